@@ -1,0 +1,111 @@
+"""The shape of a Transformer: every dimension and option, verified once, saved as JSON with the weights.
+
+Knows nothing of training or serving; `model.transformer` reads it and builds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+NormPlacement = Literal["post", "pre", "residual_post"]
+Positions = Literal["sinusoidal", "learned"]
+Sharing = Literal["none", "decoder", "all"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """An encoder-decoder Transformer (Vaswani et al. 2017, section 3).
+
+    `share_embeddings`: "none", "decoder" (target embedding and output projection are one matrix) or "all"
+    (the source embedding too; the vocabularies must be one; section 3.4).
+    `final_norm`: a layer normalisation closes each stack. None means the placement's default: the paper's
+    `post` already ends in one, `pre` and `residual_post` do not and get it.
+    `max_positions`: the longest sequence, in tokens, that positions (and so the key/value cache) reach.
+
+    Raises ValueError, naming the field, if the values do not describe a model.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int = 256
+    num_heads: int = 4
+    d_ff: int = 1024
+    encoder_layers: int = 6
+    decoder_layers: int = 2
+    norm: NormPlacement = "pre"
+    final_norm: bool | None = None
+    positions: Positions = "sinusoidal"
+    max_positions: int = 512
+    share_embeddings: Sharing = "all"
+    attention_bias: bool = True
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    pad_id: int = 0
+    bos_id: int = 1
+    eos_id: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("source_vocab_size", "target_vocab_size", "d_model", "num_heads", "d_ff", "max_positions"):
+            _require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("encoder_layers", "decoder_layers"):
+            _require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout"):
+            _require(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        _require(
+            self.d_model % self.num_heads == 0,
+            f"d_model {self.d_model} is not divisible by num_heads {self.num_heads}",
+        )
+        _require(self.d_model % 2 == 0, f"d_model must be even for sine and cosine pairs, not {self.d_model}")
+        for name, choices in (("norm", NormPlacement), ("positions", Positions), ("share_embeddings", Sharing)):
+            value = getattr(self, name)
+            _require(value in get_args(choices), f"{name} must be one of {', '.join(get_args(choices))}, not {value!r}")
+        _require(
+            self.share_embeddings != "all" or self.source_vocab_size == self.target_vocab_size,
+            f'share_embeddings "all" needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size}',
+        )
+
+    @property
+    def head_dim(self) -> int:
+        """Width of one attention head, d_k = d_v = d_model / h (section 3.2.2)."""
+        return self.d_model // self.num_heads
+
+    @property
+    def has_final_norm(self) -> bool:
+        return self.norm != "post" if self.final_norm is None else self.final_norm
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> ModelConfig:
+        """The inverse of `to_dict`; ValueError names a field that is unknown or missing."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(fields) - known)
+        _require(not unknown, f"unknown architecture field {', '.join(unknown)}")
+        try:
+            return cls(**fields)
+        except TypeError as error:
+            raise ValueError(f"incomplete architecture: {error}") from None
+
+
+ARCHITECTURES: dict[str, dict[str, int]] = {
+    "toy": dict(encoder_layers=2, decoder_layers=2, d_model=128, num_heads=4, d_ff=256),
+    "d2l": dict(encoder_layers=2, decoder_layers=2, d_model=32, num_heads=4, d_ff=64),
+    "tiny": dict(encoder_layers=4, decoder_layers=4, d_model=128, num_heads=4, d_ff=256),
+    "small": dict(encoder_layers=6, decoder_layers=2, d_model=256, num_heads=4, d_ff=1024),
+    "base": dict(encoder_layers=6, decoder_layers=6, d_model=512, num_heads=8, d_ff=2048),
+}
+
+
+def named_architecture(name: str, **fields: Any) -> ModelConfig:
+    """The architecture `name` of `ARCHITECTURES`; `fields` complete or override it. ValueError if there is none."""
+    if name not in ARCHITECTURES:
+        raise ValueError(f"no architecture {name!r}; there are {', '.join(ARCHITECTURES)}")
+    return ModelConfig(**{**ARCHITECTURES[name], **fields})
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,150 @@
+"""Text to token ids and back, and which characters each token covers: the only place that knows both sides.
+
+How the vocabulary is learnt is `training.vocabulary`'s; where long text is cut is `app.segmentation`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+SPACE = " "
+"""Put before every text, so that a first word is the same piece as any other; taken off again on decoding."""
+MARK = "\u2581"
+"""SentencePiece's stand-in for a space. The character itself, in a text, is spelt in bytes to stay itself."""
+RESERVED_SYMBOLS = 32
+"""Symbols for placeholders, protected terms and tags; no text encodes to them, only their number does."""
+
+_MARK_PIECES = [f"<0x{byte:02X}>" for byte in MARK.encode()]
+
+
+def control_symbols(languages: Iterable[str]) -> list[str]:
+    """The symbols beside text that every vocabulary holds: a target tag a language, and the reserved ones."""
+    return [language_tag(code) for code in languages] + [reserved_symbol(n) for n in range(RESERVED_SYMBOLS)]
+
+
+def language_tag(code: str) -> str:
+    return f"<to_{code}>"
+
+
+def reserved_symbol(number: int) -> str:
+    return f"<r{number}>"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token and the code points [start, end) of the text that it covers. Of a character spelt in several byte
+    tokens, the last covers it and the others are empty at its start."""
+
+    id: int
+    piece: str
+    start: int
+    end: int
+
+
+class Tokenizer:
+    """A SentencePiece vocabulary with byte fallback: `decode(encode(x)) == normalise(x)` for any Unicode text.
+
+    Normalisation is inside the SentencePiece model, so that training and serving cannot differ. Surrogates are not
+    Unicode scalar values and are rejected with ValueError.
+    """
+
+    def __init__(self, proto: bytes) -> None:
+        """Raises ValueError if `proto` is not a SentencePiece model of the kind that `training` makes."""
+        self.proto = proto
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        except RuntimeError as error:
+            raise ValueError(f"not a SentencePiece model: {error}") from None
+        self.vocab_size: int = self._processor.get_piece_size()
+        self.pad_id: int = self._processor.pad_id()
+        self.bos_id: int = self._processor.bos_id()
+        self.eos_id: int = self._processor.eos_id()
+        self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
+        self._mark_ids = [self._id(piece) for piece in _MARK_PIECES]
+        pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
+        self.language_ids = {
+            piece.removeprefix("<to_").removesuffix(">"): id
+            for id, piece in enumerate(pieces)
+            if self._processor.is_control(id) and piece.startswith("<to_")
+        }
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        return cls(path.read_bytes())
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of `text`, without start or end symbols. Empty text has none."""
+        return self.encode_parts([text])
+
+    def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
+        """The tokens of text in which each integer n stands for the reserved symbol number n.
+
+        Nothing is added around a symbol: ["pay ", 3, "."] keeps its space and its full stop where they are.
+        """
+        if not any(part != "" for part in parts):
+            return []
+        ids: list[int] = []
+        before = SPACE
+        for part in parts:
+            if isinstance(part, int):
+                ids.extend([*self._encode_text(before), self.reserved_ids[part]])
+            else:
+                ids.extend(self._encode_text(before + part))
+            before = ""
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`. Start, end, padding and reserved symbols have none; ill-formed bytes become U+FFFD."""
+        return self._processor.decode(list(ids)).removeprefix(SPACE)
+
+    def piece(self, id: int) -> str:
+        """The token as the vocabulary spells it, such as "▁the"."""
+        return str(self._processor.id_to_piece(id))
+
+    def pieces(self, text: str) -> list[Piece]:
+        """The tokens of `text` with the code points each covers; the added space is covered by none."""
+        if not text:
+            return []
+        found: list[Piece] = []
+        offset = -len(SPACE)
+        for number, run in enumerate(_checked(SPACE + text).split(MARK)):
+            if number:
+                ends = [offset] * (len(_MARK_PIECES) - 1) + [offset + 1]
+                found.extend(map(Piece, self._mark_ids, _MARK_PIECES, [offset] * len(ends), ends))
+                offset += len(MARK)
+            mapping = self._processor.encode(run, return_type="offset_mapping")
+            for id, piece, (start, end) in zip(mapping["ids"], mapping["pieces"], mapping["offsets"], strict=True):
+                found.append(Piece(id, piece, max(0, offset + start), max(0, offset + end)))
+            offset += len(run)
+        return found
+
+    def normalise(self, text: str) -> str:
+        """What `text` is to the model, and what `decode` gives back: canonically composed, otherwise as it is."""
+        return MARK.join(
+            self._processor.normalize(run).replace(MARK, SPACE) if run else "" for run in _checked(text).split(MARK)
+        )
+
+    def _encode_text(self, text: str) -> list[int]:
+        ids: list[int] = []
+        for number, run in enumerate(_checked(text).split(MARK)):
+            if number:
+                ids.extend(self._mark_ids)
+            if run:
+                ids.extend(self._processor.encode(run))
+        return ids
+
+    def _id(self, piece: str) -> int:
+        id = int(self._processor.piece_to_id(piece))
+        if id == self._processor.unk_id():
+            raise ValueError(f"the vocabulary lacks {piece}: it was not made by this trainer")
+        return id
+
+
+def _checked(text: str) -> str:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("the text holds a lone surrogate, which is not a Unicode character")
+    return text

@@ -1,0 +1,323 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): the modules and the parallel pass.
+
+Decoding token by token over a cache lives in `model.decoding`, which calls the same modules.
+Shapes: `batch` sentences, `source` and `target` positions, `query` and `key` positions of an attention.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.config import ModelConfig
+
+
+@dataclass
+class AttentionRecord:
+    """The attention weights of one pass, a tensor a layer, each [batch, heads, query, key], in the order computed."""
+
+    encoder: list[Tensor] = field(default_factory=list)
+    decoder: list[Tensor] = field(default_factory=list)
+    cross: list[Tensor] = field(default_factory=list)
+
+
+def dot_product_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: Callable[[Tensor], Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1), the softmax explicit.
+
+    query [batch, heads, query, d_k], key and value [batch, heads, key, d_k]; mask, True where a key may be
+    attended, broadcasts to [batch, heads, query, key]. Every query needs one key at least.
+    Returns the values' average [batch, heads, query, d_k] and the weights [batch, heads, query, key].
+    """
+    scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)  # [batch, heads, query, key]
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    kept = weights if dropout is None else dropout(weights)
+    return kept @ value, weights
+
+
+class Dropout(nn.Module):
+    """Dropout (Srivastava et al. 2014) that on a CPU draws one random byte an element instead of one float.
+
+    Random numbers are a large share of a CPU training step. There the rate is rounded to a multiple of 1/256 and
+    the scaling uses the rounded rate, so the expectation is exact; elsewhere PyTorch's own kernel serves.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+        self.dropped = round(rate * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.dropped == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.rate)
+        return x * self.mask(x)
+
+    def mask(self, x: Tensor) -> Tensor:
+        """A fresh mask in x's shape and type: 0 where dropped, 1 / (1 - rate) where kept."""
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.dropped
+        return kept.to(x.dtype).mul_(256 / (256 - self.dropped))
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+class Attention(nn.Module):
+    """Multi-head attention (section 3.2.2). Projections of what shares an input are one matrix product."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_heads, self.head_dim = config.num_heads, config.head_dim
+        width, bias = config.d_model, config.attention_bias
+        self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
+        self.output = nn.Linear(width, width, bias=bias)
+        self.dropout = Dropout(config.attention_dropout)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of x [batch, length, d_model], each [batch, heads, length, d_k]."""
+        query, key, value = self.query_key_value(x).chunk(3, dim=-1)
+        return self.split_heads(query), self.split_heads(key), self.split_heads(value)
+
+    def project_query(self, x: Tensor) -> Tensor:
+        """The queries alone, [batch, heads, query, d_k]: cross-attention, where x is the decoder's."""
+        weight, bias = self._rows(0, 1)
+        return self.split_heads(F.linear(x, weight, bias))
+
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the encoder's output, each [batch, heads, source, d_k]."""
+        weight, bias = self._rows(1, 3)
+        key, value = F.linear(memory, weight, bias).chunk(2, dim=-1)
+        return self.split_heads(key), self.split_heads(value)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, record: list[Tensor] | None) -> Tensor:
+        """The heads' attention, joined and projected: [batch, query, d_model]. Appends the weights to `record`."""
+        mixed, weights = dot_product_attention(query, key, value, mask, self.dropout)
+        if record is not None:
+            record.append(weights)
+        return cast(Tensor, self.output(self.join_heads(mixed)))
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        return x.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)  # [batch, heads, length, d_k]
+
+    def join_heads(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2).flatten(2)  # [batch, length, d_model]
+
+    def _rows(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
+        width = self.num_heads * self.head_dim
+        rows = slice(first * width, last * width)
+        bias = self.query_key_value.bias
+        return self.query_key_value.weight[rows], None if bias is None else bias[rows]
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W1 + b1) W2 + b2 (section 3.3, equation 2)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.outer(F.relu(self.inner(x))))
+
+
+class Residual(nn.Module):
+    """The residual connection and layer normalisation around a sublayer f, in one of three placements.
+
+    post: norm(x + f(x)), the paper's (section 3.1); pre: x + f(norm(x)) (Xiong et al. 2020);
+    residual_post: x + norm(f(x)) (Liu et al. 2022, section 3.2). Dropout applies to what is added (section 5.4).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.placement = config.norm
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.placement == "pre":
+            return x + cast(Tensor, self.dropout(sublayer(self.norm(x))))
+        if self.placement == "post":
+            return cast(Tensor, self.norm(x + self.dropout(sublayer(x))))
+        return x + cast(Tensor, self.dropout(self.norm(sublayer(x))))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention, self.self_residual = Attention(config), Residual(config)
+        self.feed_forward, self.feed_residual = FeedForward(config), Residual(config)
+
+    def forward(self, x: Tensor, mask: Tensor, record: list[Tensor] | None) -> Tensor:
+        x = self.self_residual(x, lambda y: self.self_attention.attend(*self.self_attention.project(y), mask, record))
+        return cast(Tensor, self.feed_residual(x, self.feed_forward))
+
+
+Memory = tuple[Tensor, Tensor]
+"""What one decoder layer attends to: keys and values, each [batch, heads, source, d_k]."""
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the encoder's output, then feed-forward (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention, self.self_residual = Attention(config), Residual(config)
+        self.cross_attention, self.cross_residual = Attention(config), Residual(config)
+        self.feed_forward, self.feed_residual = FeedForward(config), Residual(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        memory: Memory,
+        memory_mask: Tensor,
+        record: AttentionRecord | None = None,
+        remember: Callable[[Tensor, Tensor], Memory] | None = None,
+    ) -> Tensor:
+        """x [batch, query, d_model] to the same shape. `remember` takes the new keys and values, and returns all
+        to attend to: the hook by which decoding puts a cache here; without it they are attended to alone."""
+
+        def self_attend(y: Tensor) -> Tensor:
+            query, key, value = self.self_attention.project(y)
+            if remember is not None:
+                key, value = remember(key, value)
+            return self.self_attention.attend(query, key, value, mask, record.decoder if record else None)
+
+        def cross_attend(y: Tensor) -> Tensor:
+            query = self.cross_attention.project_query(y)
+            return self.cross_attention.attend(query, *memory, memory_mask, record.cross if record else None)
+
+        x = self.self_residual(x, self_attend)
+        x = self.cross_residual(x, cross_attend)
+        return cast(Tensor, self.feed_residual(x, self.feed_forward))
+
+
+class Embedding(nn.Module):
+    """Token embeddings scaled by sqrt(d_model), plus positions (sections 3.4 and 3.5), then dropout."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.d_model)
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.positions: Tensor
+        if config.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+        else:
+            table = sinusoidal_positions(config.max_positions, config.d_model)
+            self.register_buffer("positions", table, persistent=False)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """tokens [batch, length] at `positions` (broadcastable to it) to [batch, length, d_model]."""
+        return cast(Tensor, self.dropout(self.tokens(tokens) * self.scale + self.positions[positions]))
+
+
+class Transformer(nn.Module):
+    """The whole encoder-decoder. Source and target are token ids padded on the right with `config.pad_id`."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = Embedding(config, config.source_vocab_size)
+        self.target_embedding = Embedding(config, config.target_vocab_size)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        closed = config.has_final_norm
+        self.encoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
+        self.output = nn.Linear(config.d_model, config.target_vocab_size, bias=False)
+        self._initialise()
+        if config.share_embeddings != "none":
+            self.output.weight = self.target_embedding.tokens.weight
+        if config.share_embeddings == "all":
+            self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
+
+    def encode(self, src: Tensor, record: AttentionRecord | None = None) -> Tensor:
+        """src [batch, source] to the encoder's output [batch, source, d_model]. Padding is masked as a key."""
+        self._check_length(src)
+        mask = self.source_mask(src)
+        x = self.source_embedding(src, torch.arange(src.size(1), device=src.device))  # [batch, source, d_model]
+        for layer in self.encoder:
+            x = layer(x, mask, record.encoder if record else None)
+        return cast(Tensor, self.encoder_norm(x))
+
+    def memory(self, encoded: Tensor) -> list[Memory]:
+        """Cross-attention's keys and values of `encoded`, one pair a decoder layer, computed once a sentence."""
+        return [cast(DecoderLayer, layer).cross_attention.project_memory(encoded) for layer in self.decoder]
+
+    def decode(
+        self, tgt: Tensor, memory: list[Memory], memory_mask: Tensor, record: AttentionRecord | None = None
+    ) -> Tensor:
+        """All target positions at once, each seeing itself and those before it: [batch, target, d_model].
+
+        tgt [batch, target] begins with `bos_id`. No padding mask is needed among targets: padding lies to the
+        right, where the causal mask already hides it from every real position.
+        """
+        self._check_length(tgt)
+        steps = torch.arange(tgt.size(1), device=tgt.device)
+        causal = steps[:, None] >= steps[None, :]  # [query, key]
+        x = self.target_embedding(tgt, steps)
+        for layer, layer_memory in zip(self.decoder, memory, strict=True):
+            x = layer(x, causal, layer_memory, memory_mask, record)
+        return cast(Tensor, self.decoder_norm(x))
+
+    def hidden(self, src: Tensor, tgt: Tensor, record: AttentionRecord | None = None) -> Tensor:
+        """The decoder's output before the vocabulary projection, [batch, target, d_model]."""
+        memory = self.memory(self.encode(src, record))
+        return self.decode(tgt, memory, self.source_mask(src), record)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Logits of the token that follows each target position, [batch, target, target_vocab_size]."""
+        return cast(Tensor, self.output(self.hidden(src, tgt)))
+
+    def source_mask(self, src: Tensor) -> Tensor:
+        """True at real source tokens, [batch, 1, 1, source]."""
+        return (src != self.config.pad_id)[:, None, None, :]
+
+    def parameter_count(self) -> int:
+        """Trained numbers, shared matrices counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def _check_length(self, tokens: Tensor) -> None:
+        if tokens.size(1) > self.config.max_positions:
+            raise ValueError(f"{tokens.size(1)} tokens are over the model's limit of {self.config.max_positions}")
+
+    def _initialise(self) -> None:
+        """Glorot and Bengio (2010) for every projection, each of query, key and value by itself; embeddings
+        normal with variance 1 / d_model, so that the scaled ones have unit variance and tied logits start small."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, Embedding):
+                nn.init.normal_(module.tokens.weight, std=self.config.d_model**-0.5)
+                if self.config.positions == "learned":
+                    nn.init.normal_(module.positions, std=0.02)
+        for module in self.modules():
+            if isinstance(module, Attention):
+                for projection in module.query_key_value.weight.chunk(3):
+                    nn.init.xavier_uniform_(projection)
+
+
+def sinusoidal_positions(length: int, width: int) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same) (section 3.5): [length, width]."""
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
+    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
+    table = torch.empty(length, width, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(positions * rates)
+    table[:, 1::2] = torch.cos(positions * rates)
+    return table.float()

@@ -1,0 +1,94 @@
+"""Learns the SentencePiece vocabulary of a bundle: the one place that knows how it is trained and normalised.
+
+How text becomes ids with it afterwards is `model.tokenizer`'s.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tempfile
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from model.tokenizer import SPACE, control_symbols
+
+CHARACTER_COVERAGE = 0.9995
+"""Share of the characters that become pieces of their own; the rest are spelt in bytes. Byte fallback loses nothing."""
+
+
+def train_vocabulary(sentences: Iterable[str], vocab_size: int, languages: Sequence[str], threads: int = 2) -> bytes:
+    """A joint byte-pair vocabulary (Sennrich et al. 2016) of at most `vocab_size` pieces, as a SentencePiece model.
+
+    `sentences` are of all `languages`, any order. A corpus too small for `vocab_size` gets the largest vocabulary it
+    supports. Raises ValueError if there is no text or `vocab_size` has no room for the bytes and symbols.
+    """
+    lines = [SPACE + sentence for sentence in sentences if sentence.strip()]
+    if not lines:
+        raise ValueError("no text to learn a vocabulary from")
+    try:
+        return _train(lines, vocab_size, languages, threads)
+    except RuntimeError as error:
+        possible = re.search(r"Vocabulary size too high \(\d+\).*<= (\d+)", str(error), re.DOTALL)
+        if possible:
+            return _train(lines, int(possible[1]), languages, threads)
+        needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+        if needed:
+            raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: this text needs {needed[1]}") from None
+        raise
+
+
+def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads: int) -> bytes:
+    proto = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        rules = Path(folder, "rules.tsv")
+        rules.write_text(composition_rules(), encoding="utf-8")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=proto,
+            model_type="bpe",
+            vocab_size=vocab_size,
+            character_coverage=CHARACTER_COVERAGE,
+            byte_fallback=True,
+            normalization_rule_tsv=str(rules),
+            # White space is text: nothing is collapsed, and the tokenizer adds the leading space itself.
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            split_digits=True,
+            pad_id=0,
+            bos_id=1,
+            eos_id=2,
+            unk_id=3,
+            pad_piece="<pad>",
+            control_symbols=control_symbols(languages),
+            max_sentence_length=1 << 16,
+            num_threads=threads,
+            minloglevel=2,
+        )
+    return proto.getvalue()
+
+
+def composition_rules() -> str:
+    """The normalisation: canonical composition (Unicode UAX #15, NFC) of a letter and its marks, and nothing else.
+
+    Text typed on some systems holds é as e and a combining acute; without this it would be spelt in bytes. NFKC, the
+    stock rule, also rewrites "，" to "," and "①" to "1", which a translator must not. One rule a line: source code
+    points in hexadecimal, a tab, the target's.
+    """
+    rules = {}
+    for code in range(0x80, 0x20000):
+        letter = chr(code)
+        parts = unicodedata.normalize("NFD", letter)
+        if 0xAC00 <= code <= 0xD7A3 or parts == letter or unicodedata.normalize("NFC", parts) != letter:
+            continue
+        rules[parts] = letter
+        # The same letter with its last mark alone taken apart: ế may come as ê and an acute.
+        rules[unicodedata.normalize("NFC", parts[:-1]) + parts[-1]] = letter
+    return "".join(f"{_hexadecimal(parts)}\t{_hexadecimal(letter)}\n" for parts, letter in sorted(rules.items()))
+
+
+def _hexadecimal(text: str) -> str:
+    return " ".join(f"{ord(character):04X}" for character in text)
