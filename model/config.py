@@ -91,11 +91,11 @@ class ModelConfig:
 
 
 ARCHITECTURES: dict[str, dict[str, int]] = {
-    "toy": dict(encoder_layers=2, decoder_layers=2, d_model=128, num_heads=4, d_ff=256),
-    "d2l": dict(encoder_layers=2, decoder_layers=2, d_model=32, num_heads=4, d_ff=64),
-    "tiny": dict(encoder_layers=4, decoder_layers=4, d_model=128, num_heads=4, d_ff=256),
-    "small": dict(encoder_layers=6, decoder_layers=2, d_model=256, num_heads=4, d_ff=1024),
-    "base": dict(encoder_layers=6, decoder_layers=6, d_model=512, num_heads=8, d_ff=2048),
+    "toy": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 128, "num_heads": 4, "d_ff": 256},
+    "d2l": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 64},
+    "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256},
+    "small": {"encoder_layers": 6, "decoder_layers": 2, "d_model": 256, "num_heads": 4, "d_ff": 1024},
+    "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048},
 }
 
 

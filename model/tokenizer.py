@@ -99,7 +99,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`. Start, end, padding and reserved symbols have none; ill-formed bytes become U+FFFD."""
-        return self._processor.decode(list(ids)).removeprefix(SPACE)
+        return str(self._processor.decode(list(ids))).removeprefix(SPACE)
 
     def piece(self, id: int) -> str:
         """The token as the vocabulary spells it, such as "▁the"."""

@@ -1,0 +1,118 @@
+"""The decoder's memory: keys and values of every running sentence, allocated once, in a fixed number of rows.
+
+Knows rows and lengths; which sentence sits in which row is `model.decoding`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.transformer import Memory
+
+
+class KVCache:
+    """Room for `rows` sentences of at most `max_source` source and `max_target` target tokens.
+
+    The live sentences are rows 0 to `len(lengths)` - 1, each at a target position of its own, `lengths[row]`, so that
+    sentences may join and leave at any step. Nothing is ever concatenated: keys and values are written in place and
+    read as slices as long as the longest live row.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        rows: int,
+        max_source: int,
+        max_target: int,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        def room(length: int) -> list[Tensor]:
+            shape = (rows, config.num_heads, length, config.head_dim)  # [rows, heads, length, d_k]
+            return [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.decoder_layers)]
+
+        self.rows, self.max_source, self.max_target = rows, max_source, max_target
+        self._keys, self._values = room(max_target), room(max_target)
+        self._memory_keys, self._memory_values = room(max_source), room(max_source)
+        self._source_mask = torch.zeros(rows, max_source, dtype=torch.bool, device=device)  # [rows, source]
+        self.device = self._source_mask.device
+        self.lengths: list[int] = []
+        self.source_lengths: list[int] = []
+
+    def __len__(self) -> int:
+        """The number of live rows."""
+        return len(self.lengths)
+
+    def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
+        """Gives the sentences of one encoded batch the next free rows. The caller has made sure that they fit."""
+        first, last, longest = len(self), len(self) + len(source_lengths), max(source_lengths)
+        assert last <= self.rows and longest <= self.max_source
+        for layer, (key, value) in enumerate(memory):
+            self._memory_keys[layer][first:last, :, :longest] = key
+            self._memory_values[layer][first:last, :, :longest] = value
+        steps = torch.arange(self.max_source, device=self.device)
+        self._source_mask[first:last] = steps < torch.tensor(source_lengths, device=self.device)[:, None]
+        self.source_lengths.extend(source_lengths)
+        self.lengths.extend([0] * len(source_lengths))
+
+    def begin_step(self) -> Tensor:
+        """The position that each row writes in this step, [rows]; they stay so until `end_step`."""
+        self._positions = torch.tensor(self.lengths, device=self.device)  # [rows]
+        self._row_indices = torch.arange(len(self), device=self.device)
+        self._span = max(self.lengths) + 1
+        return self._positions
+
+    def remember(self, layer: int, key: Tensor, value: Tensor) -> Memory:
+        """Writes one new key and value a row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target, d_k]."""
+        self._keys[layer][self._row_indices, :, self._positions] = key[:, :, 0]
+        self._values[layer][self._row_indices, :, self._positions] = value[:, :, 0]
+        return self._keys[layer][: len(self), :, : self._span], self._values[layer][: len(self), :, : self._span]
+
+    def mask(self) -> Tensor:
+        """True at the target positions each row has, the one of this step included: [rows, 1, 1, target]."""
+        return (torch.arange(self._span, device=self.device) <= self._positions[:, None])[:, None, None, :]
+
+    def memory(self, layer: int) -> Memory:
+        """The cross-attention's keys and values, [rows, heads, source, d_k]."""
+        longest = max(self.source_lengths)
+        keys, values = self._memory_keys[layer], self._memory_values[layer]
+        return keys[: len(self), :, :longest], values[: len(self), :, :longest]
+
+    def memory_mask(self) -> Tensor:
+        """True at real source tokens, [rows, 1, 1, source]."""
+        return self._source_mask[: len(self), None, None, : max(self.source_lengths)]
+
+    def end_step(self) -> None:
+        self.lengths = [length + 1 for length in self.lengths]
+
+    def drop(self, rows: Sequence[int]) -> list[int]:
+        """Frees `rows` and closes the gaps with the last live rows, so that the arithmetic stays dense.
+
+        Returns for each row that is left the row it was in before.
+        """
+        dropped = set(rows)
+        left = len(self) - len(dropped)
+        order = list(range(left))
+        holes = [row for row in order if row in dropped]
+        movers = [row for row in range(left, len(self)) if row not in dropped]
+        if holes:
+            self._move(movers, holes)
+        for hole, mover in zip(holes, movers, strict=True):
+            order[hole] = mover
+        self.lengths = [self.lengths[row] for row in order]
+        self.source_lengths = [self.source_lengths[row] for row in order]
+        return order
+
+    def _move(self, sources: list[int], targets: list[int]) -> None:
+        from_rows, to_rows = torch.tensor([sources, targets], device=self.device)
+        target = max(self.lengths[row] for row in sources)
+        source = max(self.source_lengths[row] for row in sources)
+        for tensor in (*self._keys, *self._values):
+            tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
+        for tensor in (*self._memory_keys, *self._memory_values):
+            tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
+        self._source_mask[to_rows] = self._source_mask[from_rows]
