@@ -1,0 +1,57 @@
+# The service and its bundles, without the trainer.
+#
+#   docker build -t interlinear .
+#   docker run --rm -p 8000:8000 interlinear
+#
+# TORCH_INDEX_URL: one more index for pip to find PyTorch in. Empty, it is the default build, for CPU and CUDA alike.
+# For a machine without a GPU, PyTorch's CPU-only index saves several GB:
+#   docker build --build-arg TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu -t interlinear .
+
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+
+FROM ${PYTHON_IMAGE} AS builder
+# pip stays outside the environment that ships.
+RUN python -m venv --without-pip /opt/venv
+WORKDIR /build
+COPY pyproject.toml .
+# The dependencies without the project, whose wheel would bring the trainer along.
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+        > requirements.txt
+ARG TORCH_INDEX_URL=
+# No bytecode for the whole of PyTorch (200 MB), only for what the service imports; nor PyTorch's own test programs,
+# nor its C++ headers, which only a compiler could use.
+RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
+        ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} -r requirements.txt \
+    && cd /opt/venv/lib/python3*/site-packages/torch \
+    && find bin -mindepth 1 ! -name torch_shm_manager -delete \
+    && rm -rf include test
+COPY app app
+COPY model model
+RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main" \
+    && python -m compileall -q app model
+
+
+FROM ${PYTHON_IMAGE}
+LABEL org.opencontainers.image.title="Interlinear" \
+      org.opencontainers.image.description="A translation service that shows its attention" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin interlinear
+COPY --from=builder /opt/venv /opt/venv
+WORKDIR /srv/interlinear
+COPY LICENSE NOTICE ./
+COPY bundles bundles
+COPY --from=builder /build/app app
+COPY --from=builder /build/model model
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    INTERLINEAR_HOST=0.0.0.0 \
+    INTERLINEAR_PORT=8000 \
+    INTERLINEAR_BUNDLES=/srv/interlinear/bundles
+# By number: Kubernetes can then see that it is not root.
+USER 10001
+EXPOSE 8000
+# Healthy is ready: every bundle's samples came out right. -I -S: a check that starts quickly, without site-packages.
+HEALTHCHECK --interval=5s --timeout=4s --start-period=120s --retries=3 \
+    CMD ["python", "-I", "-S", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['INTERLINEAR_PORT'] + '/ready', timeout=3)"]
+CMD ["python", "-m", "app", "serve"]

@@ -1,0 +1,61 @@
+# What to do with a checkout. Everything is installed into .venv, and again only when pyproject.toml changes.
+#
+#   make serve PYTHON=python3.12 INTERLINEAR_PORT=9000
+#   make test PYTEST_ARGS="-k decoding -x"
+#
+# PYTHON             the interpreter .venv is made with: 3.11 or later. Default: the first found.
+# TORCH_INDEX_URL    one more index for pip to find PyTorch in; its CPU-only one saves several GB without a GPU.
+# INTERLINEAR_*      settings of the service.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+TORCH_INDEX_URL ?=
+PYTEST_ARGS ?=
+BENCHMARK ?= training
+
+BIN := .venv/bin
+PIP_INSTALL = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test lint format bench clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000 (the manual: /docs)
+	$(BIN)/python -m app serve
+
+test: lint  ## lint, then run the tests; those skipped are listed with their reasons
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/.everything  ## ruff (lint and format) and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: .venv/.everything  ## let ruff format the code and mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/.everything  ## measure on this machine: BENCHMARK=training is benchmarks/training.py
+	$(BIN)/python -m benchmarks.$(BENCHMARK)
+
+clean:  ## remove .venv and what the tools left
+	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+.venv/.made:
+	@$(if $(PYTHON),:,echo "no Python 3.11 or later found; name one: make PYTHON=/path/to/python3" >&2; exit 1)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is not Python 3.11 or later" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.serving: .venv/.made pyproject.toml
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+.venv/.everything: .venv/.made pyproject.toml
+	$(PIP_INSTALL) --editable '.[train,dev]'
+	@touch $@ .venv/.serving
