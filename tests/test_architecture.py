@@ -55,7 +55,7 @@ def distribution_name(requirement: str) -> str:
 
 
 def offences(files: list[Path], forbidden: set[str]) -> list[str]:
-    """ "file: import" for each import by `files` of a module in `forbidden` or of anything in it."""
+    """One line, `file: import`, for each import by `files` of a module in `forbidden` or of anything in it."""
     return [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files
