@@ -47,6 +47,7 @@ class ModelConfig:
     eos_id: int = 2
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name in ("source_vocab_size", "target_vocab_size", "d_model", "num_heads", "d_ff", "max_positions"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("encoder_layers", "decoder_layers"):
@@ -65,6 +66,15 @@ class ModelConfig:
             self.share_embeddings != "all" or self.source_vocab_size == self.target_vocab_size,
             f'share_embeddings "all" needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size}',
         )
+
+    def _check_types(self) -> None:
+        """The values may come from a JSON file that someone has edited, where annotations hold nothing."""
+        kinds = {"int": (int,), "float": (int, float), "bool": (bool,), "bool | None": (bool, type(None))}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if str(field.type) in kinds:
+                fits = type(value) in kinds[str(field.type)]
+                _require(fits, f"{field.name} must be of type {field.type}, not {value!r}")
 
     @property
     def head_dim(self) -> int:

@@ -52,7 +52,7 @@ class Dropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.dropped = round(rate * 256)
+        self.dropped = min(round(rate * 256), 255)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.dropped == 0:

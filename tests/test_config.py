@@ -1,0 +1,136 @@
+"""The shape of a model: what it refuses, and that JSON keeps it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from model.config import ARCHITECTURES, ModelConfig, named_architecture
+
+VOCABULARIES: dict[str, Any] = {"source_vocab_size": 100, "target_vocab_size": 100}
+
+OUT_OF_RANGE: list[tuple[str, Any]] = [
+    *[
+        (name, value)
+        for name in (
+            *("source_vocab_size", "target_vocab_size", "d_model", "num_heads", "d_ff"),
+            *("max_positions", "encoder_layers", "decoder_layers"),
+        )
+        for value in (0, -3)
+    ],
+    *[(name, value) for name in ("dropout", "attention_dropout") for value in (-0.1, 1.0, 2, float("nan"))],
+    ("d_model", 255),
+    ("num_heads", 3),
+    ("norm", "before"),
+    ("norm", ["pre"]),
+    ("positions", "rotary"),
+    ("share_embeddings", "encoder"),
+    ("share_embeddings", True),
+]
+WRONG_TYPE: list[tuple[str, Any]] = [
+    *[
+        (field.name, value)
+        for field in dataclasses.fields(ModelConfig)
+        if str(field.type) == "int"
+        for value in ("256", 256.0, None, True)
+    ],
+    *[(name, value) for name in ("dropout", "attention_dropout") for value in ("0.1", None, False)],
+    ("final_norm", "yes"),
+    ("attention_bias", 1),
+    ("attention_bias", None),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE + WRONG_TYPE)
+def test_a_bad_field_is_named(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name) as error:
+        ModelConfig.from_dict({**VOCABULARIES, name: value})
+    assert "\n" not in str(error.value)
+
+
+def test_every_field_has_a_bad_value_tested() -> None:
+    assert {field.name for field in dataclasses.fields(ModelConfig)} == {name for name, _ in OUT_OF_RANGE + WRONG_TYPE}
+
+
+def test_an_odd_width_has_no_sine_and_cosine_pairs() -> None:
+    with pytest.raises(ValueError, match="d_model must be even"):
+        ModelConfig(**VOCABULARIES, d_model=15, num_heads=3)
+
+
+def test_one_matrix_for_all_needs_one_vocabulary() -> None:
+    with pytest.raises(ValueError, match=r"share_embeddings .* 100 and 90"):
+        ModelConfig(100, 90, share_embeddings="all")
+    for sharing in ("decoder", "none"):
+        assert ModelConfig.from_dict({"source_vocab_size": 100, "target_vocab_size": 90, "share_embeddings": sharing})
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_json_keeps_a_configuration(architecture: str) -> None:
+    config = named_architecture(
+        architecture,
+        source_vocab_size=321,
+        target_vocab_size=123,
+        norm="residual_post",
+        final_norm=False,
+        positions="learned",
+        max_positions=77,
+        share_embeddings="decoder",
+        attention_bias=False,
+        dropout=0.25,
+        attention_dropout=0.125,
+        pad_id=5,
+        bos_id=6,
+        eos_id=7,
+    )
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_unknown_and_missing_fields_are_named() -> None:
+    with pytest.raises(ValueError, match="unknown architecture field heads, layers"):
+        ModelConfig.from_dict({**VOCABULARIES, "layers": 2, "heads": 8})
+    with pytest.raises(ValueError, match="target_vocab_size"):
+        ModelConfig.from_dict({"source_vocab_size": 100})
+
+
+def test_named_architectures_are_the_ones_promised() -> None:
+    shapes = {
+        name: (c.encoder_layers, c.decoder_layers, c.d_model, c.num_heads, c.d_ff)
+        for name in ARCHITECTURES
+        for c in [named_architecture(name, **VOCABULARIES)]
+    }
+    assert shapes == {
+        "toy": (2, 2, 128, 4, 256),
+        "d2l": (2, 2, 32, 4, 64),
+        "tiny": (4, 4, 128, 4, 256),
+        "small": (6, 2, 256, 4, 1024),
+        "base": (6, 6, 512, 8, 2048),
+    }
+
+
+def test_a_field_overrides_the_named_architecture() -> None:
+    config = named_architecture("base", **VOCABULARIES, d_model=64)
+    assert (config.d_model, config.head_dim, config.d_ff) == (64, 8, 2048)
+
+
+def test_an_unknown_architecture_is_refused_with_the_list() -> None:
+    with pytest.raises(ValueError, match="'huge'; there are toy, d2l, tiny, small, base"):
+        named_architecture("huge", **VOCABULARIES)
+
+
+def test_final_norm_defaults_to_what_the_placement_needs() -> None:
+    def closed(norm: str, final_norm: bool | None) -> bool:
+        return ModelConfig.from_dict({**VOCABULARIES, "norm": norm, "final_norm": final_norm}).has_final_norm
+
+    assert [closed(norm, None) for norm in ("post", "pre", "residual_post")] == [False, True, True]
+    for norm in ("post", "pre", "residual_post"):
+        assert closed(norm, True)
+        assert not closed(norm, False)
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    config = ModelConfig(**VOCABULARIES)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 128  # type: ignore[misc]
