@@ -29,6 +29,9 @@ def train_vocabulary(sentences: Iterable[str], vocab_size: int, languages: Seque
     lines = [SPACE + sentence for sentence in sentences if sentence.strip()]
     if not lines:
         raise ValueError("no text to learn a vocabulary from")
+    fixed = 4 + 256 + len(control_symbols(languages))  # padding, start, end and unknown; the bytes; ours
+    if vocab_size < fixed:
+        raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")
     try:
         return _train(lines, vocab_size, languages, threads)
     except RuntimeError as error:
@@ -68,7 +71,35 @@ def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads:
             num_threads=threads,
             minloglevel=2,
         )
-    return proto.getvalue()
+    return _without_path(proto.getvalue(), str(rules))
+
+
+def _without_path(model: bytes, path: str) -> bytes:
+    """The model without the path of its rules, a temporary one, with which no two models of a text would be equal.
+
+    A SentencePiece model is a Protocol Buffers message of messages: each field is a tag, a length and that many bytes.
+    """
+    entry = b"\x32" + _varint(len(path.encode())) + path.encode()  # NormalizerSpec.normalization_rule_tsv, field 6
+    kept, at = bytearray(), 0
+    while at < len(model):
+        tag, (length, start) = model[at : at + 1], _read_varint(model, at + 1)
+        content = model[start : start + length].replace(entry, b"")
+        kept += tag + _varint(len(content)) + content
+        at = start + length
+    return bytes(kept)
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits a byte, the lowest first; the high bit says that another byte follows."""
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends."""
+    if data[at] < 0x80:
+        return data[at], at + 1
+    high, end = _read_varint(data, at + 1)
+    return data[at] & 0x7F | high << 7, end
 
 
 def composition_rules() -> str:
