@@ -64,6 +64,7 @@ class KVCache:
         self._positions = torch.tensor(self.lengths, device=self.device)  # [rows]
         self._row_indices = torch.arange(len(self), device=self.device)
         self._span = max(self.lengths) + 1
+        assert self._span <= self.max_target
         return self._positions
 
     def remember(self, layer: int, key: Tensor, value: Tensor) -> Memory:
