@@ -10,6 +10,7 @@
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS builder
+RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
 # pip stays outside the environment that ships.
 RUN python -m venv --without-pip /opt/venv
 WORKDIR /build
@@ -18,13 +19,14 @@ COPY pyproject.toml .
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
         > requirements.txt
 ARG TORCH_INDEX_URL=
-# No bytecode for the whole of PyTorch (200 MB), only for what the service imports; nor PyTorch's own test programs,
-# nor its C++ headers, which only a compiler could use.
+# Left out: bytecode of all that the service does not import (200 MB), PyTorch's own test programs, the symbols of its
+# largest library (90 MB, for debuggers), and its C++ headers, which only a compiler could use.
 RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} -r requirements.txt \
     && cd /opt/venv/lib/python3*/site-packages/torch \
     && find bin -mindepth 1 ! -name torch_shm_manager -delete \
-    && rm -rf include test
+    && rm -rf include test \
+    && strip --strip-unneeded lib/libtorch_cpu.so
 COPY app app
 COPY model model
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main" \

@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 BENCHMARK ?= training
 
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
 .DEFAULT_GOAL := help
 .PHONY: help serve test lint format bench clean
@@ -49,6 +49,7 @@ clean:  ## remove .venv and what the tools left
 		echo "$(PYTHON) is not Python 3.11 or later" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 		echo "$(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing into .venv; the first time takes a few minutes"
 	$(PYTHON) -m venv .venv
 	@touch $@
 
