@@ -1,0 +1,196 @@
+"""Which columns of which files are sentence pairs, which lines are left out, and that what is written is read."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.corpus import CorpusSpec, Pair, Skipped, look_at, parse_spec, read_pairs, write_pairs
+from training.text_file import CorpusError
+
+# What a TSV in UTF-8 can hold: U+FEFF would be a byte order mark, U+FFFD and zero are signs of damage.
+SENTENCES = (
+    st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0\ufeff\ufffd"), min_size=1, max_size=30
+    )
+    .map(str.strip)
+    .filter(bool)
+)
+PAIRS = st.builds(Pair, SENTENCES, SENTENCES)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def read(*paths: Path, **options: object) -> tuple[list[Pair], Skipped]:
+    skipped = Skipped()
+    corpus = look_at(CorpusSpec(paths), **options)  # type: ignore[arg-type]
+    return [pair for _, pair in corpus.pairs(skipped)], skipped
+
+
+@given(st.lists(PAIRS, max_size=20), st.sampled_from(["tsv", "tsv.gz", "tsv.xz"]))
+def test_what_is_written_is_read(pairs: list[Pair], suffix: str) -> None:
+    pairs = [Pair("No header.", "Aucun en-tête."), *pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"pairs.{suffix}")
+        assert write_pairs(path, pairs) == len(pairs)
+        found, skipped = read_pairs(path)
+    assert found == pairs
+    assert not skipped.counts
+
+
+@pytest.mark.parametrize("mark", ["\t", "\n", "\r"])
+def test_a_sentence_that_would_break_the_file_is_not_written(tmp_path: Path, mark: str) -> None:
+    with pytest.raises(ValueError, match="tab or line end"):
+        write_pairs(tmp_path / "a.tsv", [Pair(f"a{mark}b", "c")])
+
+
+def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
+    english = write(tmp_path / "a.en", "Hello.\nGood, thanks.\n")
+    french = write(tmp_path / "a.fr", "Bonjour.\nBien, merci.\n")
+    spec = parse_spec(f"{english},{french}:2")
+    assert spec == CorpusSpec((english, french), 2.0)
+    assert read(*spec.paths)[0] == [("Hello.", "Bonjour."), ("Good, thanks.", "Bien, merci.")]
+
+
+@pytest.mark.parametrize("longer", ["en", "fr"])
+def test_plain_files_of_different_length_are_refused_and_the_shorter_is_named(tmp_path: Path, longer: str) -> None:
+    paths = [write(tmp_path / f"a.{code}", "One.\nTwo.\n" + "Three.\n" * (code == longer)) for code in ("en", "fr")]
+    with pytest.raises(CorpusError, match="ends after line 2") as caught:
+        read(*paths)
+    assert caught.value.path.suffix == {"en": ".fr", "fr": ".en"}[longer]
+
+
+@pytest.mark.parametrize("name", ["a:b.tsv", "a,b.tsv", "a.tsv:2", "C:0.5", "a b.tsv"])
+def test_a_file_that_exists_is_that_file_whatever_its_name_looks_like(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, "a\tb\n")
+    assert parse_spec(str(path)) == CorpusSpec((path,), 1.0)
+    assert parse_spec(f"{path}:.25") == CorpusSpec((path,), 0.25)
+
+
+def test_plain_files_with_commas_in_their_names_are_found(tmp_path: Path) -> None:
+    paths = (write(tmp_path / "a,b.en", "x"), write(tmp_path / "a,b.fr", "y"))
+    assert parse_spec(f"{paths[0]},{paths[1]}").paths == paths
+
+
+@pytest.mark.parametrize("name", ["none.tsv", "none.tsv:2", "C:\\none.tsv", "none,nor,this"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorpusError, match="no such file") as caught:
+        parse_spec(str(tmp_path / name))
+    assert caught.value.path == tmp_path / name.removesuffix(":2")
+
+
+def test_of_two_plain_files_the_missing_one_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.en", "x")
+    with pytest.raises(CorpusError, match="no such file") as caught:
+        parse_spec(f"{path},{tmp_path}/a.fr")
+    assert caught.value.path == tmp_path / "a.fr"
+
+
+def test_a_weight_of_nothing_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "x\ty")
+    with pytest.raises(CorpusError, match="weight must be above 0"):
+        parse_spec(f"{path}:0")
+
+
+def test_broken_lines_are_left_out_by_number_and_reason(tmp_path: Path) -> None:
+    lines = ["Hello.\tBonjour.", "one column", "", "a\t", "\tb", "a\tb\tc", "Yes.\tÇa oui."]
+    path = tmp_path / "a.tsv"
+    path.write_bytes("\n".join(lines).encode() + b"\nCaf\xe9.\tx\nA\rb\tc\nNo.\tNon. \n")
+    pairs, skipped = read(path)
+    assert pairs == [("Hello.", "Bonjour."), ("Yes.", "Ça oui."), ("No.", "Non.")]
+    assert skipped.first == {
+        "1 instead of 2 columns": [2],
+        "an empty line": [3],
+        "an empty side": [4, 5],
+        "3 instead of 2 columns": [6],
+        "undecodable bytes": [8],
+        "a tab or line end inside a sentence": [9],
+    }
+    assert next(skipped.describe()) == "2 lines left out: an empty side (lines 4, 5)"
+
+
+def test_the_report_gives_the_total_and_the_first_numbers() -> None:
+    skipped = Skipped()
+    for number in range(1, 2001):
+        skipped.add("an empty side", number)
+    assert list(skipped.describe()) == ["2,000 lines left out: an empty side (lines 1, 2, 3, 4, 5, ...)"]
+
+
+def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.tsv", "Run!\tCours !\nRun!\tCourez !\nRun! \tCours !\n")
+    second = write(tmp_path / "b.tsv", "Run!\tCourez !\nCours !\tRun!\n")
+    seen: set[int] = set()
+    skipped = Skipped(), Skipped()
+    found = [list(look_at(CorpusSpec((p,))).pairs(s, seen)) for p, s in zip((first, second), skipped, strict=True)]
+    assert found == [[(1, ("Run!", "Cours !")), (2, ("Run!", "Courez !"))], [(2, ("Cours !", "Run!"))]]
+    assert [s.first for s in skipped] == [{"the same pair came before": [3]}, {"the same pair came before": [1]}]
+
+
+@pytest.mark.parametrize("header", ["source\ttarget", "en\tfr", "English\tFrench", "EN-GB\tTranslation"])
+def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> None:
+    path = write(tmp_path / "a.tsv", f"{header}\nHello.\tBonjour.\n")
+    corpus = look_at(CorpusSpec((path,)), "en-GB", "fr")
+    assert corpus.header
+    assert "the first line is a header" in corpus.describe()
+    assert list(corpus.pairs(Skipped())) == [(2, ("Hello.", "Bonjour."))]
+
+
+@pytest.mark.parametrize("line", ["Text\tText", "English\tAnglais", "Hello.\tBonjour.", "en\ten"])
+def test_an_ordinary_first_line_is_no_header(tmp_path: Path, line: str) -> None:
+    path = write(tmp_path / "a.tsv", f"{line}\nHello.\tBonjour.\n")
+    assert len(read(path, source="en", target="fr")[0]) == 2
+
+
+def test_a_header_that_names_the_languages_chooses_the_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "id\tfr\ten\n1\tBonjour.\tHello.\n")
+    corpus = look_at(CorpusSpec((path,)), "en", "fr")
+    assert (corpus.source, corpus.target) == (2, 1)
+    assert "source in 3 and target in 2, by the header" in corpus.describe()
+    assert read(path, source="en", target="fr")[0] == [("Hello.", "Bonjour.")]
+
+
+def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "Hi.\tSalut !\tCC-BY 2.0 #1\nRun!\tCours !\tCC-BY 2.0 #2\n")
+    assert (
+        "3 columns, source in 1 and target in 2; column 3 is ignored (an attribution?)"
+        in look_at(CorpusSpec((path,))).describe()
+    )
+    assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
+
+
+def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "1276\tHi.\t988\tSalut !\n1277\tRun!\t989\tCours !\n")
+    assert "the numbers in 1 and 3 are ignored" in look_at(CorpusSpec((path,))).describe()
+    assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
+
+
+def test_columns_can_be_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "Bonjour.\tx\tHello.\n")
+    assert read(path, columns=(3, 1))[0] == [("Hello.", "Bonjour.")]
+    with pytest.raises(CorpusError, match="there are 3 columns, not 4"):
+        read(path, columns=(4, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Hello.\nBonjour.\n", "line 1: no tab in 'Hello.'; expected a source sentence, a tab"),
+        ("\nHello,Bonjour\nYes,Oui\n", "line 2: no tab in 'Hello,Bonjour'.*is this CSV, separated by ','"),
+        ("Hello;Bonjour\nYes;Oui\n", "is this CSV, separated by ';'"),
+        ("a\tb\na\tb\tc\na\tb\tc\td\nx\n", r"line 1: lines differ in columns; the first is 'a\\tb'"),
+    ],
+)
+def test_what_is_no_file_of_pairs_is_refused_showing_the_first_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        look_at(CorpusSpec((write(tmp_path / "a.tsv", text),)))
+
+
+def test_a_very_long_first_line_is_shown_shortened(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError) as caught:
+        look_at(CorpusSpec((write(tmp_path / "a.tsv", "word " * 10000),)))
+    assert len(str(caught.value)) < 250 + len(str(tmp_path))

@@ -1,0 +1,348 @@
+"""From files of pairs to a data folder: what is in it, what is left out, and what happens when it cannot be made."""
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from model.tokenizer import Tokenizer
+from training.batches import load_pairs
+from training.corpus import Pair, read_pairs, write_pairs
+from training.prepare import (
+    PrepareOptions,
+    already_prepared,
+    prepare,
+    prepare_corpora,
+    proportionate,
+    vocabulary_size,
+)
+from training.prepared import PreparedSummary
+from training.split import comparison_key
+from training.text_file import CorpusError
+
+NAMES = ["Tom", "Mary", "Ann-Lee", "Ali", "Yuki", "Otto", "Ines", "Bo"]
+THINGS = [("apple", "pomme"), ("dog", "chien"), ("house", "maison"), ("book", "livre"), ("chair", "chaise")]
+PAIRS = [
+    Pair(f"{name} has {number} {english}s.", f"{name} a {number} {french}s.")
+    for name in NAMES
+    for number in range(2, 10)
+    for english, french in THINGS
+]
+
+
+def options(tmp_path: Path, *files: Path, **fields: object) -> PrepareOptions:
+    chosen = {"source": "en", "target": "fr", "out": tmp_path / "data", "vocab_size": 360} | fields
+    return PrepareOptions(pairs=tuple(map(str, files)), **chosen)  # type: ignore[arg-type]
+
+
+def corpus(tmp_path: Path, pairs: list[Pair] = PAIRS, name: str = "pairs.tsv") -> Path:
+    write_pairs(tmp_path / name, pairs)
+    return tmp_path / name
+
+
+def rows(data: Path) -> list[tuple[list[int], list[int]]]:
+    arrays = load_file(data / "train.safetensors")
+    sides = [
+        [ids.tolist() for ids in np.split(arrays[f"{side}_ids"], arrays[f"{side}_offsets"][1:-1])]
+        for side in ("source", "target")
+    ]
+    return list(zip(*sides, strict=True))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PreparedSummary]:
+    folder = tmp_path_factory.mktemp("prepared")
+    return folder / "data", prepare_corpora(options(folder, corpus(folder), reserved_share=0.2), lambda line: None)
+
+
+def test_prepared_ids_decode_to_the_pairs_that_are_not_set_apart(prepared: tuple[Path, PreparedSummary]) -> None:
+    data, summary = prepared
+    tokenizer = Tokenizer.load(data / "sentencepiece.model")
+    plain = rows(data)[: summary.pairs - summary.reserved_copies]
+    found = Counter(Pair(tokenizer.decode(source), tokenizer.decode(target)) for source, target in plain)
+    dev, _ = read_pairs(data / "dev.tsv")
+    assert found + Counter(dev) == Counter(PAIRS)
+    assert len(dev) == summary.dev_pairs == len(PAIRS) // 20
+
+
+def test_training_and_development_share_no_sentence(prepared: tuple[Path, PreparedSummary]) -> None:
+    data, _ = prepared
+    tokenizer = Tokenizer.load(data / "sentencepiece.model")
+    training = {comparison_key(tokenizer.decode(ids)) for pair in rows(data) for ids in pair}
+    development = {comparison_key(side) for pair in read_pairs(data / "dev.tsv")[0] for side in pair}
+    assert not training & development
+
+
+def test_every_reserved_symbol_is_as_often_on_both_sides_and_all_are_seen(
+    prepared: tuple[Path, PreparedSummary],
+) -> None:
+    data, summary = prepared
+    reserved = set(Tokenizer.load(data / "sentencepiece.model").reserved_ids)
+    counts = [tuple(Counter(id for id in side if id in reserved) for side in pair) for pair in rows(data)]
+    assert all(source == target for source, target in counts)
+    assert sum(bool(source) for source, _ in counts) == summary.reserved_copies == round(0.2 * len(PAIRS) * 0.95)
+    assert set().union(*(source for source, _ in counts)) == reserved
+
+
+def test_the_record_accounts_for_every_line_and_file(prepared: tuple[Path, PreparedSummary]) -> None:
+    data, summary = prepared
+    assert PreparedSummary.load(data) == summary
+    (record,) = summary.corpora
+    assert record["read"] == len(PAIRS) == record["kept"] + sum(record["skipped"].values())
+    content = (data.parent / "pairs.tsv").read_bytes()
+    assert summary.sha256 == {"pairs.tsv": hashlib.sha256(content).hexdigest()}
+    assert summary.vocab_size == Tokenizer.load(data / "sentencepiece.model").vocab_size
+
+
+def test_training_reads_the_folder(tmp_path: Path) -> None:
+    files = corpus(tmp_path, PAIRS[:150], "a.tsv"), corpus(tmp_path, PAIRS[150:], "b.tsv")
+    summary = prepare_corpora(options(tmp_path, files[0], Path(f"{files[1]}:0.25")), lambda line: None)
+    pairs, record = load_pairs(tmp_path / "data")
+    assert len(pairs) == summary.pairs
+    assert record["vocab_size"] == summary.vocab_size
+    weights = Counter(pairs.weights[: summary.pairs - summary.reserved_copies].tolist())
+    assert weights == {1.0: summary.corpora[0]["kept"], 0.25: summary.corpora[1]["kept"]}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path: Path) -> None:
+    file = corpus(tmp_path)
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        prepare_corpora(options(tmp_path, file, out=tmp_path / name, seed=seed), lambda line: None)
+    names = ["prepared.json", "sentencepiece.model", "train.safetensors", "dev.tsv"]
+    one, again, other = ([(tmp_path / run / name).read_bytes() for name in names] for run in ("one", "again", "other"))
+    assert one == again
+    assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
+
+
+def test_a_given_development_set_is_used_and_kept_out_of_training(tmp_path: Path) -> None:
+    dev = corpus(
+        tmp_path, [Pair("TOM has 2 dogs", "Tom a deux chiens."), Pair("Two dogs.", "Bo a 9 livres !")], "d.tsv"
+    )
+    said: list[str] = []
+    summary = prepare_corpora(options(tmp_path, corpus(tmp_path), dev=str(dev)), said.append)
+    assert (tmp_path / "data" / "dev.tsv").read_bytes() == dev.read_bytes()
+    lost = [n for n, pair in enumerate(PAIRS, 1) if pair in (PAIRS[1], Pair("Bo has 9 books.", "Bo a 9 livres."))]
+    reason = f"a sentence is in the development set (lines {lost[0]}, {lost[1]})"
+    assert f"pairs.tsv: 2 lines left out: {reason}" in said
+    assert summary.corpora[0]["kept"] == len(PAIRS) - 2
+    assert set(summary.sha256) == {"pairs.tsv", "d.tsv"}
+
+
+def test_too_long_and_ill_proportioned_pairs_are_left_out_by_number(tmp_path: Path) -> None:
+    long = Pair("Tom has " + "many books " * 60, "Tom a " + "beaucoup de livres " * 60)
+    uneven = Pair("Mary has " + "9 apples and " * 8, "Mary a.")
+    file = corpus(tmp_path, [*PAIRS, long, uneven])
+    said: list[str] = []
+    dev = corpus(tmp_path, [Pair("Dogs.", "Chiens."), long], "dev.tsv")
+    summary = prepare_corpora(options(tmp_path, file, dev=str(dev), max_tokens=100), said.append)
+    assert "1 development pairs left out: longer than 100 tokens" in said
+    assert summary.dev_pairs == 1
+    assert summary.corpora[0]["skipped"] == {
+        "a sentence is in the development set": 1,
+        "lengths out of proportion": 1,
+    }
+    file = corpus(tmp_path, [*PAIRS, long])
+    dev = corpus(tmp_path, [Pair("Dogs.", "Chiens.")], "dev.tsv")
+    prepare_corpora(options(tmp_path, file, dev=str(dev), max_tokens=100, replace=True), said.append)
+    assert f"pairs.tsv: 1 line left out: longer than 100 tokens (line {len(PAIRS) + 1})" in said
+    assert max(len(side) for pair in rows(tmp_path / "data") for side in pair) <= 100
+
+
+def test_proportion_is_judged_by_what_is_usual_for_the_two_languages() -> None:
+    lengths = np.array([[30] * 9 + [30, 30, 5], [90] * 9 + [30, 400, 20]])  # [side, pairs]
+    assert proportionate(lengths, 4.0).tolist() == [True] * 10 + [False, True]
+    assert proportionate(np.array([[100, 100], [20, 100]]), 4.0).tolist() == [True, True]
+    assert proportionate(np.array([[100] * 9 + [100], [100] * 9 + [20]]), 4.0).tolist() == [True] * 9 + [False]
+
+
+def test_a_language_without_spaces_is_prepared(tmp_path: Path) -> None:
+    things = ["苹果", "狗", "房子", "书", "椅子"]
+    pairs = [Pair(f"{n} has {k} {t}s.", f"{n}有{k}个{t}。") for n in NAMES for k in range(2, 9) for t in things]
+    chosen = options(tmp_path, corpus(tmp_path, pairs), target="zh-Hans")
+    summary = prepare_corpora(chosen, lambda line: None)
+    tokenizer = Tokenizer.load(chosen.out / "sentencepiece.model")
+    assert "zh-Hans" in tokenizer.language_ids
+    assert {Pair(*map(tokenizer.decode, row)) for row in rows(chosen.out)[: -summary.reserved_copies]} <= set(pairs)
+
+
+def test_two_pairs_are_enough_and_teach_all_symbols(tmp_path: Path) -> None:
+    file = corpus(tmp_path, [Pair("Hello there.", "Bonjour à vous."), Pair("It is raining.", "Il pleut encore.")])
+    summary = prepare_corpora(options(tmp_path, file, vocab_size=None), lambda line: None)
+    assert (summary.pairs - summary.reserved_copies, summary.dev_pairs) == (1, 1)
+    tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
+    assert summary.vocab_size == tokenizer.vocab_size < 1000
+    assert set(tokenizer.reserved_ids) <= {id for source, _ in rows(tmp_path / "data") for id in source}
+
+
+def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
+    summary = prepare_corpora(options(tmp_path, corpus(tmp_path), reserved_share=0.0), lambda line: None)
+    assert summary.reserved_copies == 0
+    assert len(rows(tmp_path / "data")) == summary.pairs == summary.corpora[0]["kept"]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([Pair("One.", "Un.")], "no pair is left to train on"),
+        ([Pair("Run!", "Cours !"), Pair("Run!", "Courez !")], "every one shares a sentence with the development set"),
+    ],
+)
+def test_too_few_sentences_are_said_to_be_too_few(tmp_path: Path, pairs: list[Pair], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        prepare_corpora(options(tmp_path, corpus(tmp_path, pairs)), lambda line: None)
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_file_without_a_usable_pair_is_refused_with_the_commonest_reason(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("a\t\nb\t\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"no usable pair: 2 lines left out: an empty side \(lines 1, 2\)"):
+        prepare_corpora(options(tmp_path, path), lambda line: None)
+    path.write_text("source\ttarget\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="no usable pair: there is only a header"):
+        prepare_corpora(options(tmp_path, path), lambda line: None)
+
+
+def test_all_files_are_looked_at_before_any_is_read(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("no tab here\n", encoding="utf-8")
+    said: list[str] = []
+    with pytest.raises(CorpusError, match="no tab in 'no tab here'"):
+        prepare_corpora(options(tmp_path, corpus(tmp_path), bad), said.append)
+    assert not said
+
+
+def test_a_limit_that_no_pair_keeps_is_named(tmp_path: Path) -> None:
+    dev = corpus(tmp_path, [Pair("Hi.", "Oh.")], "dev.tsv")
+    long = corpus(tmp_path, [Pair(" ".join(map(str, range(n, n + 40))), "x") for n in range(9)])
+    with pytest.raises(ValueError, match="no pair is left within --max-tokens 8"):
+        prepare_corpora(options(tmp_path, long, dev=str(dev), max_tokens=8), lambda line: None)
+    dev = corpus(tmp_path, PAIRS[:1], "dev.tsv")
+    with pytest.raises(ValueError, match="every development pair is longer than --max-tokens 8"):
+        prepare_corpora(options(tmp_path, long, dev=str(dev), max_tokens=8), lambda line: None)
+
+
+def test_an_existing_folder_is_replaced_only_when_asked_and_only_if_it_is_data(tmp_path: Path) -> None:
+    chosen = options(tmp_path, corpus(tmp_path))
+    prepare_corpora(chosen, lambda line: None)
+    with pytest.raises(FileExistsError, match="--replace"):
+        prepare_corpora(chosen, lambda line: None)
+    first = PreparedSummary.load(chosen.out)
+    second = prepare_corpora(replace(chosen, seed=2, replace=True), lambda line: None)
+    assert PreparedSummary.load(chosen.out) == second != first
+    (tmp_path / "thesis").mkdir()
+    with pytest.raises(FileExistsError, match="no data folder"):
+        prepare_corpora(replace(chosen, out=tmp_path / "thesis", replace=True), lambda line: None)
+
+
+def test_a_failed_replacement_leaves_the_old_folder_and_what_a_killed_one_left_is_cleared(tmp_path: Path) -> None:
+    file = corpus(tmp_path)
+    chosen = options(tmp_path, file, replace=True)
+    prepare_corpora(chosen, lambda line: None)
+    before = (chosen.out / "train.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="too small"):
+        prepare_corpora(replace(chosen, vocab_size=10), lambda line: None)
+    assert (chosen.out / "train.safetensors").read_bytes() == before
+    for left_over in (".data.partial", ".data.old"):
+        (tmp_path / left_over).mkdir()
+        (tmp_path / left_over / "half").touch()
+    prepare_corpora(chosen, lambda line: None)
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "data"}
+
+
+def test_data_is_known_to_be_prepared_until_a_file_or_an_option_changes(tmp_path: Path) -> None:
+    chosen = options(tmp_path, corpus(tmp_path))
+    assert already_prepared(chosen) is None
+    summary = prepare_corpora(chosen, lambda line: None)
+    assert already_prepared(chosen) == already_prepared(replace(chosen, replace=True)) == summary
+    assert already_prepared(replace(chosen, seed=2)) is None
+    corpus(tmp_path, PAIRS[1:])
+    assert already_prepared(chosen) is None
+
+
+def test_files_of_the_same_name_each_have_their_checksum(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    files = corpus(tmp_path, PAIRS[:100]), corpus(tmp_path / "more", PAIRS[100:])
+    summary = prepare_corpora(options(tmp_path, *files), lambda line: None)
+    assert list(summary.sha256) == ["pairs.tsv", str(files[1])]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no prepared.json"),
+        ("{", "is damaged"),
+        ('{"format_version": 9}', "format 9, not 1"),
+        ("{}", "is damaged"),
+    ],
+)
+def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "prepared.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        PreparedSummary.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"source": "e"}, "--source 'e' is no language code"),
+        ({"target": "français!"}, "--target"),
+        ({"target": "en"}, "both en"),
+        ({"dev": "a", "dev_size": 5}, "not both"),
+        ({"dev_size": 0}, "--dev-size"),
+        ({"max_tokens": 1}, "--max-tokens"),
+        ({"max_ratio": 1.0}, "--max-ratio"),
+        ({"reserved_share": 1.5}, "--reserved-share"),
+        ({"seed": -1}, "--seed"),
+        ({"pairs": ()}, "no --pairs"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(tmp_path: Path, fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(options(tmp_path, Path("a.tsv")), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", ["en", "pt-BR", "zh_Hant", "ckb", "sr-Latn-RS"])
+def test_any_language_code_is_accepted(tmp_path: Path, code: str) -> None:
+    assert options(tmp_path, Path("a.tsv"), target=code + ("-x" if code == "en" else "")).target.startswith(code)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "characters", "size"),
+    [(600, 90, 1000), (5_000, 90, 2000), (23_000, 3_500, 7_000), (147_470, 180, 8_000)],
+)
+def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, characters: int, size: int) -> None:
+    assert vocabulary_size(pairs, characters) == size
+
+
+def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
+    verb = typer.Typer()
+    verb.command()(prepare)
+    path = tmp_path / "fr-en.tsv"
+    path.write_text("".join(f"{french}\t{english}\n" for english, french in PAIRS), encoding="utf-8")
+    arguments = ["--pairs", path, "--source", "en", "--target", "fr", "--columns", "2,1", "--vocab-size", 360]
+    result = CliRunner().invoke(verb, [str(argument) for argument in [*arguments, "--out", tmp_path / "data"]])
+    assert result.exit_code == 0, result.output
+    assert "2 columns, source in 2 and target in 1 as asked" in result.output
+    assert "304 sentence pairs to learn from, and 32 copies" in result.output
+    assert read_pairs(tmp_path / "data" / "dev.tsv")[0][0] in PAIRS
+    options_given = json.loads((tmp_path / "data" / "prepared.json").read_text(encoding="utf-8"))["options"]
+    assert options_given["columns"] == [2, 1]
+
+
+@pytest.mark.parametrize("columns", ["2", "0,1", "1,1", "a,b"])
+def test_the_verb_refuses_columns_that_are_not_two(tmp_path: Path, columns: str) -> None:
+    verb = typer.Typer()
+    verb.command()(prepare)
+    arguments = ["--pairs", "a", "--source", "en", "--target", "fr", "--out", str(tmp_path / "d"), "--columns", columns]
+    result = CliRunner().invoke(verb, arguments)
+    assert result.exit_code == 2
+    assert "two different column numbers" in result.output

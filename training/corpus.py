@@ -1,0 +1,291 @@
+"""Sentence pairs in files: which columns hold them, which lines are broken, and reading and writing them one by one.
+
+Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.prepare`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from training.text_file import CorpusError, TextFile, look_at_text, shortened
+
+EXPECTED = "expected a source sentence, a tab and its translation"
+_LOOKED_AT_LINES = 200
+_SHOWN_NUMBERS = 5
+_BREAK = re.compile(r"[\t\n\r]")
+_WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
+_LANGUAGE_NAMES = {
+    "ar": "arabic", "cs": "czech", "da": "danish", "de": "german", "en": "english", "el": "greek", "es": "spanish",
+    "fi": "finnish", "fr": "french", "he": "hebrew", "hi": "hindi", "it": "italian", "ja": "japanese", "ko": "korean",
+    "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sv": "swedish", "tr": "turkish", "uk": "ukrainian", "vi": "vietnamese", "zh": "chinese",
+}  # fmt: skip
+_SOURCE_NAMES = {"source", "src", "original"}
+_TARGET_NAMES = {"target", "tgt", "trg", "translation"}
+_OTHER_NAMES = {"id", "text", "sentence", "attribution", "licence", "license", "score", "comment", "lang", "url"}
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """One corpus as the user named it: a TSV file, or two plain files of which line n translates line n.
+
+    `weight`: how often each pair is drawn an epoch, on average.
+    """
+
+    paths: tuple[Path, ...]
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return ",".join(path.name for path in self.paths)
+
+
+def parse_spec(text: str) -> CorpusSpec:
+    """`file.tsv`, `file.tsv:0.25` (a weight), `a.en,b.fr` (two plain files) or `a.en,b.fr:2`.
+
+    A file that exists under the whole name is that file, whatever colons or commas its name holds; and only a colon
+    with a number after it, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
+    """
+    match = None if Path(text).exists() else _WEIGHTED.fullmatch(text)
+    if match is None:
+        return CorpusSpec(_existing_paths(text))
+    weight = float(match[2])
+    if not (0 < weight < math.inf):
+        raise CorpusError(match[1], f"the weight must be above 0, not {match[2]}")
+    return CorpusSpec(_existing_paths(match[1]), weight)
+
+
+def _existing_paths(text: str) -> tuple[Path, ...]:
+    if Path(text).exists():
+        return (Path(text),)
+    commas = [index for index in range(1, len(text) - 1) if text[index] == ","]
+    halves = [(Path(text[:index]), Path(text[index + 1 :])) for index in commas]
+    for pair in halves:
+        if all(path.exists() for path in pair):
+            return pair
+    missing = next(path for path in halves[0] if not path.exists()) if len(halves) == 1 else Path(text)
+    raise CorpusError(missing, "no such file")
+
+
+@dataclass
+class Skipped:
+    """Lines left out, by reason: how many, and the numbers of the first few."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, reason: str, line: int) -> None:
+        self.counts[reason] += 1
+        numbers = self.first.setdefault(reason, [])
+        if len(numbers) < _SHOWN_NUMBERS:
+            numbers.append(line)
+
+    def describe(self) -> Iterator[str]:
+        """One line a reason, the commonest first: "3 lines left out: an empty side (lines 7, 9, 31)"."""
+        for reason, count in self.counts.most_common():
+            lines = "1 line" if count == 1 else f"{count:,} lines"
+            numbers = ", ".join(map(str, self.first[reason])) + (", ..." if count > _SHOWN_NUMBERS else "")
+            yield f"{lines} left out: {reason} ({'line' if count == 1 else 'lines'} {numbers})"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that has been looked at. `columns` counts a TSV's columns, of which `source` and `target` (from 0) are
+    read; a pair of plain files has `columns` 0."""
+
+    spec: CorpusSpec
+    files: tuple[TextFile, ...]
+    columns: int = 0
+    source: int = 0
+    target: int = 1
+    header: bool = False
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def describe(self) -> str:
+        """In one line, what was assumed about the file or files."""
+        weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
+        make = "; ".join(file.describe() for file in self.files)
+        if not self.columns:
+            return f"{self.name}: two plain files, line by line; {make}{weight}"
+        header = "the first line is a header" if self.header else "no header"
+        taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{self.note}"
+        return f"{self.name}: {make}; {header}; {taken}{weight}"
+
+    def pairs(self, skipped: Skipped, seen: set[int] | None = None) -> Iterator[tuple[int, Pair]]:
+        """The usable pairs with their line numbers, in order, white space stripped; the others go to `skipped`.
+
+        `seen` holds the pairs met so far, over several corpora: those that come again are skipped as duplicates.
+        Raises CorpusError if a file is cut off, or two plain files differ in length.
+        """
+        for number, cells in enumerate(self._rows(), 1):
+            if self.header and number == 1:
+                continue
+            reason, pair = self._pair(cells)
+            if reason is None and seen is not None:
+                code = hash64("\t".join(pair))
+                reason = "the same pair came before" if code in seen else None
+                seen.add(code)
+            if reason is None:
+                yield number, pair
+            else:
+                skipped.add(reason, number)
+
+    def _rows(self) -> Iterator[list[str]]:
+        if self.columns:
+            yield from (line.split("\t") for line in self.files[0].lines())
+            return
+        number = 0
+        for number, (source, target) in enumerate(zip_longest(*(file.lines() for file in self.files)), 1):
+            if source is None or target is None:
+                short = self.files[source is not None].path
+                raise CorpusError(short, f"ends after line {number - 1}, the other file goes on; they must match")
+            yield [source, target]
+
+    def _pair(self, cells: list[str]) -> tuple[str | None, Pair]:
+        """The pair in a row, and why it cannot be used, if so."""
+        nothing = Pair("", "")
+        if not any(cell.strip() for cell in cells):
+            return "an empty line", nothing
+        if self.columns and len(cells) != self.columns:
+            return f"{len(cells)} instead of {self.columns} columns", nothing
+        pair = Pair(cells[self.source].strip(), cells[self.target].strip())
+        if not pair.source or not pair.target:
+            return "an empty side", pair
+        if "\ufffd" in pair.source or "\ufffd" in pair.target:
+            return "undecodable bytes", pair
+        if _BREAK.search(pair.source) or _BREAK.search(pair.target):
+            return "a tab or line end inside a sentence", pair
+        return None, pair
+
+
+def look_at(
+    spec: CorpusSpec,
+    source: str = "source",
+    target: str = "target",
+    columns: tuple[int, int] | None = None,
+    encoding: str | None = None,
+) -> Corpus:
+    """Look at the beginning of a corpus and settle how to read it; nothing heavy.
+
+    `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and
+    `encoding` override what would be guessed. Raises CorpusError, showing line 1, if this is no file of pairs.
+    """
+    files = tuple(look_at_text(path, encoding) for path in spec.paths)
+    if len(files) == 2:
+        return Corpus(spec, files)
+    number, first, rows = _first_rows(files[0])
+    count, times = Counter(map(len, rows)).most_common(1)[0]
+    if count < 2:
+        raise CorpusError(spec.paths[0], f"no tab in {shortened(first)}; {EXPECTED}{_csv_hint(rows)}", number)
+    if 2 * times <= len(rows):
+        raise CorpusError(
+            spec.paths[0], f"lines differ in columns; the first is {shortened(first)}; {EXPECTED}", number
+        )
+    header = number == 1 and len(rows[0]) == count and _is_header(rows[0], source, target)
+    rows = [row for row in rows[int(header) :] if len(row) == count]
+    if columns is not None:
+        return _with_columns(Corpus(spec, files, count, header=header, note=" as asked"), columns, first)
+    if header and (named := _named_columns(first.split("\t"), source, target)):
+        return Corpus(spec, files, count, *named, header=header, note=", by the header" if named != (0, 1) else "")
+    if count == 4 and rows and all(row[0].isdecimal() and row[2].isdecimal() for row in rows):
+        return Corpus(spec, files, count, 1, 3, header, note="; the numbers in 1 and 3 are ignored")
+    ignored = {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
+    return Corpus(spec, files, count, header=header, note=ignored)
+
+
+def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
+    """The number and text of the first line with any text, and the first rows, split at tabs."""
+    filled = ((number, line) for number, line in enumerate(file.lines(), 1) if line.strip())
+    lines = list(islice(filled, _LOOKED_AT_LINES))
+    if not lines:
+        raise CorpusError(file.path, "there is nothing but white space in it")
+    return *lines[0], [line.split("\t") for _, line in lines]
+
+
+def _csv_hint(rows: list[list[str]]) -> str:
+    for separator in ",;":
+        if all(separator in row[0] for row in rows):
+            return f" (is this CSV, separated by {separator!r}? save it separated by tabs)"
+    return ""
+
+
+def _with_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpus:
+    if max(columns) > corpus.columns:
+        message = f"there are {corpus.columns} columns, not {max(columns)}: {shortened(first)}"
+        raise CorpusError(corpus.spec.paths[0], message, 1)
+    source, target = columns
+    return Corpus(corpus.spec, corpus.files, corpus.columns, source - 1, target - 1, corpus.header, corpus.note)
+
+
+def _is_header(cells: list[str], source: str, target: str) -> bool:
+    """Whether two different cells, or more, are words that only name columns."""
+    general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | set(_LANGUAGE_NAMES.values())
+    names = {cell.strip().casefold() for cell in cells}
+    return len(names & (general | _names_of(source) | _names_of(target))) >= 2
+
+
+def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int] | None:
+    """The columns of source and target, if the header names each of them exactly once."""
+    names = [cell.strip().casefold() for cell in cells]
+    found = []
+    for wanted in (_names_of(source) | _SOURCE_NAMES, _names_of(target) | _TARGET_NAMES):
+        columns = [column for column, name in enumerate(names) if name in wanted]
+        if len(columns) != 1:
+            return None
+        found.append(columns[0])
+    return (found[0], found[1]) if found[0] != found[1] else None
+
+
+def _names_of(language: str) -> set[str]:
+    """What a header may call a language: en-GB, en, English."""
+    code = language.casefold()
+    base = re.split("[-_]", code)[0]
+    return {code, base, _LANGUAGE_NAMES.get(base, base)}
+
+
+def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], Skipped]:
+    """All usable pairs of one file, duplicates included, and the lines skipped; for files small enough to hold."""
+    skipped = Skipped()
+    corpus = look_at(CorpusSpec((Path(path),)), source, target)
+    return [pair for _, pair in corpus.pairs(skipped)], skipped
+
+
+def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
+    """Write a UTF-8 TSV, packed if the name ends in .gz or .xz, and return the number of pairs.
+
+    Raises ValueError if a sentence holds a tab or a line end, which the format cannot.
+    """
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    count = 0
+    with opener(path, "wt", encoding="utf-8", newline="\n") as file:
+        for count, pair in enumerate(pairs, 1):  # noqa: B007
+            if _BREAK.search(pair.source) or _BREAK.search(pair.target):
+                raise ValueError(f"a sentence with a tab or line end cannot be written: {shortened(str(pair))}")
+            file.write(f"{pair.source}\t{pair.target}\n")
+    return count
+
+
+def hash64(text: str) -> int:
+    """64 bits, signed, the same in every process: of a million different texts two meet with odds of 1 to 10^7."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,0 +1,352 @@
+"""The verb `prepare`: files of sentence pairs in, a data folder of token ids out, which `train` reads.
+
+    python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
+
+Knows nothing of models. What makes a line usable is `training.corpus`'s, what a token is the tokenizer's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from model.tokenizer import Tokenizer
+from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec
+from training.prepared import PreparedSummary, TokenPairs, check_free, digests, write_prepared
+from training.reserved import token_copies
+from training.split import Mask, SideKeys, choose_development, development_size
+from training.text_file import CorpusError
+from training.vocabulary import train_vocabulary
+
+MAX_TOKENS = 256
+MAX_RATIO = 4.0
+RESERVED_SHARE = 0.05
+# Sentences of this many tokens or fewer are never out of proportion: "Thanks." may well take eight.
+_RATIO_FROM_TOKENS = 24
+# More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
+_VOCABULARY_SENTENCES = 400_000
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+
+Item = TypeVar("Item")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault."""
+
+    pairs: tuple[str, ...]
+    source: str
+    target: str
+    out: Path
+    dev: str | None = None
+    dev_size: int | None = None
+    vocab_size: int | None = None
+    max_tokens: int = MAX_TOKENS
+    max_ratio: float = MAX_RATIO
+    reserved_share: float = RESERVED_SHARE
+    columns: tuple[int, int] | None = None
+    encoding: str | None = None
+    seed: int = 1
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        _require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
+        for option, code in (("--source", self.source), ("--target", self.target)):
+            _require(bool(_LANGUAGE_CODE.fullmatch(code)), f"{option} {code!r} is no language code such as en or pt-BR")
+        _require(self.source != self.target, f"--source and --target are both {self.source}")
+        _require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
+        _require(self.dev_size is None or self.dev_size >= 1, f"--dev-size must be at least 1, not {self.dev_size}")
+        _require(self.max_tokens >= 8, f"--max-tokens must be at least 8, not {self.max_tokens}")
+        _require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
+        _require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
+        _require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
+
+    def recipe(self) -> dict[str, Any]:
+        """The options that decide what is in the folder, as JSON gives them back."""
+        fields = dataclasses.asdict(self)
+        fields = {name: value for name, value in fields.items() if name not in ("out", "replace")}
+        return dict(json.loads(json.dumps(fields)))
+
+
+@dataclass
+class Pool:
+    """Pairs of all corpora with where each came from: `corpora` indexes the corpus, `lines` its line (from 1)."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    corpora: array[int] = field(default_factory=lambda: array("h"))
+    lines: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, corpus: int, line: int, pair: Pair) -> None:
+        self.pairs.append(pair)
+        self.corpora.append(corpus)
+        self.lines.append(line)
+
+    def keep(self, kept: Mask, skipped: Sequence[Skipped], reason: str) -> Pool:
+        """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
+        pool = Pool()
+        for keep, corpus, line, pair in zip(kept.tolist(), self.corpora, self.lines, self.pairs, strict=True):
+            if keep:
+                pool.add(corpus, line, pair)
+            else:
+                skipped[corpus].add(reason, line)
+        return pool
+
+
+def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummary:
+    """Read, check, split and encode the corpora of `options` into the data folder `options.out`.
+
+    `say` gets the report, line by line. Nothing is at `out` before all is done. Raises CorpusError for a file that
+    cannot be used, FileExistsError for an `out` that must not be replaced, ValueError for other options.
+    """
+    check_free(options.out, options.replace)
+    corpora = [_looked_at(options, text) for text in options.pairs]
+    given = [_looked_at(options, options.dev)] if options.dev else []
+    for corpus in [*corpora, *given]:
+        say(corpus.describe())
+
+    skipped = [Skipped() for _ in [*corpora, *given]]
+    pool = _read(corpora, skipped, set())
+    dev = _read(given, skipped[len(corpora) :], None).pairs
+    pool, dev = _split(options, pool, dev, skipped)
+    tokenizer = _vocabulary(options, pool, corpora, say)
+    dev = _short_enough(options, dev, tokenizer, say)
+    pool, tokens = _encode(options, pool, tokenizer, skipped)
+    copied, copies = _reserved_copies(options, pool, tokenizer)
+    for corpus, lines in zip([*corpora, *given], skipped, strict=True):
+        for line in lines.describe():
+            say(f"{corpus.name}: {line}")
+
+    summary = PreparedSummary(
+        source=options.source,
+        target=options.target,
+        vocab_size=tokenizer.vocab_size,
+        pairs=len(pool.pairs) + len(copied),
+        dev_pairs=len(dev),
+        seed=options.seed,
+        corpora=[_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)],
+        reserved_copies=len(copied),
+        sha256=_digests(options),
+        options=options.recipe(),
+    )
+    corpus_of = np.array([*pool.corpora, *(pool.corpora[index] for index in copied)], np.int16)
+    write_prepared(options.out, summary, tokenizer, tokens + copies, corpus_of, dev)
+    for line in summary.describe(options.out):
+        say(line)
+    return summary
+
+
+def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
+    """What `options.out` holds, if that is what `prepare_corpora` would make of the same files again."""
+    if not (options.out / "prepared.json").exists():
+        return None
+    summary = PreparedSummary.load(options.out)
+    same = summary.options == options.recipe() and summary.sha256 == _digests(options)
+    return summary if same else None
+
+
+def vocabulary_size(pairs: int, characters: int) -> int:
+    """The default size: 1,000 pieces below 5,000 pairs, 2,000 below 20,000, 4,000 below 80,000, then 8,000.
+
+    Where the text has more than 500 different characters, as Chinese does, they need places of their own on top.
+    """
+    size = 1000 if pairs < 5_000 else 2000 if pairs < 20_000 else 4000 if pairs < 80_000 else 8000
+    return size + max(0, characters - 500)
+
+
+def _looked_at(options: PrepareOptions, text: str) -> Corpus:
+    return look_at(parse_spec(text), options.source, options.target, options.columns, options.encoding)
+
+
+def _read(corpora: Sequence[Corpus], skipped: Sequence[Skipped], seen: set[int] | None) -> Pool:
+    pool = Pool()
+    for number, corpus in enumerate(corpora):
+        before = len(pool.pairs)
+        for line, pair in _progress(corpus.pairs(skipped[number], seen), f"reading {corpus.name}"):
+            pool.add(number, line, pair)
+        if len(pool.pairs) == before:
+            why = next(skipped[number].describe(), "there is only a header")
+            raise CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
+    return pool
+
+
+def _split(options: PrepareOptions, pool: Pool, dev: list[Pair], skipped: Sequence[Skipped]) -> tuple[Pool, list[Pair]]:
+    """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen."""
+    keys = SideKeys.of(_progress(pool.pairs, "comparing sentences"))
+    if dev:
+        dev_keys = SideKeys.of(dev)
+    else:
+        size = min(options.dev_size or development_size(len(pool.pairs)), max(1, len(pool.pairs) - 1))
+        chosen = choose_development(keys, size, options.seed)
+        dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
+        dev_keys, keys = keys[chosen], keys[~chosen]
+        pool = pool.keep(~chosen, skipped, "set apart for development")
+    pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
+    _require(bool(pool.pairs), "no pair is left to train on: every one shares a sentence with the development set")
+    return pool, dev
+
+
+def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
+    sentences = list(_vocabulary_sentences(pool, [corpus.spec.weight for corpus in corpora], options.seed))
+    size = options.vocab_size or vocabulary_size(len(pool.pairs), len(set().union(*sentences)))
+    say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
+    return Tokenizer(train_vocabulary(sentences, size, (options.source, options.target)))
+
+
+def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> Iterator[str]:
+    """Both sides of a sample of the pairs, in the proportions in which training will draw them."""
+    random = Random(seed)
+    drawn = [weights[corpus] for corpus in pool.corpora]
+    scale = min(1 / max(drawn), _VOCABULARY_SENTENCES / (2 * sum(drawn)))
+    for weight, pair in zip(drawn, pool.pairs, strict=True):
+        if random.random() < scale * weight:
+            yield from pair
+
+
+def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, say: Say) -> list[Pair]:
+    short = [pair for pair in dev if max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens]
+    _require(bool(short), f"every development pair is longer than --max-tokens {options.max_tokens}")
+    if len(short) < len(dev):
+        say(f"{len(dev) - len(short):,} development pairs left out: longer than {options.max_tokens} tokens")
+    return short
+
+
+def _encode(
+    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, skipped: Sequence[Skipped]
+) -> tuple[Pool, TokenPairs]:
+    """The tokens of the pairs whose lengths are sound; the others go to `skipped`."""
+    encode = tokenizer.encode
+    tokens = TokenPairs.of((encode(source), encode(target)) for source, target in _progress(pool.pairs, "encoding"))
+    fits = tokens.lengths.max(0) <= options.max_tokens
+    _require(bool(fits.any()), f"no pair is left within --max-tokens {options.max_tokens}")
+    pool, tokens = pool.keep(fits, skipped, f"longer than {options.max_tokens} tokens"), tokens.keep(fits)
+    sound = proportionate(tokens.lengths, options.max_ratio)
+    return pool.keep(sound, skipped, "lengths out of proportion"), tokens.keep(sound)
+
+
+def proportionate(lengths: NDArray[np.int64], max_ratio: float) -> Mask:
+    """Which pairs are not `max_ratio` times longer on one side than is usual in this corpus: [pairs].
+
+    `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
+    """
+    ratios = lengths[1] / lengths[0]  # [pairs]
+    odds = ratios / np.median(ratios)
+    sound: Mask = (lengths.max(0) <= _RATIO_FROM_TOKENS) | ((odds <= max_ratio) & (odds >= 1 / max_ratio))
+    return sound
+
+
+def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> tuple[list[int], TokenPairs]:
+    """The indices of the pairs copied with reserved symbols, and the copies' tokens."""
+    if options.reserved_share == 0:
+        return [], TokenPairs.of([])
+    wanted = round(options.reserved_share * len(pool.pairs))
+    copies = list(token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed)))
+    return [copy.pair for copy in copies], TokenPairs.of((copy.source, copy.target) for copy in copies)
+
+
+def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:
+    kept = pool.corpora.count(number)
+    lines = {"read": kept + skipped.counts.total(), "kept": kept, "skipped": dict(skipped.counts)}
+    return {"name": corpus.name, "weight": corpus.spec.weight, **lines}
+
+
+def _digests(options: PrepareOptions) -> dict[str, str]:
+    given = [options.dev] if options.dev else []
+    return digests(path for text in [*options.pairs, *given] for path in parse_spec(text).paths)
+
+
+def _progress(items: Iterable[Item], what: str) -> Iterable[Item]:
+    """`items` with a bar, on a terminal only."""
+    progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
+    return progress
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _two_columns(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
+    if not match or match[1] == match[2]:
+        raise typer.BadParameter("two different column numbers, counted from 1, such as 2,1")
+    return int(match[1]), int(match[2])
+
+
+def prepare(
+    pairs: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="A file of sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, "
+            "as a.en,b.fr. Give the option again for more corpora. A number after a colon is a weight: big.tsv:0.25 "
+            "draws a quarter of its pairs each epoch, clean.tsv:2 draws each twice. A pair in several counts in the "
+            "first.",
+        ),
+    ],
+    source: Annotated[str, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")],
+    target: Annotated[str, typer.Option(metavar="CODE", help="The language to translate into.")],
+    out: Annotated[Path, typer.Option(help="The data folder to make.")],
+    dev: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pairs to measure by during training; what shares a sentence with them is not trained on. "
+            "Without it, some pairs are set apart.",
+        ),
+    ] = None,
+    dev_size: Annotated[
+        int | None, typer.Option(help="How many pairs to set apart; without it, a twentieth, at most 1,000.")
+    ] = None,
+    vocab_size: Annotated[
+        int | None,
+        typer.Option(help="Pieces in the vocabulary of both languages; without it, 1,000 to 8,000 by the pairs."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Leave out pairs with a side longer than this.")] = MAX_TOKENS,
+    max_ratio: Annotated[
+        float, typer.Option(help="Leave out longer pairs this many times out of the usual proportion of lengths.")
+    ] = MAX_RATIO,
+    reserved_share: Annotated[
+        float,
+        typer.Option(help="Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."),
+    ] = RESERVED_SHARE,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1; without it, found out."),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Such as cp1252 or gb18030; without it, found out, UTF-8 most likely.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the pairs set apart and those copied; the same, the same data.")] = 1,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the data folder, if there is one.")] = False,
+) -> None:
+    """Check and split sentence pairs, learn a vocabulary, and write a folder that `train` reads."""
+    options = PrepareOptions(
+        pairs=tuple(pairs),
+        source=source,
+        target=target,
+        out=out,
+        dev=dev,
+        dev_size=dev_size,
+        vocab_size=vocab_size,
+        max_tokens=max_tokens,
+        max_ratio=max_ratio,
+        reserved_share=reserved_share,
+        columns=None if columns is None else _two_columns(columns),
+        encoding=encoding,
+        seed=seed,
+        replace=replace,
+    )
+    prepare_corpora(options, typer.echo)

@@ -1,0 +1,152 @@
+"""Copies of sentence pairs with reserved symbols in them: how a model learns to carry a placeholder across.
+
+Knows text and symbol numbers; what a symbol's token is, the tokenizer knows.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
+from training.corpus import Pair
+
+Parts = list[str | int]
+"""Text in which an integer n stands for the reserved symbol number n, as `Tokenizer.encode_parts` takes it."""
+
+MAX_SYMBOLS = 3
+# Thai to Myanmar, Khmer, kana and Han: no spaces, so a run of letters is no word.
+_UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+_LETTER = f"[^\\W{_UNSPACED}\U00020000-\U0003ffff]"
+_WORD = re.compile(rf"{_LETTER}+(?:[.,:/@-]+{_LETTER}+)*")
+# Words shared by both sides are copied best where they stand; the rest of the copies carry symbols at the ends.
+_WRAP_SHARE = 0.2
+_ENDS_SHARE = 0.1
+
+
+class SharedWord(NamedTuple):
+    """A word and where it begins on each side, in code points."""
+
+    word: str
+    source: int
+    target: int
+
+
+def shared_words(pair: Pair) -> list[SharedWord]:
+    """Names, numbers and identifiers that stand exactly once on each side, in the order of the source.
+
+    A digit or a capital letter tells them from ordinary words that two languages happen to share.
+    """
+    target_words = {match[0]: match.start() for match in _WORD.finditer(pair.target)}
+    return [
+        SharedWord(match[0], match.start(), target_words[match[0]])
+        for match in _WORD.finditer(pair.source)
+        if match[0] in target_words
+        and _is_name(match[0], bool(match.start() or target_words[match[0]]))
+        and all(side.count(match[0]) == 1 for side in pair)
+        and _is_whole(pair.source, match.start(), match.end())
+        and _is_whole(pair.target, target_words[match[0]], target_words[match[0]] + len(match[0]))
+    ]
+
+
+def _is_name(word: str, inside: bool) -> bool:
+    """`inside`: on one side at least it does not begin the sentence, where any word has a capital."""
+    if any(character.isdigit() for character in word):
+        return True
+    return len(word) >= (2 if inside else 3) and word != word.lower()
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no combining mark hangs on either end: those are part of a word, but no letters."""
+    around = text[max(0, start - 1) : start] + text[end : end + 1]
+    return not any(unicodedata.category(character).startswith("M") for character in around)
+
+
+class TokenCopy(NamedTuple):
+    """A copy of pair number `pair` with reserved symbols in it, as token ids."""
+
+    pair: int
+    source: array[int]
+    target: array[int]
+
+
+def token_copies(
+    pairs: Sequence[Pair], wanted: int, tokenizer: Tokenizer, max_tokens: int, random: Random
+) -> Iterator[TokenCopy]:
+    """`wanted` copies or as many more as it takes until every symbol was seen, none longer than `max_tokens` a side.
+
+    Where nearly all pairs are too long to take a symbol, there are fewer.
+    """
+    wanted = max(wanted, RESERVED_SYMBOLS)
+    made, seen = 0, set[str | int]()
+    for (index, *parts), _ in zip(symbol_copies(pairs, random), range(20 * wanted), strict=False):
+        source, target = (array("i", tokenizer.encode_parts(side)) for side in parts)
+        if max(len(source), len(target)) > max_tokens:
+            continue
+        yield TokenCopy(index, source, target)
+        made += 1
+        seen.update(part for part in parts[0] if isinstance(part, int))
+        if made >= wanted and len(seen) == RESERVED_SYMBOLS:
+            return
+
+
+def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, Parts, Parts]]:
+    """Copies with one to three symbols each, without end: the index of the pair, and the parts of both sides.
+
+    Both sides of a copy hold the same symbols, each once. The symbols come from a shuffled deck, so that all are
+    seen equally often; pairs with shared words are preferred to those that only take symbols at their ends.
+    """
+    deck: list[int] = []
+    while pairs:
+        for index in random.sample(range(len(pairs)), len(pairs)):
+            words = shared_words(pairs[index])
+            at_ends = random.random() < _ENDS_SHARE
+            if not words and not at_ends:
+                continue
+            if len(deck) < MAX_SYMBOLS:
+                deck = _refilled(deck, random)
+            copy = _at_ends(pairs[index], deck, random) if at_ends else _at_words(pairs[index], words, deck, random)
+            yield index, *copy
+
+
+def _refilled(deck: list[int], random: Random) -> list[int]:
+    """The rest of the deck and then every symbol once, none twice within reach of one copy."""
+    fresh = random.sample(range(RESERVED_SYMBOLS), RESERVED_SYMBOLS)
+    return [*deck, *(number for number in fresh if number not in deck), *deck]
+
+
+def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Random) -> tuple[Parts, Parts]:
+    """Symbols in the place of shared words, or two around one of them as tags would stand."""
+    if random.random() < _WRAP_SHARE:
+        word = random.choice(words)
+        opening, closing = deck.pop(0), deck.pop(0)
+        put: dict[SharedWord, Parts] = {word: [opening, word.word, closing]}
+    else:
+        chosen = random.sample(words, min(len(words), random.choice((1, 1, 2, 3))))
+        put = {word: [deck.pop(0)] for word in chosen}
+    source = _replaced(pair.source, [(word.source, word.word, parts) for word, parts in put.items()])
+    return source, _replaced(pair.target, [(word.target, word.word, parts) for word, parts in put.items()])
+
+
+def _replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
+    parts: Parts = []
+    done = 0
+    for start, word, put in sorted(places, key=lambda place: place[0]):
+        parts += [text[done:start], *put]
+        done = start + len(word)
+    return [part for part in [*parts, text[done:]] if part != ""]
+
+
+def _at_ends(pair: Pair, deck: list[int], random: Random) -> tuple[Parts, Parts]:
+    """Symbols before or after both sides, or around them, with spaces or without."""
+    count = random.randint(1, MAX_SYMBOLS)
+    before = random.randint(0, count)
+    space = random.choice(("", " "))
+    front: Parts = [part for _ in range(before) for part in (deck.pop(0), space)]
+    back: Parts = [part for _ in range(count - before) for part in (space, deck.pop(0))]
+    source, target = ([part for part in [*front, text, *back] if part != ""] for text in pair)
+    return source, target

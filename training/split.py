@@ -1,0 +1,88 @@
+"""Sets development pairs apart, so that no sentence of theirs is in training; knows sentences only as keys.
+
+Both sides count: a pair whose translation alone is known from training would flatter the model.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.corpus import Pair, hash64
+
+Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
+def comparison_key(text: str) -> str:
+    """What is left of a sentence without case, punctuation, symbols and spaces; the bare text if that is nothing.
+
+    Two sentences with the same key count as the same.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", folded).translate(_LETTERS) or "".join(text.split())
+
+
+class _Letters(dict[int, str]):
+    """A translation table that keeps letters, their marks and numbers, and learns a character when it meets one."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        self[code] = character if unicodedata.category(character)[0] in "LMN" else ""
+        return self[code]
+
+
+_LETTERS = _Letters()
+
+
+@dataclass(frozen=True)
+class SideKeys:
+    """The keys of both sides of many pairs, as 64-bit hashes: [pairs] each."""
+
+    source: Integers
+    target: Integers
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> SideKeys:
+        source, target = array("q"), array("q")
+        for pair in pairs:
+            source.append(hash64(comparison_key(pair.source)))
+            target.append(hash64(comparison_key(pair.target)))
+        return cls(np.array(source, np.int64), np.array(target, np.int64))
+
+    def __getitem__(self, chosen: Mask) -> SideKeys:
+        return SideKeys(self.source[chosen], self.target[chosen])
+
+    def touching(self, others: SideKeys) -> Mask:
+        """Which pairs share a side with any of `others`, on either side: [pairs]."""
+        keys = np.concatenate([others.source, others.target])
+        return np.isin(self.source, keys) | np.isin(self.target, keys)
+
+
+def development_size(pairs: int) -> int:
+    """A twentieth of the pairs, at least one and at most a thousand."""
+    return max(1, min(1000, pairs // 20))
+
+
+def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
+    """Which `size` pairs are the development set: [pairs].
+
+    Each costs training the pairs that share a side with it, so those whose sentences occur nowhere else come first,
+    in an order drawn by `seed`; pairs with many siblings come last.
+    """
+    siblings = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(siblings))
+    cheapest = order[np.argsort(siblings[order], kind="stable")]
+    chosen = np.zeros(len(siblings), np.bool_)
+    chosen[cheapest[:size]] = True
+    return chosen
+
+
+def _occurrences(keys: Integers) -> Integers:
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[inverse].astype(np.int64)

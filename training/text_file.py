@@ -1,0 +1,205 @@
+"""A text file of unknown make: what it is compressed with, its encoding and its line ends; then its lines, one by one.
+
+Knows nothing of columns, pairs or languages.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+Compression = Literal["plain", "gzip", "xz"]
+
+SAMPLE_BYTES = 1 << 20
+_MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz"}
+_OPENERS = {"plain": open, "gzip": gzip.open, "xz": lzma.open}
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark is a prefix of this one
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_ENCODING_NAMES = {
+    "utf-8": "UTF-8",
+    "utf-8-sig": "UTF-8 with a byte order mark",
+    "utf-16": "UTF-16",
+    "utf-32": "UTF-32",
+}
+_LINE_END_NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
+# Western European text has one accented letter in ten at the very most; other alphabets are nearly all high bytes.
+_WESTERN_HIGH_BYTES = 0.2
+
+
+class CorpusError(ValueError):
+    """What is wrong with a file of sentences, in one line; `path` and, where one is to blame, `line` (from 1)."""
+
+    def __init__(self, path: Path | str, message: str, line: int | None = None) -> None:
+        where = f"{path}" if line is None else f"{path}, line {line}"
+        super().__init__(f"{where}: {message}")
+        self.path = Path(path)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A text file that has been looked at; `guessed`: the encoding is an assumption, not found in the bytes."""
+
+    path: Path
+    compression: Compression
+    encoding: str
+    line_end: str
+    guessed: bool = False
+
+    def describe(self) -> str:
+        """What was assumed, as in "xz, UTF-8, LF"."""
+        encoding = _ENCODING_NAMES.get(self.encoding, self.encoding)
+        if self.guessed:
+            encoding = f"not UTF-8: read as {encoding} (if letters look wrong, give --encoding)"
+        packed = [] if self.compression == "plain" else [self.compression]
+        return ", ".join([*packed, encoding, f"{_LINE_END_NAMES[self.line_end]} line ends"])
+
+    def lines(self) -> Iterator[str]:
+        """The lines without their ends; bytes that the encoding does not know come out as U+FFFD.
+
+        Only the file's own line end separates lines: a U+2028 or form feed inside a sentence does not.
+        Raises CorpusError, with the line reached, if the file is damaged or cut off.
+        """
+        number = 0
+        try:
+            with _open_bytes(self.path, self.compression) as raw:
+                newline = "\r" if self.line_end == "\r" else "\n"
+                text = io.TextIOWrapper(raw, encoding=self.encoding, errors="replace", newline=newline)
+                for number, line in enumerate(text, 1):  # noqa: B007
+                    line = line.removesuffix(newline)
+                    yield line.removesuffix("\r") if self.line_end == "\r\n" else line
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise CorpusError(self.path, _unreadable(error, self.compression), number + 1) from error
+
+
+def look_at_text(path: Path, encoding: str | None = None) -> TextFile:
+    """Read the first MiB of `path` and say what it is; `encoding` overrides the guess.
+
+    Raises CorpusError if there is no such file, or it is empty, a directory, damaged or no text.
+    """
+    if encoding is not None:
+        _check_encoding(path, encoding)
+    compression, sample = _sample(path)
+    guessed = False
+    if encoding is None:
+        encoding, guessed = _guess_encoding(path, sample)
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
+    if not text.strip():
+        raise CorpusError(path, "the file is empty" if not sample else "there is nothing but white space in it")
+    return TextFile(path, compression, encoding, _line_end(text), guessed)
+
+
+def _sample(path: Path) -> tuple[Compression, bytes]:
+    """How `path` is packed, by its first bytes (names lie), and the first MiB of what is inside."""
+    if path.is_dir():
+        raise CorpusError(path, "this is a directory; expected a file")
+    if not path.exists():
+        raise CorpusError(path, "no such file")
+    if not path.is_file():
+        raise CorpusError(path, "this is no regular file; it must be readable more than once")
+    compression: Compression = "plain"
+    try:
+        with open(path, "rb") as file:
+            head = file.read(8)
+        compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "plain")
+        return compression, _first_bytes(path, compression)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise CorpusError(path, _unreadable(error, compression), 1) from error
+
+
+def _first_bytes(path: Path, compression: Compression) -> bytes:
+    """Up to SAMPLE_BYTES of the unpacked file, or what a cut-off one still gives; read in pieces, to keep those."""
+    sample = bytearray()
+    with _open_bytes(path, compression) as file:
+        while len(sample) < SAMPLE_BYTES:
+            try:
+                piece = file.read1(1 << 16)  # type: ignore[attr-defined]  # every opener returns a buffered reader
+            except EOFError:
+                if sample:
+                    break  # `lines` meets the same end and can name its line
+                raise
+            if not piece:
+                break
+            sample += piece
+    return bytes(sample)
+
+
+def _open_bytes(path: Path, compression: Compression) -> IO[bytes]:
+    return _OPENERS[compression](path, "rb")  # type: ignore[operator, no-any-return]
+
+
+def _unreadable(error: BaseException, compression: Compression) -> str:
+    if compression == "plain":
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    if isinstance(error, EOFError):
+        return f"the {compression} file is cut off here"
+    return f"the {compression} file is damaged: {error}"
+
+
+def _check_encoding(path: Path, encoding: str) -> None:
+    try:
+        known = codecs.lookup(encoding)
+    except LookupError:
+        raise CorpusError(path, f"unknown encoding {encoding!r}; try utf-8, cp1252, gb18030, shift_jis ...") from None
+    if not known._is_text_encoding:
+        raise CorpusError(path, f"{encoding!r} is no encoding of text")
+
+
+def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
+    """The encoding of `sample`, and whether it is a guess.
+
+    A byte order mark decides. Else it is UTF-8 if at least as many lines are good as broken among those that go
+    beyond ASCII (the broken ones are skipped and reported later); else Windows-1252, if that is plausible.
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if sample.startswith(mark):
+            return encoding, False
+    if sample.startswith(b"PK\x03\x04"):
+        raise CorpusError(path, "this is a zip archive or a spreadsheet; save it as tab-separated text")
+    if b"\0" in sample:
+        raise CorpusError(path, f"no text: zero bytes in {_shown(sample)} (UTF-16 needs a byte order mark)", 1)
+    lines = [line for line in sample.splitlines()[: None if len(sample) < SAMPLE_BYTES else -1] if not line.isascii()]
+    broken = [line for line in lines if not _is_utf8(line)]
+    if 2 * len(broken) <= len(lines):
+        return "utf-8", False
+    size = sum(map(len, broken))
+    high = sum(byte >= 0x80 for line in broken for byte in line)
+    if high > _WESTERN_HIGH_BYTES * size:
+        raise CorpusError(path, f"neither UTF-8 nor Western European: {_shown(broken[0])}; give --encoding")
+    return "cp1252", True
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line_end(text: str) -> str:
+    if "\n" not in text:
+        return "\r" if "\r" in text else "\n"
+    return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
+
+
+def _shown(sample: bytes) -> str:
+    return shortened(sample.split(b"\n", 1)[0][:200])
+
+
+def shortened(text: str | bytes, width: int = 60) -> str:
+    """`repr` of a text for a message of one line."""
+    shown = repr(text)
+    return shown if len(shown) <= width else f"{shown[: width - 4]} ..."
