@@ -186,7 +186,7 @@ def greedy_decode(
     batch = DecodeBatch(model, min(rows, max(1, len(waiting))), limits)
     while waiting or batch.running:
         # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
-        if waiting and (batch.free >= batch.cache.rows // 4 or not batch.running):
+        if waiting and (batch.free >= max(1, batch.cache.rows // 4) or not batch.running):
             batch.admit([waiting.pop() for _ in range(min(batch.free, len(waiting)))])
         batch.step()
     return hypotheses

@@ -1,0 +1,398 @@
+"""Cached, batched decoding against plain loops: the same tokens, scores and attention, whoever joins and leaves."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from model.config import ModelConfig, NormPlacement
+from model.decoding import DecodeBatch, Hypothesis, Limits, decode_step, encode_batch, greedy_decode
+from model.kv_cache import KVCache
+from model.transformer import AttentionRecord, Embedding, Transformer
+
+NORMS: tuple[NormPlacement, ...] = ("post", "pre", "residual_post")
+SOURCE_VOCABULARY, TARGET_VOCABULARY = 60, 40
+BOS, EOS = 1, 2
+LIMITS = Limits(max_source=30, max_target=36, ratio=1.0, margin=5)
+
+
+def lively_model(*, seed: int = 0, **fields: Any) -> Transformer:
+    """Random weights, so scaled that what is decoded varies with source and step, and that a fair share ends."""
+    torch.manual_seed(seed)
+    sizes = {"source_vocab_size": SOURCE_VOCABULARY, "target_vocab_size": TARGET_VOCABULARY, "max_positions": 64}
+    shape = {"d_model": 32, "num_heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2}
+    model = Transformer(ModelConfig.from_dict({**sizes, **shape, "share_embeddings": "none", **fields})).eval()
+    with torch.no_grad():
+        for module in [m for layers in (model.encoder, model.decoder) for m in layers.modules()]:
+            if isinstance(module, nn.Linear):
+                module.weight.mul_(2)
+        for embedding in [m for m in model.modules() if isinstance(m, Embedding)]:
+            embedding.tokens.weight.mul_(1.5)
+            if isinstance(embedding.positions, nn.Parameter):
+                embedding.positions.mul_(50)
+        model.output.weight[EOS].mul_(1.3)
+    return model
+
+
+def random_sources(count: int, longest: int = 30, seed: int = 0) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [[draw.randrange(3, SOURCE_VOCABULARY) for _ in range(draw.randint(0, longest))] for _ in range(count)]
+
+
+@torch.no_grad()
+def plain_loop(model: Transformer, source: Sequence[int], limit: int) -> list[int]:
+    """Greedy decoding without a cache, one sentence at a time: the whole decoder again for every token."""
+    src = torch.tensor([[*source, EOS]])
+    memory, mask = model.memory(model.encode(src)), model.source_mask(src)
+    tokens: list[int] = []
+    while len(tokens) < limit and EOS not in tokens:
+        hidden = model.decode(torch.tensor([[BOS, *tokens]]), memory, mask)
+        tokens.append(int(model.output(hidden[0, -1]).argmax()))
+    return tokens
+
+
+@torch.no_grad()
+def parallel_pass(model: Transformer, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, AttentionRecord]:
+    """The log probability of each of `target` [target], and the weights, of the pass that training makes."""
+    record = AttentionRecord()
+    src, tgt = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target[:-1]]])
+    log_probs = model.output(model.hidden(src, tgt, record)).log_softmax(-1)[0]  # [target, vocabulary]
+    return log_probs[range(len(target)), list(target)], record
+
+
+def alone(model: Transformer, sources: Sequence[Sequence[int]], limits: Limits = LIMITS) -> list[list[int]]:
+    return [greedy_decode(model, [source], limits)[0].tokens for source in sources]
+
+
+def run_to_the_end(batch: DecodeBatch) -> None:
+    while batch.running:
+        batch.step()
+
+
+# ---- The same tokens as a plain loop
+
+
+@pytest.mark.parametrize("rows", [1, 7, 64, 500])
+def test_batched_cached_decoding_equals_a_plain_loop(rows: int, decoded_plainly: list[list[int]]) -> None:
+    sources = random_sources(200)
+    hypotheses = greedy_decode(lively_model(), sources, LIMITS, rows)
+    assert [hypothesis.tokens for hypothesis in hypotheses] == decoded_plainly
+    assert [hypothesis.source for hypothesis in hypotheses] == sources
+
+
+@pytest.fixture(scope="module")
+def decoded_plainly() -> list[list[int]]:
+    model = lively_model()
+    return [plain_loop(model, source, LIMITS.target(len(source))) for source in random_sources(200)]
+
+
+def test_the_sentences_compared_are_varied(decoded_plainly: list[list[int]]) -> None:
+    sources = random_sources(200)
+    assert {len(source) for source in sources} == set(range(31))
+    ended = Counter(tokens[-1] == EOS for tokens in decoded_plainly)
+    assert min(ended[True], ended[False]) >= 50
+    assert len({tuple(tokens) for tokens in decoded_plainly}) > 150
+    assert len({token for tokens in decoded_plainly for token in tokens}) > 20
+    assert len({len(tokens) for tokens in decoded_plainly}) > 20
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_every_norm_and_position_decodes_like_a_plain_loop(norm: str, positions: str) -> None:
+    model = lively_model(norm=norm, positions=positions, attention_bias=False)
+    sources = random_sources(12, seed=3)
+    expected = [plain_loop(model, source, LIMITS.target(len(source))) for source in sources]
+    assert [hypothesis.tokens for hypothesis in greedy_decode(model, sources, LIMITS, rows=5)] == expected
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@torch.no_grad()
+def test_the_parallel_pass_equals_the_stepwise_pass(norm: str, positions: str) -> None:
+    model = lively_model(norm=norm, positions=positions)
+    sources = random_sources(5, seed=1)
+    tgt = torch.randint(3, TARGET_VOCABULARY, (5, 12))
+    tgt[:, 0] = BOS
+    longest = max(map(len, sources)) + 1
+    src = torch.tensor([[*source, EOS] + [0] * (longest - len(source) - 1) for source in sources])
+    parallel = model(src, tgt)
+
+    encoded = encode_batch(model, sources)
+    cache = KVCache(model.config, 5, longest, 12)
+    cache.admit(encoded.memory, encoded.lengths)
+    stepwise = torch.stack([decode_step(model, cache, tokens) for tokens in tgt.T], 1)
+    torch.testing.assert_close(stepwise, parallel, rtol=1e-5, atol=1e-4)
+    assert stepwise.shape == (5, 12, TARGET_VOCABULARY)
+
+
+# ---- Scores, limits and reasons
+
+
+def test_scores_are_the_parallel_passes_log_probabilities() -> None:
+    model = lively_model()
+    for hypothesis in greedy_decode(model, random_sources(20), LIMITS):
+        expected, _ = parallel_pass(model, hypothesis.source, hypothesis.tokens)
+        torch.testing.assert_close(torch.tensor(hypothesis.log_probs), expected, rtol=0, atol=1e-4)
+
+
+def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit() -> None:
+    reasons = Counter[str]()
+    for hypothesis in greedy_decode(lively_model(), random_sources(100), LIMITS):
+        assert len(hypothesis.log_probs) == len(hypothesis.tokens) <= LIMITS.target(len(hypothesis.source))
+        assert EOS not in hypothesis.tokens[:-1]
+        if hypothesis.finish_reason == "stop":
+            assert hypothesis.tokens[-1] == EOS
+        else:
+            assert hypothesis.finish_reason == "length"
+            assert hypothesis.tokens[-1] != EOS
+            assert len(hypothesis.tokens) == LIMITS.target(len(hypothesis.source))
+        reasons[hypothesis.finish_reason] += 1
+    assert set(reasons) == {"stop", "length"}
+
+
+def test_an_end_symbol_at_the_limit_is_an_end() -> None:
+    model = lively_model()
+    ended = next(h for h in greedy_decode(model, random_sources(100), LIMITS) if h.finish_reason == "stop")
+    source, tokens = ended.source, ended.tokens
+    for limit, reason in ((len(tokens), "stop"), (len(tokens) - 1, "length")):
+        [again] = greedy_decode(model, [source], Limits(30, limit, ratio=99, margin=99))
+        assert (again.tokens, again.finish_reason) == (tokens[:limit], reason)
+
+
+@pytest.mark.parametrize(
+    ("limits", "source_length", "expected"),
+    [
+        (Limits(), 0, 16),
+        (Limits(), 10, 36),
+        (Limits(), 119, 254),
+        (Limits(), 120, 256),
+        (Limits(), 256, 256),
+        (Limits(ratio=1.5, margin=0), 3, 4),
+    ],
+)
+def test_a_target_may_be_so_much_longer_than_its_source(limits: Limits, source_length: int, expected: int) -> None:
+    assert limits.target(source_length) == expected
+
+
+def test_a_source_over_the_limit_is_refused_by_number() -> None:
+    sources = [[5] * 30, [5] * 31]
+    with pytest.raises(ValueError, match="source 1 has 31 tokens, over the limit of 30"):
+        greedy_decode(lively_model(), sources, LIMITS)
+
+
+def test_the_longest_source_and_target_that_the_limits_allow_fit() -> None:
+    model = lively_model(max_positions=20)
+    with torch.no_grad():
+        model.output.weight[EOS] = 0
+    limits = Limits(max_source=19, max_target=20, ratio=1, margin=20)
+    [hypothesis] = greedy_decode(model, [[5] * 19], limits)
+    assert (len(hypothesis.tokens), hypothesis.finish_reason) == (20, "length")
+
+
+def test_nothing_to_decode_gives_nothing() -> None:
+    assert greedy_decode(lively_model(), [], LIMITS) == []
+
+
+# ---- Joining and leaving
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """Verbs in order: "join" so many waiting sentences, "step" once, "leave" with the running one of that number."""
+    verb = st.one_of(
+        st.tuples(st.just("join"), st.integers(1, 4)),
+        st.tuples(st.just("step"), st.integers(1, 6)),
+        st.tuples(st.just("leave"), st.integers(0, 5)),
+    )
+    return draw(st.lists(verb, max_size=30))
+
+
+MODEL = lively_model()
+SOURCES = random_sources(40, longest=12, seed=7)
+ALONE = alone(MODEL, SOURCES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(schedule=schedules())
+def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
+    batch = DecodeBatch(MODEL, 6, LIMITS)
+    everybody = [Hypothesis(source, LIMITS.target(len(source))) for source in SOURCES]
+    waiting, finished, abandoned = list(everybody), list[Hypothesis](), list[Hypothesis]()
+    for verb, number in schedule:
+        if verb == "join" and batch.free and waiting:
+            batch.admit([waiting.pop() for _ in range(min(number, batch.free, len(waiting)))])
+        elif verb == "leave" and number < len(batch.running):
+            abandoned += batch.remove([batch.running[number]])
+        elif verb == "step":
+            for _ in range(number):
+                finished += batch.step() if batch.running else []
+        assert batch.free == 6 - len(batch.running) == 6 - len(batch.cache)
+        assert [h.finish_reason for h in batch.running] == [None] * len(batch.running)
+    started = [h for h in everybody if all(h is not other for other in waiting)]
+    assert len(finished) + len(abandoned) + len(batch.running) == len(started)
+    assert all(h.finish_reason for h in finished)
+    abandoned += batch.running
+    for hypothesis, expected in zip(everybody, ALONE, strict=True):
+        assert hypothesis.tokens == expected[: len(hypothesis.tokens)]
+        if any(hypothesis is other for other in finished):
+            assert hypothesis.tokens == expected
+        else:
+            assert hypothesis.finish_reason is None
+
+
+def test_scores_do_not_depend_on_the_company() -> None:
+    together = greedy_decode(MODEL, SOURCES, LIMITS, rows=16)
+    for hypothesis, source in zip(together, SOURCES, strict=True):
+        [own] = greedy_decode(MODEL, [source], LIMITS)
+        assert hypothesis.log_probs == pytest.approx(own.log_probs, abs=1e-4)
+
+
+def test_removing_nobody_changes_nothing() -> None:
+    batch = DecodeBatch(MODEL, 3, LIMITS)
+    batch.admit([Hypothesis(source, 8) for source in SOURCES[:3]])
+    running = list(batch.running)
+    assert batch.remove([]) == []
+    assert [id(h) for h in batch.running] == [id(h) for h in running]
+
+
+def test_equal_sentences_are_told_apart() -> None:
+    batch = DecodeBatch(MODEL, 3, LIMITS)
+    first, second, third = (Hypothesis(SOURCES[0], LIMITS.target(len(SOURCES[0]))) for _ in range(3))
+    batch.admit([first, second, third])
+    batch.remove([second])
+    run_to_the_end(batch)
+    assert first.tokens == third.tokens == ALONE[0]
+    assert second.tokens == []
+
+
+def test_sentences_that_do_not_fit_are_not_admitted() -> None:
+    batch = DecodeBatch(MODEL, 2, LIMITS)
+    with pytest.raises(AssertionError):
+        batch.admit([Hypothesis([5], 4) for _ in range(3)])
+    with pytest.raises(AssertionError):
+        batch.admit([Hypothesis([5] * 31, 4)])
+    assert batch.running == []
+
+
+# ---- Forced targets
+
+
+def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None:
+    batch = DecodeBatch(MODEL, 6, LIMITS)
+    draw = random.Random(5)
+    targets = [[draw.randrange(3, TARGET_VOCABULARY) for _ in range(length)] for length in (0, 1, 5, 17)]
+    forced = [Hypothesis(SOURCES[n], len(t), forced=t) for n, t in enumerate(targets)]
+    free = [Hypothesis(SOURCES[n], LIMITS.target(len(SOURCES[n]))) for n in (4, 5)]
+    batch.admit([free[0], *forced, free[1]])
+    run_to_the_end(batch)
+    for hypothesis, target in zip(forced, targets, strict=True):
+        assert (hypothesis.tokens, hypothesis.finish_reason) == ([*target, EOS], "stop")
+        expected, _ = parallel_pass(MODEL, hypothesis.source, hypothesis.tokens)
+        torch.testing.assert_close(torch.tensor(hypothesis.log_probs), expected, rtol=0, atol=1e-4)
+    assert [h.tokens for h in free] == [ALONE[4], ALONE[5]]
+
+
+def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
+    [own] = [h for h in greedy_decode(MODEL, SOURCES, LIMITS) if h.finish_reason == "stop"][:1]
+    batch = DecodeBatch(MODEL, 1, LIMITS)
+    forced = Hypothesis(own.source, len(own.tokens) - 1, forced=own.tokens[:-1])
+    batch.admit([forced])
+    run_to_the_end(batch)
+    assert forced.tokens == own.tokens
+    assert forced.log_probs == pytest.approx(own.log_probs, abs=1e-4)
+
+
+# ---- Attention, from the pass that decodes
+
+
+def recorded(model: Transformer) -> list[Hypothesis]:
+    """Six sentences decoded together, all but one recorded, in a batch that changed on the way; one was forced."""
+    batch = DecodeBatch(model, 4, LIMITS)
+    waiting = [Hypothesis(s, LIMITS.target(len(s)), record=n != 1) for n, s in enumerate(random_sources(6, seed=11))]
+    everybody = list(waiting)
+    forced = waiting[4]
+    forced.forced = [7, 8, 9, 10]
+    while waiting or batch.running:
+        if waiting and batch.free:
+            batch.admit([waiting.pop(0) for _ in range(min(2, batch.free, len(waiting)))])
+        batch.step()
+    return everybody
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_recorded_attention_sums_to_one_and_is_the_parallel_passes(norm: str) -> None:
+    model = lively_model(norm=norm)
+    hypotheses = recorded(model)
+    assert len({len(h.tokens) for h in hypotheses}) > 2
+    for hypothesis in [h for h in hypotheses if h.record]:
+        source, target = len(hypothesis.source) + 1, len(hypothesis.tokens)
+        encoder, decoder, cross = (
+            hypothesis.encoder_attention,
+            hypothesis.decoder_attention,
+            hypothesis.cross_attention,
+        )
+        assert encoder is not None
+        assert encoder.shape == (2, 4, source, source)
+        assert decoder.shape == (2, 4, target, target)
+        assert cross.shape == (2, 4, target, source)
+        assert torch.equal(decoder, decoder.tril())
+        _, record = parallel_pass(model, hypothesis.source, hypothesis.tokens)
+        for weights, expected in ((encoder, record.encoder), (decoder, record.decoder), (cross, record.cross)):
+            # Padding is cut off, so that rows sum to one says that none of the weight went there.
+            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+            torch.testing.assert_close(weights, torch.stack(expected, 1)[0], rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def test_padding_gets_no_attention_while_decoding() -> None:
+    sources = [[5, 6, 7, 8, 9], [5], []]
+    encoded = encode_batch(MODEL, sources, record=True)
+    visible = torch.arange(6) < torch.tensor([6, 2, 1])[:, None]  # [batch, source]
+    cache = KVCache(MODEL.config, 4, 6, 8)
+    cache.admit(encoded.memory, encoded.lengths)
+    record = AttentionRecord()
+    for _ in range(3):
+        decode_step(MODEL, cache, torch.tensor([7, 8, 9]), record)
+    late = encode_batch(MODEL, [[5, 6]])
+    cache.admit(late.memory, late.lengths)
+    decode_step(MODEL, cache, torch.tensor([7, 8, 9, BOS]), record)
+    for weights in [*encoded.attention, *record.cross]:
+        rows = min(3, weights.size(0))
+        masked = ~visible[:rows, None, None].expand_as(weights[:rows])
+        assert (weights[:rows][masked] == 0).all()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    # The newcomer has one target position; the three behind the others' are not its own.
+    for weights in record.decoder[-2:]:
+        assert weights[3].squeeze(1).tolist() == [[1, 0, 0, 0]] * 4
+        assert (weights[:3] > 0).all()
+
+
+def test_only_what_is_asked_for_is_recorded() -> None:
+    hypotheses = recorded(MODEL)
+    assert hypotheses[1].encoder_attention is None
+    assert hypotheses[1]._decoder_rows == []
+    assert encode_batch(MODEL, [[5]]).attention == []
+
+
+def test_recording_changes_no_tokens() -> None:
+    sources = random_sources(6, seed=11)
+    plain = alone(MODEL, sources)
+    assert [h.tokens for n, h in enumerate(recorded(MODEL)) if n != 4] == [t for n, t in enumerate(plain) if n != 4]
+
+
+def test_decoding_makes_no_gradients() -> None:
+    [hypothesis] = greedy_decode(MODEL, [[5, 6]], LIMITS)
+    assert all(parameter.grad is None for parameter in MODEL.parameters())
+    batch = DecodeBatch(MODEL, 1, LIMITS)
+    again = Hypothesis([5, 6], hypothesis.limit, record=True)
+    batch.admit([again])
+    run_to_the_end(batch)
+    assert not again.cross_attention.requires_grad
