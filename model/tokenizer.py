@@ -54,6 +54,8 @@ class Tokenizer:
 
     def __init__(self, proto: bytes) -> None:
         """Raises ValueError if `proto` is not a SentencePiece model of the kind that `training` makes."""
+        if not proto:  # SentencePiece takes nothing for a model not loaded yet
+            raise ValueError("not a SentencePiece model: it is empty")
         self.proto = proto
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=proto)

@@ -1,0 +1,284 @@
+"""Any Unicode text becomes ids and comes back; symbols mean what only the caller says; every piece has its place."""
+
+from __future__ import annotations
+
+import io
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer
+from training.vocabulary import train_vocabulary
+
+SENTENCES = (
+    "The ferry leaves the harbour at seven, rain or shine.",
+    "Le ferry quitte le port à sept heures, qu'il pleuve ou non.",
+    "My neighbour's dog barks at the moon!",
+    "Le chien de ma voisine aboie à la lune !",
+    "Café, crème brûlée; « très bon » (12 €).",
+    "我们明天去图书馆，好吗？当然！",
+    "这本书（很厚）：值得一读；真的。",
+)
+TOKENIZER = Tokenizer(train_vocabulary(SENTENCES, 480, ["en", "fr", "zh"]))
+UNKNOWN = 3
+
+AWKWARD = (
+    "\u2581_ \u00a0\u3000\u2009\u202f\t\r\n\v\f\x00\x1c\x7f\x85\u2028\u2029\ufeff\ufffd\uffff"  # marks and spaces
+    "e\u0301\u0302\u0308\u0323\u0327a\u030aÅ\u212b\u1e9b\ufb01\u0958\u1100\u1161\u11a8가"  # what composes or must not
+    "，。！？；：（）「」『』【】、～“”‘’①Ａ１ｱ"  # full width
+    "👨\u200d👩\u200d👧🏽🇫🇷❤\ufe0f\u200c"  # joined emoji
+    "עבר\u05b8ית\u200f\u200eالعر\u064eبية\u202e\u202c"  # right to left
+    "<>/rsto_fenu0123x"  # what symbols are spelt with
+)
+UNICODE = st.text(max_size=40)
+TARGETED = st.text(st.sampled_from(AWKWARD), max_size=30)
+SYMBOL_LIKE = st.lists(
+    st.sampled_from(
+        ["<r0>", "<r31>", "</s>", "<s>", "<unk>", "<pad>", "<to_fr>", "<to_en>", "<0x41>", "<0xE2>", "\u2581", " ", "a"]
+    ),
+    max_size=8,
+).map("".join)
+TEXT = st.one_of(UNICODE, TARGETED, SYMBOL_LIKE, st.sampled_from(SENTENCES))
+THOROUGH = settings(max_examples=400, deadline=None)
+
+
+def is_text(id: int) -> bool:
+    """Neither a symbol nor unknown: a piece of text or a byte."""
+    return id not in {
+        *(TOKENIZER.pad_id, TOKENIZER.bos_id, TOKENIZER.eos_id, UNKNOWN),
+        *TOKENIZER.reserved_ids,
+        *TOKENIZER.language_ids.values(),
+    }
+
+
+# ---- There and back
+
+
+@THOROUGH
+@given(text=TEXT)
+@example("")
+@example(" ")
+@example(MARK)
+@example(f" {MARK} {MARK}{MARK}")
+@example("\x00")
+@example("e\u0301")
+@example("\u0301")
+@example("<r0></s><to_fr>")
+@example("".join(map(chr, range(0xD7FF, 0x2000, -37))))
+def test_decoding_what_was_encoded_gives_the_normalised_text(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert TOKENIZER.decode(ids) == TOKENIZER.normalise(text)
+    assert all(is_text(id) for id in ids)
+
+
+@THOROUGH
+@given(text=TEXT)
+def test_normalisation_is_canonical_and_done_once(text: str) -> None:
+    normalised = TOKENIZER.normalise(text)
+    assert unicodedata.normalize("NFC", normalised) == unicodedata.normalize("NFC", text)
+    assert TOKENIZER.encode(normalised) == TOKENIZER.encode(text)
+
+
+@THOROUGH
+@given(text=TEXT)
+def test_composed_text_is_left_as_it_is(text: str) -> None:
+    composed = unicodedata.normalize("NFC", text)
+    assert TOKENIZER.normalise(composed) == composed
+
+
+def test_every_character_of_unicode_comes_back() -> None:
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    for first in range(0, len(characters), 4096):
+        # A space between them, so that no two compose.
+        text = " ".join(characters[first : first + 4096])
+        ids = TOKENIZER.encode(text)
+        assert UNKNOWN not in ids
+        assert TOKENIZER.decode(ids) == TOKENIZER.normalise(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "你好，世界。真的吗？是！（对）；“引”：【一】、～",
+        "①②③ ⅷ ﬁ ½ ² ™ ㎏ Ａｂ１ ｱ",
+        "no\u00a0break, thin\u2009, narrow\u202f!, ideographic\u3000, zero\u200bwidth",
+        "tab\there\r\nnew line\n\n  indented  twice  ",
+        "“curly” ‘quotes’ — dashes – and… dots",
+    ],
+)
+def test_nothing_is_rewritten_for_compatibility(text: str) -> None:
+    assert TOKENIZER.normalise(text) == text
+    assert TOKENIZER.decode(TOKENIZER.encode(text)) == text
+
+
+@pytest.mark.parametrize("letter", ["é", "ế", "ǖ", "ḱ", "ñ", "й", "が", "ά"])
+def test_a_letter_is_one_however_it_was_typed(letter: str) -> None:
+    for typed in {letter, *(unicodedata.normalize(form, letter) for form in ("NFD", "NFC"))}:
+        assert TOKENIZER.normalise(typed) == letter
+        assert TOKENIZER.encode(typed) == TOKENIZER.encode(letter)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ude00\ud83d", f"\udc80{MARK}"])
+def test_a_lone_surrogate_is_refused(text: str) -> None:
+    for method in (TOKENIZER.encode, TOKENIZER.pieces, TOKENIZER.normalise):
+        with pytest.raises(ValueError, match="surrogate"):
+            method(text)
+    with pytest.raises(ValueError, match="surrogate"):
+        TOKENIZER.encode_parts(["fine ", 0, text])
+
+
+# ---- Symbols and parts
+
+
+def test_symbols_have_ids_of_their_own() -> None:
+    symbols = [*TOKENIZER.reserved_ids, *TOKENIZER.language_ids.values()]
+    assert len(TOKENIZER.reserved_ids) == RESERVED_SYMBOLS == 32
+    assert list(TOKENIZER.language_ids) == ["en", "fr", "zh"]
+    assert len({0, 1, 2, 3, *symbols}) == 4 + 32 + 3
+    assert [TOKENIZER.piece(id) for id in TOKENIZER.reserved_ids] == [f"<r{number}>" for number in range(32)]
+    assert [TOKENIZER.piece(id) for id in TOKENIZER.language_ids.values()] == ["<to_en>", "<to_fr>", "<to_zh>"]
+    assert (TOKENIZER.pad_id, TOKENIZER.bos_id, TOKENIZER.eos_id) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("text", ["<r0>", "</s>", "<to_fr>", "<pad>", "<unk>", "a<r31>b", "<r0> </s>\n<s>"])
+def test_a_symbol_that_a_user_types_is_text(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert all(is_text(id) for id in ids)
+    assert TOKENIZER.decode(ids) == text
+    assert "".join(text[p.start : p.end] for p in TOKENIZER.pieces(text)) == text
+
+
+def test_symbols_have_no_text() -> None:
+    symbols = [TOKENIZER.bos_id, *TOKENIZER.reserved_ids, *TOKENIZER.language_ids.values(), TOKENIZER.eos_id, 0, 0]
+    assert TOKENIZER.decode(symbols) == ""
+    assert TOKENIZER.decode([1, *TOKENIZER.encode("the moon"), 2, 0]) == "the moon"
+
+
+@THOROUGH
+@given(parts=st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=8))
+@example([""])
+@example(["", 0])
+@example([0, ""])
+@example([0, " a"])
+@example([" ", 31, " "])
+@example([MARK, 1, MARK])
+def test_parts_keep_symbols_in_their_places_and_the_text_between(parts: list[str | int]) -> None:
+    ids = TOKENIZER.encode_parts(parts)
+    numbers = {id: number for number, id in enumerate(TOKENIZER.reserved_ids)}
+    assert [numbers[id] for id in ids if id in numbers] == [part for part in parts if isinstance(part, int)]
+    assert all(is_text(id) for id in ids if id not in numbers)
+    # Between two symbols is the text that was given there: the first run alone has the tokenizer's space before it.
+    runs, expected = [list[int]()], [""]
+    for id in ids:
+        if id in numbers:
+            runs.append([])
+        else:
+            runs[-1].append(id)
+    for part in parts:
+        if isinstance(part, int):
+            expected.append("")
+        else:
+            expected[-1] += TOKENIZER.normalise(part)
+    space = TOKENIZER.encode("x")[:1] if ids else []
+    texts = [TOKENIZER.decode([*(space if number and run else []), *run]) for number, run in enumerate(runs)]
+    assert texts[0] == expected[0]
+    assert "".join(texts) == "".join(expected)
+    assert TOKENIZER.decode(ids) == "".join(expected)
+
+
+@THOROUGH
+@given(text=TEXT)
+def test_one_part_is_the_plain_encoding(text: str) -> None:
+    assert TOKENIZER.encode_parts([text]) == TOKENIZER.encode_parts([text, ""]) == TOKENIZER.encode(text)
+
+
+def test_nothing_is_no_tokens() -> None:
+    assert TOKENIZER.encode("") == TOKENIZER.encode_parts([]) == TOKENIZER.encode_parts(["", ""]) == []
+    assert TOKENIZER.decode([]) == ""
+    assert TOKENIZER.pieces("") == []
+
+
+def test_a_symbol_stands_with_no_space_of_its_own() -> None:
+    pieces = [TOKENIZER.piece(id) for id in TOKENIZER.encode_parts(["at ", 3, "."])]
+    assert pieces[-3:] == ["▁", "<r3>", "."]
+
+
+# ---- Where the pieces are
+
+
+@THOROUGH
+@given(text=TEXT)
+@example(f"{MARK}a{MARK}")
+@example("e\u0301\u0301e")
+def test_pieces_tile_the_text(text: str) -> None:
+    pieces = TOKENIZER.pieces(text)
+    assert [piece.id for piece in pieces] == TOKENIZER.encode(text)
+    assert [piece.piece for piece in pieces] == [TOKENIZER.piece(piece.id) for piece in pieces]
+    end = 0
+    for piece in pieces:
+        assert piece.start == end
+        assert piece.end >= piece.start
+        end = piece.end
+    assert end == len(text)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_piece_covers_the_characters_it_spells(sentence: str) -> None:
+    for piece in TOKENIZER.pieces(sentence):
+        if not re.fullmatch("<0x..>", piece.piece):
+            assert (
+                piece.piece.replace("▁", " ").removeprefix(" " if piece.start == 0 else "")
+                == (sentence[piece.start : piece.end])
+            )
+
+
+def test_a_character_in_bytes_is_covered_by_the_last_of_them() -> None:
+    assert [(p.piece, p.start, p.end) for p in TOKENIZER.pieces("🚢")] == [
+        ("▁", 0, 0),
+        ("<0xF0>", 0, 0),
+        ("<0x9F>", 0, 0),
+        ("<0x9A>", 0, 0),
+        ("<0xA2>", 0, 1),
+    ]
+
+
+def test_a_composed_letter_covers_what_it_was_typed_as() -> None:
+    [*_, last] = TOKENIZER.pieces("caf" + "e\u0301")
+    assert (last.end, last.piece[-1]) == (5, "é")
+
+
+# ---- Where it comes from
+
+
+def test_a_tokenizer_is_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "sentencepiece.model"
+    path.write_bytes(TOKENIZER.proto)
+    loaded = Tokenizer.load(path)
+    assert loaded.proto == TOKENIZER.proto
+    assert loaded.vocab_size == TOKENIZER.vocab_size == 480
+    assert loaded.encode(SENTENCES[0]) == TOKENIZER.encode(SENTENCES[0])
+
+
+@pytest.mark.parametrize("proto", [b"", b"garbage", b"\x00" * 100])
+def test_what_is_no_sentencepiece_model_is_refused(proto: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Tokenizer(proto)
+
+
+def test_a_vocabulary_of_another_maker_is_refused_by_what_it_lacks() -> None:
+    other = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES),
+        model_writer=other,
+        vocab_size=110,
+        model_type="bpe",
+        minloglevel=2,
+        character_coverage=0.98,
+    )
+    with pytest.raises(ValueError, match="the vocabulary lacks <r0>"):
+        Tokenizer(other.getvalue())
