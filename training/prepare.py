@@ -312,7 +312,9 @@ def prepare(
     ] = None,
     vocab_size: Annotated[
         int | None,
-        typer.Option(help="Pieces in the vocabulary of both languages; without it, 1,000 to 8,000 by the pairs."),
+        typer.Option(
+            help="Pieces in the vocabulary; without it, 1,000 to 8,000 by the pairs, more for Chinese and its like."
+        ),
     ] = None,
     max_tokens: Annotated[int, typer.Option(help="Leave out pairs with a side longer than this.")] = MAX_TOKENS,
     max_ratio: Annotated[
