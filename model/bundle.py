@@ -1,0 +1,250 @@
+"""A bundle: the folder that holds all serving needs of one translation direction; written whole, checked on loading.
+
+Knows files and their agreement. Where bundles lie and what they are called over HTTP is `app`'s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.decoding import Limits, greedy_decode
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
+    "config.json",
+    "model.safetensors",
+    "sentencepiece.model",
+    "SHA256SUMS",
+    "README.md",
+)
+
+
+class BundleError(ValueError):
+    """A bundle cannot be read or written; one line says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A loaded bundle. `config` is config.json as it stands."""
+
+    folder: Path
+    config: dict[str, Any]
+    model: Transformer
+    tokenizer: Tokenizer
+    limits: Limits
+    checksum: str
+    """SHA-256 of the weights, hexadecimal."""
+
+    @property
+    def source(self) -> str:
+        return str(self.config["source"])
+
+    @property
+    def target(self) -> str:
+        return str(self.config["target"])
+
+    @property
+    def pair(self) -> str:
+        return f"{self.source}-{self.target}"
+
+    @property
+    def name(self) -> str:
+        """The pair and the first 12 digits of the weights' checksum: what answers say of who made them."""
+        return f"{self.pair}@{self.checksum[:12]}"
+
+
+def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The configuration and the files of a bundle, versions and checksums verified. Raises BundleError."""
+    if not folder.is_dir():
+        raise BundleError(f"{folder}: no such bundle folder")
+    try:
+        files = {name: (folder / name).read_bytes() for name in (CONFIG, WEIGHTS, VOCABULARY, SUMS)}
+    except OSError as error:
+        raise BundleError(f"{folder}: {Path(error.filename).name} cannot be read ({error.strerror})") from None
+    expected = dict(
+        line.split("  ", 1)[::-1] for line in files[SUMS].decode(errors="replace").splitlines() if "  " in line
+    )
+    for name in (CONFIG, WEIGHTS, VOCABULARY):
+        if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
+            raise BundleError(f"{folder}: {name} does not match its checksum")
+    config = _parsed(folder, files[CONFIG])
+    if config.get("format_version") != FORMAT_VERSION:
+        found = config.get("format_version")
+        raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
+    return config, files
+
+
+def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> Bundle:
+    """Loads a bundle for inference with its weights as `dtype` on `device`.
+
+    Raises BundleError, in one line, for a missing or changed file, another format version, or weights that do not
+    have the shapes of the architecture.
+    """
+    config, files = read_bundle(folder)
+    try:
+        architecture = ModelConfig.from_dict(config["architecture"])
+        limits = Limits(**config["limits"])
+        tokenizer = Tokenizer(files[VOCABULARY])
+        _ = config["source"], config["target"], config["samples"]
+        model = Transformer(architecture)
+        _fill(model, load(files[WEIGHTS]))
+        if tokenizer.vocab_size != architecture.source_vocab_size:
+            raise BundleError(
+                f"the vocabulary has {tokenizer.vocab_size} pieces, the model {architecture.source_vocab_size}"
+            )
+    except KeyError as error:
+        raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
+    except (ValueError, TypeError, SafetensorError) as error:
+        raise BundleError(f"{folder}: {error}") from None
+    checksum = hashlib.sha256(files[WEIGHTS]).hexdigest()
+    return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
+
+
+def check_samples(bundle: Bundle) -> None:
+    """Translates the bundle's samples; BundleError if a token differs from the one recorded.
+
+    They were chosen so that no precision or processor changes them: a difference means that the model does not
+    compute what it did when it was exported.
+    """
+    samples = bundle.config["samples"]
+    found = greedy_decode(bundle.model, [sample["source_ids"] for sample in samples], bundle.limits)
+    for sample, hypothesis in zip(samples, found, strict=True):
+        if hypothesis.tokens != sample["target_ids"]:
+            raise BundleError(f"{bundle.folder}: the sample {sample['source']!r} is not translated as on export")
+
+
+def save_bundle(
+    folder: Path,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    record: Mapping[str, Any],
+    card: str,
+    *,
+    dtype: torch.dtype = torch.float16,
+    replace: bool = False,
+) -> None:
+    """Writes a bundle at `folder`, its weights as `dtype`.
+
+    `record` completes config.json (source, target, training, metrics, licence, attribution, samples); `card` is the
+    model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that is
+    there is refused with BundleError unless `replace`; it is then swapped out by renaming and deleted last.
+    """
+    check_replaceable(folder, replace)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    config = {
+        "format_version": FORMAT_VERSION,
+        "architecture": model.config.to_dict(),
+        "limits": dataclasses.asdict(limits),
+        **record,
+    }
+    files = {
+        CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(),
+        WEIGHTS: save(_compact(model, dtype)),
+        VOCABULARY: tokenizer.proto,
+    }
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    for abandoned in folder.parent.glob(f".{folder.name}.*.partial*"):  # by an export that was killed
+        shutil.rmtree(abandoned, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
+            _write(temporary / name, content)
+        temporary.chmod(0o755)
+        _swap_in(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_replaceable(folder: Path, replace: bool) -> None:
+    """BundleError if `folder` exists and must not, or is something else than a bundle."""
+    if not folder.exists():
+        return
+    if not replace:
+        raise BundleError(f"{folder} exists; --replace swaps it for the new bundle")
+    if not (folder / CONFIG).exists() and any(folder.iterdir()):
+        raise BundleError(f"{folder} is not a bundle, and is left alone")
+
+
+def _swap_in(temporary: Path, folder: Path) -> None:
+    """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
+    if not folder.exists():
+        temporary.rename(folder)
+    elif not _exchange(temporary, folder):
+        # Without an exchange the folder is out of its place for the moment between two renames.
+        old = folder.with_name(f"{temporary.name}.old")
+        folder.rename(old)
+        temporary.rename(folder)
+        old.rename(temporary)
+    _flush(folder.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two paths in one step, which Linux can (renameat2 with RENAME_EXCHANGE); False if this system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
+    here, exchange = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
+    return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush(folder: Path) -> None:
+    """Makes renames within `folder` last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The weights by name, as `dtype`; a shared matrix once, under the first of its names."""
+    return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.named_parameters()}
+
+
+def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    if missing := sorted(parameters.keys() - weights.keys()):
+        raise BundleError(f"{WEIGHTS} lacks {missing[0]}")
+    if surplus := sorted(weights.keys() - parameters.keys()):
+        raise BundleError(f"{WEIGHTS} holds {surplus[0]}, which the architecture does not have")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            if weights[name].shape != parameter.shape:
+                ours, theirs = tuple(parameter.shape), tuple(weights[name].shape)
+                raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
+            parameter.copy_(weights[name])
+
+
+def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
+    try:
+        config = json.loads(content)
+    except ValueError:
+        config = None
+    if not isinstance(config, dict):
+        raise BundleError(f"{folder}: {CONFIG} is not a JSON object")
+    return config

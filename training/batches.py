@@ -1,0 +1,158 @@
+"""Prepared pairs, and the order in which training meets them: batches by token budget, bucketed by length.
+
+The order is a function of seed and epoch alone, so that a position in it is two numbers. How pairs were prepared is
+`training.prepare`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+from torch import Tensor
+
+from model.config import ModelConfig
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded token ids. src ends in `</s>`; tgt_in begins with `<s>`; tgt_out is the token that follows each."""
+
+    src: Tensor
+    """[batch, source]"""
+    tgt_in: Tensor
+    """[batch, target]"""
+    tgt_out: Tensor
+    """[batch, target], `pad_id` where nothing is to be predicted"""
+    target_tokens: int
+
+    def to(self, device: torch.device) -> Batch:
+        if device.type == "cpu":
+            return self
+        src, tgt_in, tgt_out = (
+            tensor.pin_memory().to(device, non_blocking=True) for tensor in (self.src, self.tgt_in, self.tgt_out)
+        )
+        return Batch(src, tgt_in, tgt_out, self.target_tokens)
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences of token ids, end to end: the n-th is ids[offsets[n]:offsets[n + 1]]."""
+
+    ids: NDArray[np.int32]
+    offsets: Integers
+
+    @classmethod
+    def of(cls, sequences: list[list[int]]) -> Ragged:
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        flat = np.fromiter((id for sequence in sequences for id in sequence), np.int32, int(lengths.sum()))
+        return cls(flat, np.concatenate([[0], lengths.cumsum()]).astype(np.int64))
+
+    @property
+    def lengths(self) -> Integers:
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def padded(self, rows: Integers, first: int | None, last: int | None, pad: int) -> Tensor:
+        """The sequences `rows`, with `first` before and `last` after each if given: [rows, longest]."""
+        lengths = self.lengths[rows]
+        begin = int(first is not None)
+        width = int(lengths.max()) + begin + int(last is not None)
+        table = np.full((len(rows), width), pad, np.int64)
+        within = np.arange(width - begin) < lengths[:, None]
+        source = self.offsets[rows][:, None] + np.arange(width - begin)
+        table[:, begin:][within] = self.ids[source[within]]
+        if first is not None:
+            table[:, 0] = first
+        if last is not None:
+            table[np.arange(len(rows)), begin + lengths] = last
+        return torch.from_numpy(table)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Tokenised sentence pairs. `weights`: how often an epoch draws each on average."""
+
+    source: Ragged
+    target: Ragged
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
+        return cls(Ragged.of(sources), Ragged.of(targets), np.ones(len(sources)))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, rows: Integers, config: ModelConfig) -> Batch:
+        src = self.source.padded(rows, None, config.eos_id, config.pad_id)
+        tgt_in = self.target.padded(rows, config.bos_id, None, config.pad_id)
+        tgt_out = self.target.padded(rows, None, config.eos_id, config.pad_id)
+        return Batch(src, tgt_in, tgt_out, int(self.target.lengths[rows].sum()) + len(rows))
+
+
+def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
+    """The training pairs of a prepared data folder and its record (`prepared.json`)."""
+    record: dict[str, Any] = json.loads((data / "prepared.json").read_text(encoding="utf-8"))
+    arrays = load_file(data / "train.safetensors")
+    corpus_weights = np.array([corpus["weight"] for corpus in record["corpora"]], np.float64)
+    source = Ragged(arrays["source_ids"], arrays["source_offsets"])
+    target = Ragged(arrays["target_ids"], arrays["target_offsets"])
+    return Pairs(source, target, corpus_weights[arrays["corpus"]]), record
+
+
+def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[Integers]:
+    """The rows of each batch of one epoch, in order.
+
+    A pair of weight w is drawn floor(w) times, and once more with the probability of the rest. Pairs of like lengths
+    share a batch, so that little is padding; which pairs, and the batches' order, are shuffled. A batch's rows times
+    its longest side, end symbol included, is at most `batch_tokens`, unless one pair alone exceeds it.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    times = np.floor(pairs.weights + random.random(len(pairs))).astype(np.int64)
+    rows = random.permutation(np.repeat(np.arange(len(pairs)), times))
+    source, target = pairs.source.lengths[rows] + 1, pairs.target.lengths[rows] + 1
+    # Within one target length by source length, up and down in turn, so that neighbours stay alike across the seams.
+    order = np.lexsort((np.where(target % 2, source, -source), target))
+    rows, longest = rows[order], np.maximum(source, target)[order]
+    batches, first, width = [], 0, 0
+    for row, length in enumerate(longest.tolist()):
+        width = max(width, length)
+        if (row + 1 - first) * width > batch_tokens and row > first:
+            batches.append(rows[first:row])
+            first, width = row, length
+    if first < len(rows):
+        batches.append(rows[first:])
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+@dataclass
+class Position:
+    """Where in the data training is: the next batch is number `batch` of `epoch`."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+def batches_from(
+    pairs: Pairs, config: ModelConfig, batch_tokens: int, seed: int, position: Position
+) -> Iterator[Batch]:
+    """Batches without end, from `position` on, which is moved along."""
+    while True:
+        epoch = epoch_rows(pairs, batch_tokens, seed, position.epoch)
+        while position.batch < len(epoch):
+            batch = pairs.batch(epoch[position.batch], config)
+            position.batch += 1
+            yield batch
+        position.epoch, position.batch = position.epoch + 1, 0

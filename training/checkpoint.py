@@ -1,0 +1,79 @@
+"""What a run leaves on disk, written so that a kill at any moment loses nothing: its state, and recent weights.
+
+Knows files; what is in the state is `training.train`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+STATE = "state.pt"
+BEST = "best.safetensors"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Puts `content` at `path` whole or not at all: written beside it, flushed to the disk, then renamed."""
+    temporary = path.with_name(path.name + ".partial")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def save_state(run: Path, state: dict[str, Any]) -> None:
+    """Replaces the state that `load_state` returns."""
+    temporary = run / (STATE + ".partial")
+    with open(temporary, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, run / STATE)
+
+
+def load_state(run: Path) -> dict[str, Any] | None:
+    """The last state saved in `run`, tensors on the CPU; None if there is none."""
+    if not (run / STATE).exists():
+        return None
+    state: dict[str, Any] = torch.load(run / STATE, map_location="cpu", weights_only=True)
+    return state
+
+
+def save_weights(run: Path, step: int, weights: dict[str, Tensor], keep: int) -> None:
+    """Adds the weights of `step`; of the steps so saved, the last `keep` stay."""
+    write_atomically(run / f"weights-{step:08d}.safetensors", serialised(weights))
+    for path in saved_weights(run)[:-keep]:
+        path.unlink()
+
+
+def save_best(run: Path, weights: dict[str, Tensor]) -> None:
+    write_atomically(run / BEST, serialised(weights))
+
+
+def saved_weights(run: Path) -> list[Path]:
+    """The files of `save_weights`, oldest first."""
+    return sorted(path for path in run.iterdir() if re.fullmatch(r"weights-\d{8,}\.safetensors", path.name))
+
+
+def average(paths: list[Path]) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights, in float32 (Vaswani et al. 2017, section 6.1)."""
+    mean = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}
+    for path in paths[1:]:
+        for name, tensor in load_file(path).items():
+            mean[name] += tensor
+    return {name: (tensor / len(paths)).float() for name, tensor in mean.items()}
+
+
+def serialised(weights: dict[str, Tensor]) -> bytes:
+    """safetensors bytes; what is shared is stored once, under its first name."""
+    unique: dict[int, str] = {}
+    for name, tensor in weights.items():
+        unique.setdefault(tensor.data_ptr(), name)
+    return save({name: weights[name].contiguous() for name in unique.values()})
