@@ -1,0 +1,54 @@
+"""The command line: `python -m app serve`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import typer
+
+cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
+
+
+@cli.callback()
+def _interlinear() -> None:
+    """Keeps `serve` a verb as long as it is the only one."""
+
+
+@cli.command()
+def serve() -> None:
+    """Serves the bundles over HTTP. The manual is at /docs; settings are INTERLINEAR_* in the environment."""
+    import uvicorn
+
+    from app.catalogue import load_catalogue
+    from app.main import create_app
+    from app.settings import SettingsError, ignored_variables, load_settings
+    from model.allocator import keep_freed_memory
+    from model.bundle import BundleError
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for name in ignored_variables(os.environ):
+        logging.warning("%s is not a setting; ignored", name)
+    keep_freed_memory()
+    try:
+        settings = load_settings()
+        bundles = load_catalogue(settings)
+    except (SettingsError, BundleError) as error:
+        print(f"interlinear: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    for bundle in bundles:
+        logging.info("serving %s from %s", bundle.name, bundle.folder)
+    uvicorn.run(
+        create_app(settings, bundles),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=30,
+    )
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,46 @@
+"""One line in the log and one count for every request: its route, status and time, never its text or address."""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.metrics import Metrics
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+log = logging.getLogger(__name__)
+
+
+class Access:
+    """ASGI middleware that logs and measures."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status = 500
+        started = perf_counter()
+
+        async def note_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, note_status)
+        finally:
+            self._count(scope, status, perf_counter() - started)
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        # The route's template: clients choose paths and methods, and a metric's labels must stay few.
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self.metrics.requests.labels(method, route, status).inc()
+        self.metrics.request_seconds.labels(route).observe(seconds)
+        log.info("%s %s %d %.0f ms", method, route, status, seconds * 1000)

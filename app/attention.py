@@ -1,0 +1,139 @@
+"""Reads the attention of one decoded sentence: its tokens, its weights, which token came from which.
+
+Knows tensors; how they are asked for and sent is the route's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from app.errors import FieldError, InvalidFields, TooMuchText
+from app.schemas import Kind
+from app.translator import Translator
+from model.bundle import Bundle
+from model.config import ModelConfig
+from model.decoding import Hypothesis
+from model.tokenizer import Piece
+
+END = "</s>"
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A sentence decoded with its weights. Spans are code points, of the text sent and of the translation."""
+
+    bundle: Bundle
+    translation: str
+    source_tokens: list[Piece]
+    target_tokens: list[Piece]
+    weights: dict[Kind, Tensor]
+    """[layer, head, query, key], on the CPU."""
+    alignment: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which weights are wanted; None means all."""
+
+    kinds: Sequence[Kind]
+    layers: Sequence[int] | None = None
+    heads: Sequence[int] | None = None
+
+    def check(self, config: ModelConfig) -> None:
+        """Raises InvalidFields, naming the place, if the model has no such layer or head."""
+        depths = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+        depth = min(depths[kind] for kind in self.kinds)
+        faults = [*_beyond("layer", self.layers, depth), *_beyond("head", self.heads, config.num_heads)]
+        if faults:
+            raise InvalidFields(f"{faults[0].pointer}: {faults[0].detail}", faults)
+
+    def of(self, weights: Tensor) -> Tensor:
+        """[layer, head, query, key] to the selected layers and heads of it."""
+        weights = weights if self.layers is None else weights[list(self.layers)]
+        return weights if self.heads is None else weights[:, list(self.heads)]
+
+
+async def attend(
+    translator: Translator, source: str, target: str, text: str, target_text: str | None, selection: Selection
+) -> Attention:
+    """Translates `text` as one sentence, white space around it left out as in translation, and keeps the weights.
+
+    `target_text` forces the translation. Raises InvalidFields, TooMuchText, and what `Translator.translate` does.
+    """
+    bundle = translator.catalogue.find(source, target)
+    selection.check(bundle.model.config)
+    translator.check_length(text)
+    translator.check_length(target_text or "")
+    pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
+    await translator.decode_one(bundle, hypothesis)
+    return await asyncio.to_thread(_read, bundle, hypothesis, pieces, selection)
+
+
+def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], Hypothesis]:
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    pieces = _pieces(bundle, "text", text[start:end], bundle.limits.max_source)
+    if not pieces:
+        fault = FieldError(pointer="#/text", detail="holds no sentence")
+        raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault])
+    hypothesis = Hypothesis([piece.id for piece in pieces], bundle.limits.target(len(pieces)), record=True)
+    if target_text is not None:
+        forced = _pieces(bundle, "target_text", target_text.strip(), bundle.limits.max_target)
+        hypothesis.forced = [piece.id for piece in forced]
+        hypothesis.limit = len(forced)
+    placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
+    return [*placed, Piece(bundle.tokenizer.eos_id, END, end, end)], hypothesis
+
+
+def _pieces(bundle: Bundle, field: str, sentence: str, limit: int) -> list[Piece]:
+    pieces: list[Piece] = bundle.tokenizer.pieces(sentence)
+    if len(pieces) > limit:
+        raise TooMuchText(f"{field} has {len(pieces)} tokens; as one sentence it may have {limit}.")
+    return pieces
+
+
+def _read(bundle: Bundle, hypothesis: Hypothesis, source_tokens: list[Piece], selection: Selection) -> Attention:
+    assert hypothesis.encoder_attention is not None
+    cross = hypothesis.cross_attention.cpu()
+    weights: dict[Kind, Tensor] = {
+        "encoder": hypothesis.encoder_attention.cpu(),
+        "decoder": hypothesis.decoder_attention.cpu(),
+        "cross": cross,
+    }
+    best = cross[-1].float().mean(dim=0).argmax(dim=-1).tolist()  # [target]
+    translation = bundle.tokenizer.decode(hypothesis.tokens)
+    return Attention(
+        bundle=bundle,
+        translation=translation,
+        source_tokens=source_tokens,
+        target_tokens=_spelt(bundle, hypothesis.tokens, translation),
+        weights={kind: selection.of(weights[kind]) for kind in selection.kinds},
+        alignment=[(source, target) for target, source in enumerate(best)],
+    )
+
+
+def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:
+    """The generated tokens with the code points of `translation` that each adds."""
+    tokenizer = bundle.tokenizer
+    ends = [_shared_length(tokenizer.decode(tokens[: count + 1]), translation) for count in range(len(tokens))]
+    starts = [0, *ends]
+    return [
+        Piece(token, END if token == tokenizer.eos_id else tokenizer.piece(token), start, end)
+        for token, start, end in zip(tokens, starts, ends, strict=False)
+    ]
+
+
+def _shared_length(one: str, other: str) -> int:
+    """How many characters both begin with: a character still lacking bytes is not among them."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _beyond(name: str, indices: Sequence[int] | None, count: int) -> list[FieldError]:
+    return [
+        FieldError(pointer=f"#/{name}s/{place}", detail=f"no {name} {index}; this model has {count}")
+        for place, index in enumerate(indices or [])
+        if index >= count
+    ]

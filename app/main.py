@@ -1,0 +1,70 @@
+"""Puts the service together: `create_app`. What lives while it runs is in the lifespan's state; nothing is global."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import RedirectResponse
+from fastapi_offline import FastAPIOffline
+
+from app.access import Access
+from app.catalogue import Catalogue
+from app.engine import Engine
+from app.errors import add_handlers
+from app.metrics import Metrics
+from app.routes import attention, catalogue, health, translate
+from app.routes.dependencies import State
+from app.scheduler import Scheduler
+from app.settings import Settings
+from app.translator import Translator
+
+DESCRIPTION = """Translates text with models of your own, and shows their attention.
+
+Errors are `application/problem+json` (RFC 9457). Unknown fields are refused."""
+
+
+def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
+    """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[State]:
+        engine = Engine(list(bundles), Scheduler(settings.queue_tokens), metrics)
+        engine.start()
+        try:
+            yield State(
+                settings=settings,
+                metrics=metrics,
+                engine=engine,
+                translator=Translator(bundles, engine, settings),
+            )
+        finally:
+            await asyncio.to_thread(engine.stop)
+
+    # As FastAPI, but the assets of /docs come from here and not from the network.
+    app: FastAPI = FastAPIOffline(
+        redoc_url=None,
+        title="Interlinear",
+        version="0.1.0",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        root_path=settings.root_path,
+    )
+    for module in (translate, attention, catalogue, health):
+        app.include_router(module.router)
+    app.add_api_route("/", _to_the_manual, include_in_schema=False)
+    add_handlers(app, lambda cause: metrics.refusals.labels(cause).inc())
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=settings.cors_origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Access, metrics=metrics)
+    return app
+
+
+async def _to_the_manual(request: Request) -> RedirectResponse:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")

@@ -1,0 +1,62 @@
+"""What the service counts, in a Prometheus registry of its own. No label is a text, an address or a key.
+
+Knows names and units; who counts what is said where it happens.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """One service's metrics."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        self.requests = Counter(
+            "interlinear_requests", "Requests answered", ["method", "route", "status"], registry=registry
+        )
+        self.request_seconds = Histogram(
+            "interlinear_request_seconds", "From request to answer", ["route"], buckets=_SECONDS, registry=registry
+        )
+        self.refusals = Counter("interlinear_refusals", "Errors answered, by cause", ["cause"], registry=registry)
+        self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)
+        self.tokens = Counter(
+            "interlinear_tokens",
+            "Tokens of decoded sentences, end symbols included",
+            ["model", "side"],
+            registry=registry,
+        )
+        self.queue_sentences = Gauge("interlinear_queue_sentences", "Sentences that wait", registry=registry)
+        self.queue_tokens = Gauge("interlinear_queue_tokens", "What they cost, in source tokens", registry=registry)
+        self.queue_seconds = Histogram(
+            "interlinear_queue_wait_seconds",
+            "From a sentence's arrival to its place",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.rows = Histogram(
+            "interlinear_batch_rows", "Sentences in one step", ["model"], buckets=_ROWS, registry=registry
+        )
+        self.step_seconds = Histogram(
+            "interlinear_step_seconds", "One decoder step", ["model"], buckets=_SECONDS, registry=registry
+        )
+
+    def exposition(self) -> bytes:
+        """All of them, in Prometheus' text format."""
+        return generate_latest(self.registry)

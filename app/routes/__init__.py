@@ -1,0 +1,1 @@
+"""The native API: each route is its schemas and a few lines."""

@@ -1,0 +1,43 @@
+"""GET /languages and /models: what is served."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from app.languages import language_name
+from app.routes.dependencies import TranslatorState
+from app.schemas import ServedLanguage, ServedModel
+from model.bundle import Bundle
+
+router = APIRouter(tags=["what is served"])
+
+
+@router.get("/languages")
+async def languages(translator: TranslatorState) -> list[ServedLanguage]:
+    """The source languages, and what each is translated into."""
+    targets: dict[str, list[str]] = {}
+    for bundle in translator.catalogue:
+        targets.setdefault(bundle.source, []).append(bundle.target)
+    return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
+
+
+@router.get("/models")
+async def models(translator: TranslatorState) -> list[ServedModel]:
+    """The bundles, as their own records describe them."""
+    return [_served(bundle) for bundle in translator.catalogue]
+
+
+def _served(bundle: Bundle) -> ServedModel:
+    weight = bundle.model.output.weight
+    return ServedModel(
+        model=bundle.name,
+        source=bundle.source,
+        target=bundle.target,
+        architecture=bundle.config["architecture"],
+        parameters=bundle.model.parameter_count(),
+        metrics=bundle.config.get("metrics", []),
+        corpora=bundle.config.get("training", {}).get("corpora", []),
+        licence=bundle.config.get("licence"),
+        device=weight.device.type,
+        precision=str(weight.dtype).removeprefix("torch."),
+    )

@@ -1,0 +1,41 @@
+"""What routes are given, out of the application's state."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from fastapi import Depends, Request
+
+from app.engine import Engine
+from app.metrics import Metrics
+from app.settings import Settings
+from app.translator import Translator
+
+
+class State(TypedDict):
+    """What lives as long as the application runs."""
+
+    settings: Settings
+    metrics: Metrics
+    engine: Engine
+    translator: Translator
+
+
+def _engine(request: Request) -> Engine:
+    engine: Engine = request.state.engine
+    return engine
+
+
+def _metrics(request: Request) -> Metrics:
+    metrics: Metrics = request.state.metrics
+    return metrics
+
+
+def _translator(request: Request) -> Translator:
+    translator: Translator = request.state.translator
+    return translator
+
+
+EngineState = Annotated[Engine, Depends(_engine)]
+MetricsState = Annotated[Metrics, Depends(_metrics)]
+TranslatorState = Annotated[Translator, Depends(_translator)]

@@ -1,0 +1,32 @@
+"""GET /health, /ready and /metrics: for whoever runs the service."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from app import errors
+from app.metrics import CONTENT_TYPE
+from app.routes.dependencies import EngineState, MetricsState, TranslatorState
+from app.schemas import Health, Ready
+
+router = APIRouter(tags=["operation"])
+
+
+@router.get("/health")
+async def health() -> Health:
+    """Answers while the process does, whatever the engine is busy with."""
+    return Health()
+
+
+@router.get("/ready", responses=errors.documented(errors.Unavailable))
+async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
+    """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
+    if not engine.ready:
+        raise errors.Unavailable(engine.failure or "The bundles' samples are being checked.")
+    return Ready(models=[bundle.name for bundle in translator.catalogue])
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(metrics: MetricsState) -> Response:
+    """Metrics in Prometheus' text format."""
+    return Response(metrics.exposition(), media_type=CONTENT_TYPE)

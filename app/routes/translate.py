@@ -1,0 +1,48 @@
+"""POST /translate."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from app import errors
+from app.body import JSONRoute, while_connected
+from app.routes.dependencies import TranslatorState
+from app.schemas import TranslateRequest, TranslateResponse, Translation, Usage
+from app.translator import Translated
+
+router = APIRouter(route_class=JSONRoute)
+FAILURES = (
+    errors.NotJSON,
+    errors.PairNotServed,
+    errors.TooMuchText,
+    errors.WrongContentType,
+    errors.InvalidFields,
+    errors.StepFailed,
+    errors.Unavailable,
+    errors.Overloaded,
+    errors.DeadlinePassed,
+)
+
+
+@router.post("/translate", responses=errors.documented(*FAILURES), tags=["translation"])
+async def translate(body: TranslateRequest, request: Request, translator: TranslatorState) -> TranslateResponse:
+    """Translates texts. Sentences are translated one by one; the white space between them stays as it is."""
+    texts = [body.text] if isinstance(body.text, str) else body.text
+    work = translator.translate(texts, body.source, body.target, body.deadline_ms)
+    done = await while_connected(request, work)
+    return TranslateResponse(
+        translations=[_translation(item, body.source) for item in done.items],
+        model=done.model,
+        usage=Usage(source_tokens=done.source_tokens, target_tokens=done.target_tokens),
+    )
+
+
+def _translation(item: Translated, source: str) -> Translation:
+    return Translation(
+        text=item.text,
+        source=source,
+        score=item.score,
+        finish_reason=item.finish_reason,
+        warnings=list(item.warnings),
+        error=item.error.problem() if item.error else None,
+    )

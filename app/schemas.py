@@ -1,0 +1,215 @@
+"""The shapes of requests and answers: what the OpenAPI page shows. Knows no model.
+
+What is not offered yet has its field here already, and is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+
+from app.errors import Problem
+
+Kind = Literal["encoder", "decoder", "cross"]
+Language = Annotated[str, StringConstraints(min_length=1, max_length=35)]
+
+
+def _only(*offered: object) -> AfterValidator:
+    """Refuses values that the design has and this version does not."""
+
+    def check(value: object) -> object:
+        if value not in offered:
+            choices = " or ".join(json.dumps(choice) for choice in offered)
+            raise ValueError(f"not offered by this version, which takes {choices}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _not_auto(code: str) -> str:
+    if code == "auto":
+        raise ValueError("detecting the language is not offered by this version; name it")
+    return code
+
+
+def _distinct(numbers: list[int]) -> list[int]:
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("a number is given twice")
+    return numbers
+
+
+def _shape(value: object) -> str:
+    return "list" if isinstance(value, list) else "string"
+
+
+Texts = Annotated[
+    Annotated[str, Tag("string")] | Annotated[list[str], Tag("list")],
+    Discriminator(_shape),
+]
+SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
+Indices = Annotated[list[Annotated[int, Field(ge=0, lt=1_000)]], Field(min_length=1), AfterValidator(_distinct)]
+
+
+class Body(BaseModel):
+    """A request: no field that we do not know, no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TranslateRequest(Body):
+    """Text to translate."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "Hello.", "source": "en", "target": "fr"},
+                {"text": ["Hello.", "How are you? I am well."], "source": "en", "target": "fr", "deadline_ms": 10000},
+            ]
+        }
+    )
+
+    text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
+    source: SourceLanguage = Field(description="The language of the text")
+    target: Language = Field(description="The language to translate into")
+    format: Annotated[Literal["text", "html"], _only("text")] = Field("text", description="`html` is not offered yet")
+    alternatives: Annotated[int, Field(ge=0, le=8), _only(0)] = Field(0, description="More than 0: not offered yet")
+    alignment: Annotated[bool, _only(False)] = Field(False, description="`true` is not offered yet")
+    glossary: Annotated[str | dict[str, str] | None, _only(None)] = Field(None, description="Not offered yet")
+    deadline_ms: int | None = Field(
+        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit holds as well."
+    )
+
+
+class Alternative(BaseModel):
+    """Another translation."""
+
+    text: str
+    score: float
+
+
+class AlignedWords(BaseModel):
+    """Words of the text sent and of the text returned, as code point spans [start, end)."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+
+class Translation(BaseModel):
+    """What became of one text."""
+
+    text: str | None = Field(examples=["Bonjour."], description="null if this text failed alone: see `error`")
+    source: str = Field(examples=["en"])
+    score: float | None = Field(
+        examples=[-0.21],
+        description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none",
+    )
+    finish_reason: Literal["stop", "length"] | None = Field(
+        examples=["stop"], description="`length`: a sentence's translation was stopped where it seemed to have no end"
+    )
+    warnings: list[str] = []
+    alternatives: list[Alternative] = []
+    alignment: list[AlignedWords] | None = None
+    error: Problem | None = None
+
+
+class Usage(BaseModel):
+    """Tokens, end symbols included."""
+
+    source_tokens: int = Field(examples=[3])
+    target_tokens: int = Field(examples=[4])
+
+
+class TranslateResponse(BaseModel):
+    """One entry for each text, in order."""
+
+    translations: list[Translation]
+    model: str = Field(examples=["en-fr@0123456789ab"])
+    usage: Usage
+
+
+class AttentionRequest(Body):
+    """A sentence to translate, and what to show of how."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "Hello.", "source": "en", "target": "fr"},
+                {"text": "Hello.", "source": "en", "target": "fr", "target_text": "Bonjour.", "kinds": ["cross"]},
+            ]
+        }
+    )
+
+    text: str = Field(description="One sentence; it is not split")
+    source: SourceLanguage
+    target: Language
+    target_text: str | None = Field(None, description="Force this translation; null: the model's own")
+    kinds: list[Kind] = Field(["encoder", "decoder", "cross"], min_length=1, max_length=3)
+    layers: Indices | None = Field(None, description="null: all; the first is 0")
+    heads: Indices | None = Field(None, description="null: all; the first is 0")
+    form: Annotated[Literal["json", "bertviz", "svg"], _only("json")] = Field(
+        "json", alias="as", description="`bertviz` and `svg` are not offered yet"
+    )
+
+
+class Token(BaseModel):
+    """A token and the code points [start, end) that it covers; `</s>`, the last, covers none."""
+
+    piece: str = Field(examples=["▁Hello"])
+    start: int
+    end: int
+
+
+class AttentionResponse(BaseModel):
+    """Attention weights: the very ones of the pass that produced the tokens.
+
+    Rows of `decoder` and `cross` are the target tokens as they were generated. The decoder's keys are the same tokens
+    shifted right by one, `<s>` first, so it is square and lower triangular.
+    """
+
+    translation: str = Field(examples=["Bonjour."])
+    source_tokens: list[Token] = Field(description="Spans are of the text sent")
+    target_tokens: list[Token] = Field(description="Spans are of the translation")
+    attention: dict[Kind, list[list[list[list[float]]]]] = Field(description="[layer][head][query][key], by kind")
+    alignment: list[tuple[int, int]] = Field(
+        description="[source index, target index]: for each target token the source token with the highest "
+        "cross-attention in the last layer, averaged over its heads"
+    )
+    model: str = Field(examples=["en-fr@0123456789ab"])
+
+
+class ServedLanguage(BaseModel):
+    """A source language and what it is translated into."""
+
+    code: str = Field(examples=["en"])
+    name: str = Field(examples=["English"])
+    targets: list[str] = Field(examples=[["fr"]])
+
+
+class ServedModel(BaseModel):
+    """A bundle, as its own record describes it."""
+
+    model: str = Field(examples=["en-fr@0123456789ab"])
+    source: str = Field(examples=["en"])
+    target: str = Field(examples=["fr"])
+    architecture: dict[str, Any]
+    parameters: int
+    metrics: list[dict[str, Any]]
+    corpora: list[Any]
+    licence: str | None
+    device: str = Field(examples=["cpu"])
+    precision: str = Field(examples=["float32"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """Every bundle's samples came out right."""
+
+    status: Literal["ready"] = "ready"
+    models: list[str] = Field(examples=[["en-fr@0123456789ab"]])

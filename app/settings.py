@@ -1,0 +1,73 @@
+"""The service's settings: INTERLINEAR_* in the environment, verified once at the start.
+
+Knows no model; whether the machine has the device is found out when bundles are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "INTERLINEAR_"
+
+
+class SettingsError(ValueError):
+    """A setting has no meaning; one line that names it."""
+
+
+class Settings(BaseSettings):
+    """How to serve. Every field is the environment variable INTERLINEAR_<FIELD>."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="auto: float32; half precision needs cuda"
+    )
+    max_body_bytes: int = Field(default=1 << 20, ge=1)
+    max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
+    max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
+    queue_tokens: int = Field(
+        default=1 << 17, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
+    )
+    deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
+    cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")
+    root_path: str = Field(default="", description="The path under which a proxy shows the service, such as /mt")
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [origin.strip() for origin in value.split(",") if origin.strip()] if isinstance(value, str) else value
+
+    @field_validator("port", mode="before")
+    @classmethod
+    def _ignore_kubernetes(cls, value: object) -> object:
+        """For a Service named "interlinear", Kubernetes sets INTERLINEAR_PORT=tcp://... in every pod."""
+        return cls.model_fields["port"].default if _from_kubernetes(value) else value
+
+
+def load_settings() -> Settings:
+    """The settings in the environment. Raises SettingsError."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        faults = [f"{PREFIX}{str(e['loc'][0]).upper()}={e['input']}: {e['msg']}" for e in error.errors()]
+        raise SettingsError("; ".join(faults)) from None
+
+
+def ignored_variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables in `environ` that look like settings and are none: misspelt, or Kubernetes' own."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    ours = [name for name in environ if name.upper().startswith(PREFIX)]
+    return sorted(name for name in ours if name.upper() not in known or _from_kubernetes(environ[name]))
+
+
+def _from_kubernetes(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("tcp://")

@@ -1,0 +1,153 @@
+"""The translation policy: how texts become sentences to decode, and how the decoded become answers.
+
+Knows bundles, limits and deadlines. The wire formats are the routes'; who is decoded when is the engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from app.catalogue import Catalogue
+from app.engine import Decoder
+from app.errors import DeadlinePassed, ServiceError, TooMuchText
+from app.languages import joint
+from app.scheduler import Job
+from app.segmentation import Segment, cut, segments
+from app.settings import Settings
+from model.bundle import Bundle
+from model.decoding import FinishReason, Hypothesis
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One text's translation, or the error that this text alone ended in (then `text` and `score` are None)."""
+
+    text: str | None
+    score: float | None
+    finish_reason: FinishReason | None
+    warnings: Sequence[str] = ()
+    error: ServiceError | None = None
+
+
+@dataclass(frozen=True)
+class Translations:
+    """A request's translations, in order, and how many tokens they took, end symbols included."""
+
+    items: list[Translated]
+    model: str
+    source_tokens: int
+    target_tokens: int
+
+
+@dataclass
+class Draft:
+    """A text on its way: what is copied, and in their places the sentences being decoded."""
+
+    parts: list[str | Hypothesis] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    error: ServiceError | None = None
+
+    @property
+    def sentences(self) -> list[Hypothesis]:
+        return [part for part in self.parts if isinstance(part, Hypothesis)]
+
+
+class Translator:
+    """Translates texts with the bundles of a catalogue, through one engine, within the settings' limits."""
+
+    def __init__(self, catalogue: Catalogue, engine: Decoder, settings: Settings) -> None:
+        self.catalogue, self.engine, self.settings = catalogue, engine, settings
+
+    async def translate(
+        self, texts: Sequence[str], source: str, target: str, deadline_ms: int | None = None
+    ) -> Translations:
+        """Translates each text. One that fails alone has an error; if all do, the first's is raised.
+
+        Raises PairNotServed, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
+        """
+        bundle = self.catalogue.find(source, target)
+        if len(texts) > self.settings.max_items:
+            raise TooMuchText(f"{len(texts)} texts are over the limit of {self.settings.max_items}.")
+        limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                drafts = await asyncio.to_thread(self._drafts, bundle, texts)
+                sentences = [sentence for draft in drafts for sentence in draft.sentences]
+                job = Job(bundle.name, sentences, monotonic() + limit_ms / 1000)
+                await self.engine.decode(job)
+                return await asyncio.to_thread(_answer, bundle, drafts, job)
+        except TimeoutError:
+            raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None
+
+    async def decode_one(self, bundle: Bundle, hypothesis: Hypothesis) -> None:
+        """Decodes one sentence as it is. Raises what `translate` does."""
+        limit_ms = self.settings.deadline_ms
+        job = Job(bundle.name, [hypothesis], monotonic() + limit_ms / 1000)
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                await self.engine.decode(job)
+        except TimeoutError:
+            raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None
+        for error in job.errors.values():
+            raise error
+
+    def check_length(self, text: str) -> None:
+        """Raises TooMuchText if `text` has more characters than a text may have."""
+        if len(text) > self.settings.max_text_chars:
+            raise TooMuchText(f"The text has {len(text)} characters, over the limit of {self.settings.max_text_chars}.")
+
+    def _drafts(self, bundle: Bundle, texts: Sequence[str]) -> list[Draft]:
+        return [self._draft(bundle, text) for text in texts]
+
+    def _draft(self, bundle: Bundle, text: str) -> Draft:
+        draft = Draft()
+        try:
+            self.check_length(text)
+        except TooMuchText as error:
+            draft.error = error
+            return draft
+        space = joint(bundle.source, bundle.target)
+        for segment in _fitting(bundle, text, draft.warnings):
+            if not segment.translate:
+                draft.parts.append(segment.text)
+                continue
+            if space and draft.parts and isinstance(draft.parts[-1], Hypothesis):
+                draft.parts.append(space)
+            ids = bundle.tokenizer.encode(segment.text)
+            draft.parts.append(Hypothesis(ids, bundle.limits.target(len(ids))))
+        return draft
+
+
+def _fitting(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[Segment]:
+    """The segments of `text`, those that the model cannot take at once cut, with a warning."""
+    limit = bundle.limits.max_source
+    for segment in segments(text, bundle.source):
+        parts = cut(segment.text, lambda s: len(bundle.tokenizer.encode(s)), limit) if segment.translate else [segment]
+        if len(parts) > 1:
+            warnings.append(f"A sentence of more than {limit} tokens was translated in {len(parts)} parts.")
+        yield from parts
+
+
+def _answer(bundle: Bundle, drafts: Sequence[Draft], job: Job[Hypothesis]) -> Translations:
+    items = [_translated(bundle, draft, job) for draft in drafts]
+    errors = [item.error for item in items if item.error]
+    if errors and len(errors) == len(items):
+        raise errors[0]
+    decoded = [sentence for sentence in job.sentences if sentence not in job.errors]
+    return Translations(
+        items, bundle.name, sum(len(s.source) + 1 for s in decoded), sum(len(s.tokens) for s in decoded)
+    )
+
+
+def _translated(bundle: Bundle, draft: Draft, job: Job[Hypothesis]) -> Translated:
+    error = draft.error or next((job.errors[s] for s in draft.sentences if s in job.errors), None)
+    if error:
+        return Translated(None, None, None, error=error)
+    text = "".join(part if isinstance(part, str) else bundle.tokenizer.decode(part.tokens) for part in draft.parts)
+    log_probs = [value for sentence in draft.sentences for value in sentence.log_probs]
+    score = sum(log_probs) / len(log_probs) if log_probs else 0.0
+    stopped = all(sentence.finish_reason == "stop" for sentence in draft.sentences)
+    return Translated(text, score, "stop" if stopped else "length", draft.warnings)

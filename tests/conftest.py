@@ -1,0 +1,152 @@
+"""A bundle with random weights, the same every time, and the service that serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+import pytest
+import torch
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from app.catalogue import load_catalogue
+from app.main import create_app
+from app.settings import Settings
+from model.bundle import Bundle, load_bundle, save_bundle
+from model.config import ModelConfig
+from model.decoding import DecodeBatch, Hypothesis, Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.vocabulary import train_vocabulary
+
+T = TypeVar("T")
+SENTENCES = [
+    "Hello.",
+    "How are you?",
+    "I am well, thank you.",
+    "The cat sleeps.",
+    "Bonjour.",
+    "Le chat dort, il va bien.",
+]
+
+
+def make_bundle(
+    folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] = ()
+) -> Path:
+    """A bundle whose translations mean nothing; another `seed` gives other ones."""
+    tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
+    size = tokenizer.vocab_size
+    config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Transformer(config)
+    record = {"source": source, "target": target, "training": {"corpora": []}, "metrics": [], "licence": "CC0-1.0"}
+    limits = Limits(max_source=32, max_target=32)
+    save_bundle(folder, model, tokenizer, limits, {**record, "samples": list(samples)}, "A bundle for tests.\n")
+    return folder
+
+
+class Service:
+    """An application running on an event loop in a thread, and a client in the same process."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._lifespan = self.app.router.lifespan_context(self.app)
+        self.state: Any = self.run(self._lifespan.__aenter__())
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._with_state), base_url="http://test")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.run(self._client.aclose())
+        self.run(self._lifespan.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` returns, on the application's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self.run(self._client.request(method, path, **options))
+
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
+    def post(self, path: str, body: object) -> httpx.Response:
+        return self.request("POST", path, json=body)
+
+    def post_together(self, path: str, bodies: list[Any]) -> list[httpx.Response]:
+        """Posts all `bodies` at once."""
+
+        async def together() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._client.post(path, json=body, timeout=60) for body in bodies))
+
+        return self.run(together())
+
+    async def _with_state(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app({**scope, "state": dict(self.state)}, receive, send)
+
+
+@pytest.fixture(scope="session")
+def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of bundles that holds one, en-fr."""
+    folder = tmp_path_factory.mktemp("bundles")
+    make_bundle(folder / "en-fr")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bundle(bundle_folder: Path) -> Bundle:
+    return load_bundle(bundle_folder / "en-fr", torch.device("cpu"))
+
+
+def serving(bundles: Path, **settings: Any) -> Service:
+    """The service of a folder of bundles, to be entered."""
+    chosen = Settings(bundles=bundles, device="cpu", **settings)
+    return Service(create_app(chosen, load_catalogue(chosen)))
+
+
+@pytest.fixture(scope="session")
+def service(bundle_folder: Path) -> Iterator[Service]:
+    """The service with its default limits."""
+    with serving(bundle_folder) as service:
+        yield service
+
+
+class Gate:
+    """Holds every decoder step back until it is opened; then counts the sentences in each."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
+
+    def pass_through(self, size: int) -> None:
+        self.entered.set()
+        assert self.opened.wait(timeout=30)
+        self.sizes.append(size)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Before every decoder step of engines made in this test."""
+    gate = Gate()
+
+    class Gated(DecodeBatch):
+        def step(self) -> list[Hypothesis]:
+            gate.pass_through(len(self.running))
+            return super().step()
+
+    monkeypatch.setattr("app.engine.DecodeBatch", Gated)
+    yield gate
+    gate.opened.set()

@@ -1,0 +1,49 @@
+"""Settings come from the environment, are verified at the start, and what is none is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.settings import Settings, SettingsError, ignored_variables, load_settings
+
+
+def test_every_limit_is_on_by_default() -> None:
+    settings = load_settings()
+    limits = (settings.max_body_bytes, settings.max_text_chars, settings.max_items, settings.queue_tokens)
+    assert all(limit > 0 for limit in (*limits, settings.deadline_ms))
+
+
+def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_PORT", "9000")
+    monkeypatch.setenv("INTERLINEAR_CORS_ORIGINS", "https://a.example, https://b.example")
+    settings = load_settings()
+    assert settings.port == 9000
+    assert settings.cors_origins == ["https://a.example", "https://b.example"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("INTERLINEAR_PORT", "many"),
+        ("INTERLINEAR_PORT", "65536"),
+        ("INTERLINEAR_PRECISION", "int8"),
+        ("INTERLINEAR_DEVICE", "tpu"),
+        ("INTERLINEAR_MAX_ITEMS", "0"),
+    ],
+)
+def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=f"^{name}={value}: ") as error:
+        load_settings()
+    assert "\n" not in str(error.value)
+
+
+def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
+    environ = {"INTERLINEAR_PROT": "80", "INTERLINEAR_SERVICE_HOST": "10.0.0.1", "INTERLINEAR_HOST": "::", "PATH": "/"}
+    assert ignored_variables(environ) == ["INTERLINEAR_PROT", "INTERLINEAR_SERVICE_HOST"]
+
+
+def test_the_port_that_kubernetes_injects_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_PORT", "tcp://10.0.0.1:8000")
+    assert load_settings().port == Settings.model_fields["port"].default
+    assert ignored_variables({"INTERLINEAR_PORT": "tcp://10.0.0.1:8000"}) == ["INTERLINEAR_PORT"]
