@@ -11,19 +11,23 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 TORCH_INDEX_URL ?=
 PYTEST_ARGS ?=
+ARGS ?= --help
 BENCHMARK ?= training
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format bench clean
+.PHONY: help serve train test lint format bench clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000 (the manual: /docs)
 	$(BIN)/python -m app serve
+
+train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs my.tsv --source en --target fr --out bundles/mine"
+	$(BIN)/python -m training run $(ARGS)
 
 test: lint  ## lint, then run the tests; those skipped are listed with their reasons
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -57,6 +61,10 @@ clean:  ## remove .venv and what the tools left
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
+.venv/.training: .venv/.made pyproject.toml
+	$(PIP_INSTALL) --editable '.[train]'
+	@touch $@ .venv/.serving
+
 .venv/.everything: .venv/.made pyproject.toml
 	$(PIP_INSTALL) --editable '.[train,dev]'
-	@touch $@ .venv/.serving
+	@touch $@ .venv/.serving .venv/.training
