@@ -74,6 +74,25 @@ class Bundle:
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The configuration and the files of a bundle, versions and checksums verified. Raises BundleError."""
+    while True:
+        identity = _identity(folder)
+        try:
+            return _read(folder)
+        except BundleError:
+            # If it was swapped for another meanwhile, what was read is of both: read again.
+            if _identity(folder) == identity:
+                raise
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such bundle folder")
     try:
@@ -87,8 +106,8 @@ def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")
     config = _parsed(folder, files[CONFIG])
-    if config.get("format_version") != FORMAT_VERSION:
-        found = config.get("format_version")
+    found = config.get("format_version")
+    if type(found) is not int or found != FORMAT_VERSION:
         raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
     return config, files
 
@@ -101,22 +120,35 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
     """
     config, files = read_bundle(folder)
     try:
-        architecture = ModelConfig.from_dict(config["architecture"])
-        limits = Limits(**config["limits"])
+        architecture = ModelConfig.from_dict(_section(config, "architecture"))
+        limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
         _ = config["source"], config["target"], config["samples"]
         model = Transformer(architecture)
         _fill(model, load(files[WEIGHTS]))
-        if tokenizer.vocab_size != architecture.source_vocab_size:
-            raise BundleError(
-                f"the vocabulary has {tokenizer.vocab_size} pieces, the model {architecture.source_vocab_size}"
-            )
+        _check_agreement(architecture, limits, tokenizer)
     except KeyError as error:
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {error}") from None
     checksum = hashlib.sha256(files[WEIGHTS]).hexdigest()
     return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
+
+
+def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
+    section = config[name]
+    if not isinstance(section, dict):
+        raise BundleError(f"{name} in {CONFIG} is not an object")
+    return section
+
+
+def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Tokenizer) -> None:
+    for size in (architecture.source_vocab_size, architecture.target_vocab_size):
+        if size != tokenizer.vocab_size:
+            raise BundleError(f"the vocabulary has {tokenizer.vocab_size} pieces, the model {size}")
+    for name in ("max_source", "max_target"):
+        if getattr(limits, name) >= architecture.max_positions:  # the end symbol takes a position too
+            raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")
 
 
 def check_samples(bundle: Bundle) -> None:
@@ -181,7 +213,7 @@ def check_replaceable(folder: Path, replace: bool) -> None:
         return
     if not replace:
         raise BundleError(f"{folder} exists; --replace swaps it for the new bundle")
-    if not (folder / CONFIG).exists() and any(folder.iterdir()):
+    if not folder.is_dir() or (not (folder / CONFIG).exists() and any(folder.iterdir())):
         raise BundleError(f"{folder} is not a bundle, and is left alone")
 
 

@@ -5,6 +5,7 @@ Knows token ids only. Who waits, and for how long, is `app.scheduler`'s; text is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +31,15 @@ class Limits:
     max_target: int = 256
     ratio: float = 2.0
     margin: int = 16
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, naming the field, for what is no length."""
+        for name, least in (("max_source", 1), ("max_target", 1), ("margin", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} must be a whole number from {least}, not {value!r}")
+        if type(self.ratio) not in (int, float) or not 0 <= self.ratio < math.inf:
+            raise ValueError(f"ratio must be a number from 0, not {self.ratio!r}")
 
     def target(self, source_length: int) -> int:
         """The most target tokens that a source of `source_length` tokens may become."""
