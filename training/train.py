@@ -1,6 +1,9 @@
-"""Training: prepared pairs in, a run folder of checkpoints and curves out, resumable to the bit.
+"""The verb `train`: prepared pairs in, a run folder of checkpoints and curves out, resumable to the bit.
 
-How a batch is made, the loss, the schedule and what lies on disk each have a file of their own.
+    python -m training train --data data/mine --out runs/mine
+
+Knows when to evaluate, save and stop. A step's arithmetic is `training.trainer`'s, what lies on disk
+`training.checkpoint`'s, and which recipe suits a corpus `training.recipes`'.
 """
 
 from __future__ import annotations
@@ -9,65 +12,25 @@ import dataclasses
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-import sacrebleu
 import torch
-from torch import Tensor, nn
+import typer
 
 from model.allocator import keep_freed_memory
 from model.config import ModelConfig
-from model.decoding import Limits, greedy_decode
+from model.decoding import Limits
 from model.tokenizer import Tokenizer
-from model.transformer import Transformer
-from training.batches import Batch, Pairs, Position, batches_from, load_pairs
+from training.batches import Batch, Position, batches_from, load_pairs
 from training.checkpoint import load_state, save_best, save_state, save_weights
-from training.loss import projected_loss
+from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
-from training.schedule import noam
-
-
-class TrainingError(ValueError):
-    """Training cannot go on, for a reason its user can act on."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train. Everything that shapes the weights is here, so that equal recipes give equal weights."""
-
-    steps: int
-    batch_tokens: int = 4096
-    """Padded target tokens a batch."""
-    accumulate: int = 1
-    """Batches a step."""
-    learning_rate_factor: float = 1.0
-    warmup: int = 4000
-    cooldown: float = 0.0
-    """Share of the steps, at the end, in which the learning rate descends to zero."""
-    label_smoothing: float = 0.1
-    clip_norm: float = 1.0
-    precision: str = "auto"
-    seed: int = 1
-    evaluate_every: int = 1000
-    """Steps between evaluations, each of which also saves weights."""
-    patience: int = 0
-    """Evaluations without a better development loss after which training stops; 0 never stops early."""
-    keep: int = 5
-    """How many of the last evaluations' weights stay, to be averaged."""
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):
-            if getattr(self, name) < 1:
-                raise TrainingError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("cooldown", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise TrainingError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
-        if self.precision not in ("auto", "float32", "bfloat16"):
-            raise TrainingError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
+from training.recipes import architecture_for, recipe_for, size_for
+from training.scoring import Development, limits_for
+from training.trainer import Recipe, Trainer, TrainingError, pick_device
 
 
 @dataclass
@@ -83,110 +46,6 @@ class State:
     """Sum, since the last evaluation, of the nats of all predicted tokens, smoothing apart."""
     train_tokens: int = 0
     seconds: float = 0.0
-
-
-class Trainer:
-    """A model, its optimiser and the arithmetic of one step. Knows no files."""
-
-    def __init__(self, config: ModelConfig, recipe: Recipe, device: torch.device) -> None:
-        torch.manual_seed(recipe.seed)
-        self.recipe, self.device = recipe, device
-        self.model = Transformer(config).to(device)
-        fused = device.type in ("cpu", "cuda")
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
-        self.precision = resolve_precision(recipe.precision, device)
-
-    def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
-        """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
-
-        Raises TrainingError if the gradient is not finite; the weights are then as they were.
-        """
-        self.model.train()
-        tokens = sum(batch.target_tokens for batch in batches)
-        nats = torch.zeros((), device=self.device)
-        for batch in batches:
-            loss, nll = self.loss(batch.to(self.device), self.recipe.label_smoothing)
-            torch.autograd.backward(loss / tokens)
-            nats += nll
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        if not math.isfinite(norm.item()):
-            raise TrainingError("the gradient is not finite; a lower --learning-rate-factor or float32 may help")
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return nats
-
-    def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of a batch and its summed nats; see `projected_loss`."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
-            real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
-            hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
-            if self.precision == "bfloat16":
-                hidden = hidden.bfloat16()
-        return projected_loss(hidden, self.model.output.weight, batch.tgt_out.flatten()[real], smoothing)
-
-    def learning_rate(self, step: int) -> float:
-        recipe, width = self.recipe, self.model.config.d_model
-        return noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)
-
-    @torch.no_grad()
-    def development_loss(self, pairs: Pairs) -> float:
-        """Nats a token of `pairs`, without smoothing or dropout."""
-        self.model.eval()
-        order = np.argsort(pairs.target.lengths, kind="stable")
-        nats, tokens = 0.0, 0
-        for rows in np.array_split(order, max(1, len(order) // 64)):
-            batch = pairs.batch(rows, self.model.config)
-            nats += self.loss(batch.to(self.device), 0.0)[1].item()
-            tokens += batch.target_tokens
-        return nats / tokens
-
-
-def resolve_precision(precision: str, device: torch.device) -> str:
-    """What "auto" means here: bfloat16 where matrix units make it fast (a GPU, or AMX), else float32.
-
-    On a processor with bfloat16 instructions but no matrix unit, PyTorch's bfloat16 products take twice float32's time.
-    """
-    if precision != "auto":
-        return precision
-    return "bfloat16" if device.type == "cuda" or torch.cpu._is_amx_tile_supported() else "float32"
-
-
-@dataclass(frozen=True)
-class Development:
-    """The development set: its text, its tokens and how to score a translation of it."""
-
-    sources: list[str]
-    references: list[str]
-    pairs: Pairs
-    tokenizer: Tokenizer
-    limits: Limits
-    target: str
-
-    @classmethod
-    def load(cls, data: Path, tokenizer: Tokenizer, limits: Limits, target: str) -> Development:
-        lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
-        columns = [line.split("\t") for line in lines if line]
-        sources, references = [column[0] for column in columns], [column[1] for column in columns]
-        pairs = Pairs.of([tokenizer.encode(s) for s in sources], [tokenizer.encode(r) for r in references])
-        return cls(sources, references, pairs, tokenizer, limits, target)
-
-    def translate(self, model: Transformer, count: int) -> list[str]:
-        """Greedy translations of the first `count` sentences."""
-        model.eval()
-        sources = [ids[: self.limits.max_source] for ids in map(self.tokenizer.encode, self.sources[:count])]
-        return [self.tokenizer.decode(h.tokens) for h in greedy_decode(model, sources, self.limits)]
-
-    def bleu(self, translations: list[str]) -> float:
-        references = [self.references[: len(translations)]]
-        return float(bleu_metric(self.target).corpus_score(translations, references).score)
-
-
-def bleu_metric(target: str) -> sacrebleu.BLEU:
-    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a."""
-    return sacrebleu.BLEU(tokenize="zh" if target.lower().split("-")[0].split("_")[0] == "zh" else "13a")
 
 
 CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
@@ -281,6 +140,7 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
         "state": dataclasses.asdict(state),
         "model": trainer.model.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
+        "precision": trainer.precision,
         "random": torch.get_rng_state(),
         "cuda_random": torch.cuda.get_rng_state_all() if trainer.device.type == "cuda" else [],
     }
@@ -292,11 +152,9 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
         return State()
     for part, ours in identity.items():
         theirs = snapshot["identity"][part]
-        names = [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]
-        if names:
-            raise TrainingError(
-                f"{run} was begun with another {part} ({', '.join(names)}): continue it with the same, or train elsewhere"
-            )
+        if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
+            differs = f"{run} was begun with another {part} ({', '.join(names)})"
+            raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
     trainer.model.load_state_dict(snapshot["model"])
     trainer.optimizer.load_state_dict(snapshot["optimizer"])
     torch.set_rng_state(snapshot["random"])
@@ -304,3 +162,156 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
         torch.cuda.set_rng_state_all(snapshot["cuda_random"])
     fields = dict(snapshot["state"])
     return State(**{**fields, "position": Position(**fields["position"])})
+
+
+_LENGTH, _MODEL, _MACHINE = "How long", "Model", "Machine and files"
+_RECIPE, _REPORT = "Recipe (what is not given suits the number of pairs)", "Evaluation and early stopping"
+
+
+def train_verb(
+    data: Annotated[Path, typer.Option(help="The data folder that `prepare` made.")],
+    out: Annotated[Path, typer.Option(help="The run folder: made, or continued where it was stopped.")],
+    epochs: Annotated[float | None, typer.Option(help="Times to go through the data.", rich_help_panel=_LENGTH)] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Or: updates of the weights, whatever the data.", rich_help_panel=_LENGTH)
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop after this many evaluations without a better development loss; 0: never. (default: 5)",
+            rich_help_panel=_LENGTH,
+        ),
+    ] = None,
+    architecture: Annotated[
+        str | None,
+        typer.Option(help="tiny, small or base: larger learns more, from more pairs.", rich_help_panel=_MODEL),
+    ] = None,
+    dropout: Annotated[
+        float | None, typer.Option(help="Share of values dropped; more for fewer pairs.", rich_help_panel=_MODEL)
+    ] = None,
+    attention_dropout: Annotated[
+        float | None, typer.Option(help="The same for attention weights. (default: 0)", rich_help_panel=_MODEL)
+    ] = None,
+    norm: Annotated[
+        str | None,
+        typer.Option(
+            help="Layer normalisation: post (the paper), pre or residual_post. (default: pre)", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option(help="sinusoidal or learned. (default: sinusoidal)", rich_help_panel=_MODEL)
+    ] = None,
+    sharing: Annotated[
+        str | None,
+        typer.Option(
+            help="Embedding matrices that are one: all, decoder, none. (default: all)", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    bias: Annotated[
+        bool | None,
+        typer.Option("--bias/--no-bias", help="Biases in attention. (default: bias)", rich_help_panel=_MODEL),
+    ] = None,
+    encoder_layers: Annotated[
+        int | None, typer.Option(help="Instead of the architecture's.", rich_help_panel=_MODEL)
+    ] = None,
+    decoder_layers: Annotated[int | None, typer.Option(help="Likewise.", rich_help_panel=_MODEL)] = None,
+    d_model: Annotated[int | None, typer.Option(help="Width; likewise.", rich_help_panel=_MODEL)] = None,
+    num_heads: Annotated[int | None, typer.Option(help="Attention heads; likewise.", rich_help_panel=_MODEL)] = None,
+    d_ff: Annotated[int | None, typer.Option(help="Feed-forward width; likewise.", rich_help_panel=_MODEL)] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(help="Tokens a batch, padding included.", rich_help_panel=_RECIPE)
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(help="Batches a step, where memory is short. (default: 1)", rich_help_panel=_RECIPE)
+    ] = None,
+    learning_rate_factor: Annotated[
+        float | None, typer.Option(help="Times the paper's learning rate.", rich_help_panel=_RECIPE)
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="Steps in which the learning rate climbs.", rich_help_panel=_RECIPE)
+    ] = None,
+    cooldown: Annotated[
+        float | None,
+        typer.Option(help="Share of the steps in which it falls to zero. (default: 0.25)", rich_help_panel=_RECIPE),
+    ] = None,
+    label_smoothing: Annotated[
+        float | None, typer.Option(help="Probability spread over all tokens. (default: 0.1)", rich_help_panel=_RECIPE)
+    ] = None,
+    clip_norm: Annotated[
+        float | None, typer.Option(help="Longest gradient. (default: 1)", rich_help_panel=_RECIPE)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Draws weights, dropout and order. (default: 1)", rich_help_panel=_RECIPE)
+    ] = None,
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            help="Steps between evaluations, each of which keeps weights. (default: 25 times in all)",
+            rich_help_panel=_REPORT,
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(help="Last weights to keep, for averaging. (default: 5)", rich_help_panel=_REPORT)
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(help="float32 or bfloat16. (default: what is faster here)", rich_help_panel=_MACHINE),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.", rich_help_panel=_MACHINE)
+    ] = "auto",
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads. (default: one a core)", rich_help_panel=_MACHINE)
+    ] = None,
+    save_every: Annotated[
+        int, typer.Option(help="Steps between savings; a killed run goes on from the last.", rich_help_panel=_MACHINE)
+    ] = 100,
+) -> None:
+    """Train a model on prepared data. Killed at any moment, the same command continues it."""
+    if steps is not None and epochs is not None:
+        raise TrainingError("give --steps or --epochs, not both")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    summary, where = PreparedSummary.load(data), pick_device(device)
+    pairs, _ = load_pairs(data)
+    size = size_for(len(pairs), where.type == "cuda")
+    config = architecture_for(
+        size,
+        summary.vocab_size,
+        summary.options["max_tokens"],
+        architecture=architecture,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        norm=norm,
+        positions=positions,
+        share_embeddings=sharing,
+        attention_bias=bias,
+        encoder_layers=encoder_layers,
+        decoder_layers=decoder_layers,
+        d_model=d_model,
+        num_heads=num_heads,
+        d_ff=d_ff,
+    )
+    recipe = recipe_for(
+        size,
+        pairs,
+        epochs,
+        steps=steps,
+        batch_tokens=batch_tokens,
+        accumulate=accumulate,
+        learning_rate_factor=learning_rate_factor,
+        warmup=warmup,
+        cooldown=cooldown,
+        label_smoothing=label_smoothing,
+        clip_norm=clip_norm,
+        precision=precision,
+        seed=seed,
+        evaluate_every=evaluate_every,
+        patience=patience,
+        keep=keep,
+    )
+    state = train(data, out, config, recipe, where, limits_for(pairs, config), save_every)
+    typer.echo(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
+    typer.echo(
+        f"next: python -m training export --run {out} --data {data} --out bundles/{summary.source}-{summary.target}"
+    )

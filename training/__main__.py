@@ -1,0 +1,50 @@
+"""The command line: `python -m training prepare | train | evaluate | export | run | ...`, one verb a file."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from training.prepare import prepare
+from training.train import train_verb
+
+cli = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Trains translation models on sentence pairs of your own and exports them for the service.",
+)
+
+
+def guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C says how to go on."""
+
+    @functools.wraps(verb)
+    def run(*args: Any, **options: Any) -> None:
+        try:
+            verb(*args, **options)
+        except (ValueError, OSError) as error:
+            # Every error of ours is a ValueError; an OSError names the file.
+            print(f"error: {error}", file=sys.stderr)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            print("\nstopped; the same command goes on from what was saved last", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return run
+
+
+VERBS: dict[str, Callable[..., None]] = {
+    "prepare": prepare,
+    "train": train_verb,
+}
+for name, verb in VERBS.items():
+    cli.command(name)(guarded(verb))
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,82 @@
+"""Which architecture and which recipe suit a corpus, by its size alone. Knows no files and no speeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from model.config import ModelConfig, named_architecture
+from training.batches import Pairs, epoch_rows
+from training.trainer import Recipe
+
+EVALUATIONS = 25
+"""Evaluations a run, so that a curve can be read and the last five, a fifth of the run, averaged."""
+COOLDOWN = 0.25
+
+
+@dataclass(frozen=True)
+class Size:
+    """What suits a corpus of up to `pairs` pairs."""
+
+    pairs: float
+    architecture: str
+    dropout: float
+    batch_tokens: int
+    epochs: float
+    warmup: int
+    learning_rate_factor: float
+
+
+# A model that could learn a small corpus by heart does so instead of learning the language, hence the smaller ones
+# with more dropout. A batch must stay a small part of the corpus, or there are too few steps to learn in; a larger one
+# is steadier and faster. The highest rate, factor / sqrt(width * warm-up), is about 0.002 for `tiny`, 0.0014 for `small`
+# and 0.001 for `base`. Epochs are the most that still help; early stopping ends what does not.
+SIZES = (
+    Size(5_000, "tiny", dropout=0.3, batch_tokens=1024, epochs=60, warmup=200, learning_rate_factor=0.35),
+    Size(50_000, "tiny", dropout=0.2, batch_tokens=2048, epochs=40, warmup=500, learning_rate_factor=0.5),
+    Size(500_000, "small", dropout=0.1, batch_tokens=2560, epochs=10, warmup=1000, learning_rate_factor=0.7),
+    Size(math.inf, "small", dropout=0.1, batch_tokens=4096, epochs=5, warmup=2000, learning_rate_factor=1.0),
+)
+LARGEST_ON_GPU = Size(
+    math.inf, "base", dropout=0.1, batch_tokens=16_384, epochs=10, warmup=4000, learning_rate_factor=1.4
+)
+"""From half a million pairs on, a GPU has the time for the model of the paper; a processor has not."""
+
+
+def size_for(pairs: int, gpu: bool) -> Size:
+    """The row of the table for a corpus of `pairs` pairs."""
+    size = next(size for size in SIZES if pairs <= size.pairs)
+    return LARGEST_ON_GPU if gpu and size is SIZES[-1] else size
+
+
+def architecture_for(size: Size, vocab_size: int, max_tokens: int, **overrides: Any) -> ModelConfig:
+    """The size's architecture over one vocabulary of `vocab_size`, its positions reaching `max_tokens` and an end
+    symbol. `overrides` of None count for nothing; `architecture` is a name. Raises ValueError."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    fields = {"dropout": size.dropout, "max_positions": max(512, max_tokens + 1)} | given
+    name = fields.pop("architecture", size.architecture)
+    return named_architecture(name, source_vocab_size=vocab_size, target_vocab_size=vocab_size, **fields)
+
+
+def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **overrides: Any) -> Recipe:
+    """The size's recipe for `epochs` over `pairs`, or for `overrides["steps"]`. `overrides` of None count for nothing.
+
+    Raises TrainingError for a value that no recipe may have.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    defaults: dict[str, Any] = {
+        "batch_tokens": size.batch_tokens,
+        "warmup": size.warmup,
+        "learning_rate_factor": size.learning_rate_factor,
+        "cooldown": COOLDOWN,
+        "patience": 5,
+        "seed": 1,
+        "accumulate": 1,
+    } | given
+    if "steps" not in given:
+        batches = len(epoch_rows(pairs, max(1, defaults["batch_tokens"]), defaults["seed"], 0))
+        defaults["steps"] = max(1, math.ceil((epochs or size.epochs) * batches / max(1, defaults["accumulate"])))
+    if "evaluate_every" not in given:
+        defaults["evaluate_every"] = max(1, math.ceil(defaults["steps"] / EVALUATIONS))
+    return Recipe(**defaults)

@@ -1,0 +1,135 @@
+"""The arithmetic of training: what a recipe is, and the one step that it is made of. Knows no files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.transformer import Transformer
+from training.batches import Batch, Pairs
+from training.loss import projected_loss
+from training.schedule import noam
+
+
+class TrainingError(ValueError):
+    """Training cannot go on, for a reason its user can act on."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train. Everything that shapes the weights is here, so that equal recipes give equal weights."""
+
+    steps: int
+    batch_tokens: int = 4096
+    """Padded target tokens a batch."""
+    accumulate: int = 1
+    """Batches a step."""
+    learning_rate_factor: float = 1.0
+    warmup: int = 4000
+    cooldown: float = 0.0
+    """Share of the steps, at the end, in which the learning rate descends to zero."""
+    label_smoothing: float = 0.1
+    clip_norm: float = 1.0
+    precision: str = "auto"
+    seed: int = 1
+    evaluate_every: int = 1000
+    """Steps between evaluations, each of which also saves weights."""
+    patience: int = 0
+    """Evaluations without a better development loss after which training stops; 0 never stops early."""
+    keep: int = 5
+    """How many of the last evaluations' weights stay, to be averaged."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):
+            if getattr(self, name) < 1:
+                raise TrainingError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("cooldown", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise TrainingError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        if self.precision not in ("auto", "float32", "bfloat16"):
+            raise TrainingError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
+
+
+class Trainer:
+    """A model, its optimiser and the arithmetic of one step."""
+
+    def __init__(self, config: ModelConfig, recipe: Recipe, device: torch.device) -> None:
+        torch.manual_seed(recipe.seed)
+        self.recipe, self.device = recipe, device
+        self.model = Transformer(config).to(device)
+        fused = device.type in ("cpu", "cuda")
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+        self.precision = resolve_precision(recipe.precision, device)
+
+    def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+        """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
+
+        Raises TrainingError if the gradient is not finite; the weights are then as they were.
+        """
+        self.model.train()
+        tokens = sum(batch.target_tokens for batch in batches)
+        nats = torch.zeros((), device=self.device)
+        for batch in batches:
+            loss, nll = self.loss(batch.to(self.device), self.recipe.label_smoothing)
+            torch.autograd.backward(loss / tokens)
+            nats += nll
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        if not math.isfinite(norm.item()):
+            raise TrainingError("the gradient is not finite; a lower --learning-rate-factor or float32 may help")
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return nats
+
+    def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
+        """The summed loss of a batch and its summed nats; see `projected_loss`."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
+            real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
+            hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
+            if self.precision == "bfloat16":
+                hidden = hidden.bfloat16()
+        return projected_loss(hidden, self.model.output.weight, batch.tgt_out.flatten()[real], smoothing)
+
+    def learning_rate(self, step: int) -> float:
+        recipe, width = self.recipe, self.model.config.d_model
+        return noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)
+
+    @torch.no_grad()
+    def development_loss(self, pairs: Pairs) -> float:
+        """Nats a token of `pairs`, without smoothing or dropout."""
+        self.model.eval()
+        order = np.argsort(pairs.target.lengths, kind="stable")
+        nats, tokens = 0.0, 0
+        for rows in np.array_split(order, max(1, len(order) // 64)):
+            batch = pairs.batch(rows, self.model.config)
+            nats += self.loss(batch.to(self.device), 0.0)[1].item()
+            tokens += batch.target_tokens
+        return nats / tokens
+
+
+def resolve_precision(precision: str, device: torch.device) -> str:
+    """What "auto" means here: bfloat16 where matrix units make it fast (a GPU, or AMX), else float32.
+
+    On a processor with bfloat16 instructions but no matrix unit, PyTorch's bfloat16 products take twice float32's time.
+    """
+    if precision != "auto":
+        return precision
+    return "bfloat16" if device.type == "cuda" or torch.cpu._is_amx_tile_supported() else "float32"
+
+
+def pick_device(name: str) -> torch.device:
+    """The device "cpu" or "cuda"; "auto" is a GPU if there is one. Raises TrainingError."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise TrainingError(f"--device must be auto, cpu or cuda, not {name!r}")
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise TrainingError("--device cuda: PyTorch finds no GPU here")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
