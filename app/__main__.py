@@ -43,6 +43,7 @@ def serve() -> None:
         create_app(settings, bundles),
         host=settings.host,
         port=settings.port,
+        root_path=settings.root_path,
         log_config=None,
         access_log=False,
         server_header=False,

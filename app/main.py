@@ -52,7 +52,6 @@ def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
         version="0.1.0",
         description=DESCRIPTION,
         lifespan=lifespan,
-        root_path=settings.root_path,
     )
     for module in (translate, attention, catalogue, health):
         app.include_router(module.router)

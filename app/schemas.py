@@ -13,7 +13,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from app.errors import Problem
 
 Kind = Literal["encoder", "decoder", "cross"]
-Language = Annotated[str, StringConstraints(min_length=1, max_length=35)]
+
+
+def _unicode(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds a lone surrogate, which is no character") from None
+    return text
 
 
 def _only(*offered: object) -> AfterValidator:
@@ -44,8 +51,10 @@ def _shape(value: object) -> str:
     return "list" if isinstance(value, list) else "string"
 
 
+Text = Annotated[str, AfterValidator(_unicode)]
+Language = Annotated[Text, StringConstraints(min_length=1, max_length=35)]
 Texts = Annotated[
-    Annotated[str, Tag("string")] | Annotated[list[str], Tag("list")],
+    Annotated[Text, Tag("string")] | Annotated[list[Text], Tag("list")],
     Discriminator(_shape),
 ]
 SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
@@ -141,10 +150,10 @@ class AttentionRequest(Body):
         }
     )
 
-    text: str = Field(description="One sentence; it is not split")
+    text: Text = Field(description="One sentence; it is not split")
     source: SourceLanguage
     target: Language
-    target_text: str | None = Field(None, description="Force this translation; null: the model's own")
+    target_text: Text | None = Field(None, description="Force this translation; null: the model's own")
     kinds: list[Kind] = Field(["encoder", "decoder", "cross"], min_length=1, max_length=3)
     layers: Indices | None = Field(None, description="null: all; the first is 0")
     heads: Indices | None = Field(None, description="null: all; the first is 0")

@@ -127,7 +127,8 @@ def _fitting(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[Segment
     for segment in segments(text, bundle.source):
         parts = cut(segment.text, lambda s: len(bundle.tokenizer.encode(s)), limit) if segment.translate else [segment]
         if len(parts) > 1:
-            warnings.append(f"A sentence of more than {limit} tokens was translated in {len(parts)} parts.")
+            count = sum(part.translate for part in parts)
+            warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
         yield from parts
 
 

@@ -1,0 +1,142 @@
+"""/attention shows the weights of the pass that translated, for the tokens as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import Service
+
+from model.bundle import Bundle
+from model.decoding import DecodeBatch, Hypothesis
+
+SENTENCE = {"text": "How are you?", "source": "en", "target": "fr"}
+
+
+def show(service: Service, **fields: Any) -> dict[str, Any]:
+    response = service.post("/attention", {**SENTENCE, **fields})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def decoded(bundle: Bundle, text: str) -> Hypothesis:
+    ids = bundle.tokenizer.encode(text)
+    hypothesis = Hypothesis(ids, bundle.limits.target(len(ids)), record=True)
+    batch = DecodeBatch(bundle.model, 1, bundle.limits)
+    batch.admit([hypothesis])
+    while not batch.step():
+        pass
+    return hypothesis
+
+
+def test_the_weights_and_tokens_are_those_of_decoding(service: Service, bundle: Bundle) -> None:
+    shown, hypothesis = show(service), decoded(bundle, SENTENCE["text"])
+    assert hypothesis.encoder_attention is not None
+    expected = {
+        "encoder": hypothesis.encoder_attention,
+        "decoder": hypothesis.decoder_attention,
+        "cross": hypothesis.cross_attention,
+    }
+    assert shown["attention"].keys() == expected.keys()
+    for kind, weights in expected.items():
+        torch.testing.assert_close(torch.tensor(shown["attention"][kind]), weights)
+    assert [t["piece"] for t in shown["target_tokens"]] == [
+        "</s>" if id == bundle.tokenizer.eos_id else bundle.tokenizer.piece(id) for id in hypothesis.tokens
+    ]
+
+
+def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Service) -> None:
+    shown = show(service)
+    source, target = len(shown["source_tokens"]), len(shown["target_tokens"])
+    shapes = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}
+    for kind, shape in shapes.items():
+        weights = torch.tensor(shown["attention"][kind], dtype=torch.float64)  # [layer, head, query, key]
+        assert weights.shape == (2, 2, *shape)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, shape[0], dtype=torch.float64), atol=1e-5, rtol=0)
+    decoder = torch.tensor(shown["attention"]["decoder"])
+    assert torch.equal(decoder, decoder.tril())
+
+
+def test_the_translation_is_that_of_translate(service: Service) -> None:
+    translated = service.post("/translate", SENTENCE).json()
+    assert show(service)["translation"] == translated["translations"][0]["text"]
+    assert show(service)["model"] == translated["model"]
+
+
+def test_source_spans_are_of_the_text_sent(service: Service) -> None:
+    text = " \u00a0Hello, caf\u00e9 \U0001f600.\n"
+    tokens = show(service, text=text)["source_tokens"]
+    assert "".join(text[token["start"] : token["end"]] for token in tokens) == text.strip()
+    assert tokens[-1] == {"piece": "</s>", "start": len(text.rstrip()), "end": len(text.rstrip())}
+
+
+def test_target_spans_are_of_the_translation(service: Service) -> None:
+    forced = "Le café 😀 dort."
+    shown = show(service, target_text=forced)
+    assert shown["translation"] == forced
+    spans = [(token["start"], token["end"]) for token in shown["target_tokens"]]
+    assert "".join(forced[start:end] for start, end in spans) == forced
+    assert spans[-1] == (len(forced), len(forced))
+    assert shown["target_tokens"][-1]["piece"] == "</s>"
+
+
+def test_a_forced_translation_may_be_empty(service: Service) -> None:
+    shown = show(service, target_text="")
+    assert shown["translation"] == ""
+    assert [token["piece"] for token in shown["target_tokens"]] == ["</s>"]
+
+
+def test_layers_heads_and_kinds_are_chosen_in_the_order_given(service: Service) -> None:
+    everything = show(service)["attention"]
+    chosen = show(service, kinds=["cross", "encoder"], layers=[1], heads=[1, 0])["attention"]
+    assert chosen == {kind: [everything[kind][1][::-1]] for kind in ("cross", "encoder")}
+
+
+def test_each_target_token_is_aligned_with_what_the_last_layer_s_heads_look_at_most(service: Service) -> None:
+    shown = show(service)
+    last = torch.tensor(shown["attention"]["cross"][-1])  # [head, target, source]
+    best = last.mean(0).argmax(-1).tolist()
+    assert shown["alignment"] == [[source, target] for target, source in enumerate(best)]
+
+
+def test_the_alignment_does_not_depend_on_what_is_shown(service: Service) -> None:
+    assert show(service, kinds=["encoder"], layers=[0], heads=[1])["alignment"] == show(service)["alignment"]
+
+
+def test_a_sentence_is_not_split(service: Service) -> None:
+    tokens = show(service, text="Hello. Hello.")["source_tokens"]
+    assert [token["piece"] for token in tokens].count("</s>") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "named"),
+    [
+        ({"text": ""}, 422, "#/text"),
+        ({"text": " \n"}, 422, "#/text"),
+        ({"layers": [0, 2]}, 422, "#/layers/1"),
+        ({"heads": [2]}, 422, "#/heads/0"),
+        ({"heads": [0, 0]}, 422, "#/heads"),
+        ({"heads": []}, 422, "#/heads"),
+        ({"layers": [-1]}, 422, "#/layers/0"),
+        ({"kinds": []}, 422, "#/kinds"),
+        ({"kinds": ["self"]}, 422, "#/kinds/0"),
+        ({"as": "svg"}, 422, "#/as"),
+        ({"form": "json"}, 422, "#/form"),
+        ({"source": "auto"}, 422, "#/source"),
+        ({"text": "hello " * 40}, 413, "32"),
+        ({"target_text": "bonjour " * 40}, 413, "32"),
+        ({"text": "a" * 50_001}, 413, "50000"),
+        ({"target": "xx"}, 404, "xx"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_by_name(
+    service: Service, fields: dict[str, Any], status: int, named: str
+) -> None:
+    response = service.post("/attention", {**SENTENCE, **fields})
+    assert response.status_code == status
+    problem = response.json()
+    assert problem["status"] == status
+    pointers = [fault["pointer"] for fault in problem.get("errors", [])]
+    assert pointers == [named] if status == 422 else named in problem["detail"]

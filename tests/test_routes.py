@@ -1,0 +1,424 @@
+"""The native API on the wire: its shapes, its refusals, and no input that breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Gate, Service, serving
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from model.bundle import Bundle
+from model.decoding import DecodeBatch, Hypothesis, greedy_decode
+
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+JSON = {"content-type": "application/json"}
+
+
+def test_translate_answers_as_the_design_says(service: Service, bundle: Bundle) -> None:
+    response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
+    assert response.status_code == 200
+    decoded = [
+        greedy_decode(bundle.model, [bundle.tokenizer.encode(text)], bundle.limits)[0]
+        for text in ("Hello.", "How are you?", "The cat sleeps.")
+    ]
+    texts = [bundle.tokenizer.decode(h.tokens) for h in decoded]
+    answer = response.json()
+    rest: dict[str, Any] = {"source": "en", "warnings": [], "alternatives": [], "alignment": None, "error": None}
+    finish = ["stop" if h.finish_reason == "stop" else "length" for h in decoded]
+    assert answer == {
+        "translations": [
+            {
+                "text": texts[0],
+                "score": pytest.approx(sum(decoded[0].log_probs) / len(decoded[0].tokens), abs=1e-4),
+                "finish_reason": finish[0],
+                **rest,
+            },
+            {
+                "text": f"{texts[1]}  {texts[2]}\n",
+                "score": pytest.approx(
+                    sum(decoded[1].log_probs + decoded[2].log_probs) / len(decoded[1].tokens + decoded[2].tokens),
+                    abs=1e-4,
+                ),
+                "finish_reason": "length" if "length" in finish[1:] else "stop",
+                **rest,
+            },
+        ],
+        "model": bundle.name,
+        "usage": {
+            "source_tokens": sum(len(h.source) + 1 for h in decoded),
+            "target_tokens": sum(len(h.tokens) for h in decoded),
+        },
+    }
+
+
+def test_many_requests_at_once_get_the_answers_they_get_alone(service: Service) -> None:
+    bodies = [{**HELLO, "text": f"{text} {number}"} for text in ("Hello.", "The cat") for number in range(12)]
+    together = [response.json()["translations"][0]["text"] for response in service.post_together("/translate", bodies)]
+    assert together == [service.post("/translate", body).json()["translations"][0]["text"] for body in bodies]
+
+
+def test_no_text_no_translation(service: Service) -> None:
+    assert service.post("/translate", {**HELLO, "text": []}).json()["translations"] == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"source": "auto"},
+        {"format": "html"},
+        {"alternatives": 1},
+        {"alignment": True},
+        {"glossary": {"a": "b"}},
+        {"glossary": "mine"},
+    ],
+)
+def test_what_is_not_offered_yet_is_refused_by_name(service: Service, fields: dict[str, Any]) -> None:
+    response = service.post("/translate", {**HELLO, **fields})
+    assert response.status_code == 422
+    (fault,) = response.json()["errors"]
+    assert fault["pointer"] == f"#/{next(iter(fields))}"
+    assert "not offered by this version" in fault["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({**HELLO, "text": 5}, ["#/text"]),
+        ({**HELLO, "text": ["a", None, {}]}, ["#/text/1", "#/text/2"]),
+        ({**HELLO, "text": "\ud800"}, ["#/text"]),
+        ({**HELLO, "text": ["a", "\udfff"]}, ["#/text/1"]),
+        ({**HELLO, "source": "\udfff"}, ["#/source"]),
+        ({**HELLO, "\udfff": 1}, ["#"]),
+        ({**HELLO, "a/b~c": 1}, ["#/a~1b~0c"]),
+        ({**HELLO, "source": ""}, ["#/source"]),
+        ({**HELLO, "alternatives": 9}, ["#/alternatives"]),
+        ({**HELLO, "alternatives": "0"}, ["#/alternatives"]),
+        ({**HELLO, "deadline_ms": 0}, ["#/deadline_ms"]),
+        ({**HELLO, "deadline_ms": 10**4000}, ["#/deadline_ms"]),
+        ({**HELLO, "deadline_ms": 1e308}, ["#/deadline_ms"]),
+        ({"text": "a"}, ["#/source", "#/target"]),
+        ([], ["#"]),
+        (None, ["#"]),
+        ("text", ["#"]),
+    ],
+)
+def test_wrong_fields_are_named(service: Service, body: object, pointers: list[str]) -> None:
+    response = service.request("POST", "/translate", content=json.dumps(body), headers=JSON)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    assert [fault["pointer"] for fault in response.json()["errors"]] == pointers
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"text": NaN}',
+        b"[" * 100_000,
+        b'{"a": ' * 50_000,
+        b"1" * 5_000,
+        b"{}{}",
+        b"\xef\xbb\xbf",
+    ],
+)
+def test_a_body_that_is_not_json_is_400(service: Service, content: bytes) -> None:
+    response = service.request("POST", "/translate", content=content, headers=JSON)
+    assert response.status_code == 400
+    assert response.json()["type"] == "urn:interlinear:error:not-json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status"),
+    [
+        ("POST", "/translate", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
+        ("POST", "/translate", {"content": b"{}"}, 415),
+        ("POST", "/translate", {"data": {"text": "a"}}, 415),
+        ("POST", "/translate", {"json": {**HELLO, "target": "xx"}}, 404),
+        ("POST", "/translate", {"json": {**HELLO, "text": "a" * 50_001}}, 413),
+        ("POST", "/translate", {"json": {**HELLO, "text": ["a"] * 1_001}}, 413),
+        ("POST", "/translate", {"content": b" " * (1 << 20) + b"{}", "headers": JSON}, 413),
+        ("GET", "/translate", {}, 405),
+        ("BREW", "/translate", {}, 405),
+        ("GET", "/nothing", {}, 404),
+    ],
+)
+def test_every_refusal_is_a_problem(
+    service: Service, method: str, path: str, options: dict[str, Any], status: int
+) -> None:
+    response = service.request(method, path, **options)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == status
+    assert problem["type"].startswith("urn:interlinear:error:")
+    assert problem["title"]
+    assert problem["detail"]
+    assert status != 405 or response.headers["allow"] == "POST"
+
+
+def test_a_body_is_counted_while_it_arrives(service: Service) -> None:
+    arrived = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal arrived
+        while True:
+            arrived += 1 << 16
+            yield b" " * (1 << 16)
+
+    response = service.request("POST", "/translate", content=endless(), headers=JSON)
+    assert response.status_code == 413
+    assert arrived <= 2 << 20
+
+
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
+def test_json_is_known_by_its_type(service: Service, content_type: str) -> None:
+    options = {"content": json.dumps(HELLO), "headers": {"content-type": content_type}}
+    assert service.request("POST", "/translate", **options).status_code == 200
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters() | st.sampled_from(" .\n"), max_size=30)
+    | st.sampled_from(["en", "fr", "auto", "text", "html", "cross", "json"]),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(max_size=5), values, max_size=3),
+    max_leaves=6,
+)
+FIELDS = [*HELLO, "format", "alternatives", "alignment", "glossary", "deadline_ms", "kinds", "layers", "heads", "as"]
+BODIES = st.builds(
+    lambda base, given: {**base, **given},
+    st.sampled_from([{}, HELLO]),
+    st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=5), JSON_VALUES, max_size=3),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(body=BODIES | JSON_VALUES, path=st.sampled_from(["/translate", "/attention"]))
+def test_no_body_breaks_the_service(service: Service, body: object, path: str) -> None:
+    response = service.request("POST", path, content=json.dumps(body), headers=JSON)
+    assert response.status_code < 500
+    assert response.status_code == 200 or response.json()["status"] == response.status_code
+
+
+@settings(max_examples=50, deadline=None)
+@given(content=st.binary(max_size=40))
+def test_no_bytes_break_the_service(service: Service, content: bytes) -> None:
+    assert service.request("POST", "/translate", content=content, headers=JSON).status_code in {400, 422}
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(bundle_folder: Path, gate: Gate) -> None:
+    with serving(bundle_folder, queue_tokens=16) as service:
+        waiting = [asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop) for _ in range(2)]
+        gate.entered.wait(timeout=30)
+        while service.state["engine"].scheduler.waiting < 1:
+            assert not all(answer.done() for answer in waiting)
+        refused = service.post("/translate", HELLO)
+        assert (service.get("/health").status_code, service.get("/ready").status_code) == (200, 200)
+        assert b"interlinear_queue_sentences 1.0" in service.get("/metrics").content
+        gate.opened.set()
+        assert [answer.result(timeout=30) for answer in waiting] == [200, 200]
+    assert refused.status_code == 503
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.json()["type"] == "urn:interlinear:error:overloaded"
+
+
+def test_a_request_that_the_queue_can_never_hold_is_413(bundle_folder: Path) -> None:
+    with serving(bundle_folder, queue_tokens=16) as service:
+        response = service.post("/translate", {**HELLO, "text": ["Hello.", "Hello."]})
+    assert response.status_code == 413
+    assert "32" in response.json()["detail"]
+
+
+def test_what_is_not_done_by_its_deadline_is_504(bundle_folder: Path, gate: Gate) -> None:
+    with serving(bundle_folder) as service:
+        response = service.post("/translate", {**HELLO, "deadline_ms": 30})
+        gate.opened.set()
+    assert response.status_code == 504
+    assert response.json()["detail"] == "Not finished within 30 ms."
+
+
+def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+    left = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await left.wait()
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": bodies.pop()}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def scenario() -> None:
+        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": [header]}
+        request = asyncio.create_task(service._with_state({**scope, "root_path": ""}, receive, send))
+        await asyncio.to_thread(gate.entered.wait)
+        left.set()
+        await request
+
+    sent: list[Any] = []
+    bodies, header = [json.dumps(HELLO).encode()], (b"content-type", b"application/json")
+    with serving(bundle_folder) as service:
+        service.run(scenario())
+        gate.opened.set()
+        assert service.post("/translate", {**HELLO, "text": ""}).status_code == 200
+    assert len(gate.sizes) == 1  # the step that was under way, and none after it
+    assert sent[0]["status"] == 499
+
+
+def test_a_dead_engine_is_told_by_ready_and_translate_while_health_answers(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deadly(DecodeBatch):
+        def step(self) -> list[Hypothesis]:
+            raise SystemExit("killed")
+
+    monkeypatch.setattr("app.engine.DecodeBatch", Deadly)
+    with serving(bundle_folder) as service:
+        for path in ("/translate", "/attention"):
+            assert service.post(path, HELLO).status_code == 503
+        ready = service.get("/ready")
+        assert service.get("/health").status_code == 200
+        assert service.post("/translate", {**HELLO, "text": ""}).status_code == 200
+    assert ready.status_code == 503
+    assert "SystemExit: killed" in ready.json()["detail"]
+
+
+def test_a_failing_step_is_one_request_s_500(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Faulty(DecodeBatch):
+        def step(self) -> list[Hypothesis]:
+            if broken:
+                raise RuntimeError(broken.pop())
+            return super().step()
+
+    broken = ["secret of the house"]
+    monkeypatch.setattr("app.engine.DecodeBatch", Faulty)
+    with serving(bundle_folder) as service:
+        failed, later = service.post("/translate", HELLO), service.post("/translate", HELLO)
+    assert (failed.status_code, later.status_code) == (500, 200)
+    assert "secret" not in failed.text
+
+
+def test_ready_names_the_models(service: Service, bundle: Bundle) -> None:
+    response = service.get("/ready")
+    assert (response.status_code, response.json()) == (200, {"status": "ready", "models": [bundle.name]})
+
+
+def test_health_is_ok(service: Service) -> None:
+    assert service.get("/health").json() == {"status": "ok"}
+
+
+def test_languages_are_what_bundles_translate(service: Service) -> None:
+    assert service.get("/languages").json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
+
+
+def test_models_are_described_by_their_record(service: Service, bundle: Bundle) -> None:
+    assert service.get("/models").json() == [
+        {
+            "model": bundle.name,
+            "source": "en",
+            "target": "fr",
+            "architecture": bundle.config["architecture"],
+            "parameters": bundle.model.parameter_count(),
+            "metrics": [],
+            "corpora": [],
+            "licence": "CC0-1.0",
+            "device": "cpu",
+            "precision": "float32",
+        }
+    ]
+
+
+def test_the_page_is_the_manual(service: Service) -> None:
+    response = service.get("/")
+    assert (response.status_code, response.headers["location"]) == (307, "/docs")
+
+
+def test_the_manual_asks_nobody_else_for_anything(service: Service) -> None:
+    page = service.get("/docs")
+    assert page.status_code == 200
+    assets = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    assert len(assets) == 3
+    for asset in assets:
+        assert asset.startswith("/")
+        assert service.get(asset).status_code == 200
+    assert "http://" not in page.text
+    assert "https://" not in page.text
+
+
+def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
+    manual = service.get("/openapi.json").json()
+    ran = 0
+    for path, operations in manual["paths"].items():
+        for method, operation in operations.items():
+            schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            name = schema.get("$ref", "").rpartition("/")[2]
+            examples = manual["components"]["schemas"][name]["examples"] if name else [None]
+            for example in examples:
+                response = service.request(method.upper(), path, **({"json": example} if example else {}))
+                assert response.status_code == 200, (path, example, response.text)
+                ran += 1
+    assert ran == 4 + 5
+
+
+def test_the_manual_shows_every_error_with_an_example(service: Service) -> None:
+    paths = service.get("/openapi.json").json()["paths"]
+    for path in ("/translate", "/attention"):
+        responses = paths[path]["post"]["responses"]
+        assert {"400", "404", "413", "415", "422", "503", "504"} <= responses.keys()
+        for status in responses.keys() - {"200"}:
+            for example in responses[status]["content"]["application/problem+json"]["examples"].values():
+                assert example["value"]["status"] == int(status)
+
+
+def test_cross_origin_requests_need_the_setting(bundle_folder: Path) -> None:
+    asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
+    with serving(bundle_folder, cors_origins=["https://a.example"]) as service:
+        allowed = service.request("OPTIONS", "/translate", headers=asked)
+        other = service.request("OPTIONS", "/translate", headers={**asked, "origin": "https://b.example"})
+    assert allowed.headers["access-control-allow-origin"] == "https://a.example"
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_metrics_count_routes_and_refusals_and_name_no_text(bundle_folder: Path) -> None:
+    with serving(bundle_folder) as service:
+        service.post("/translate", {**HELLO, "text": "A secret."})
+        service.post("/translate", {**HELLO, "target": "secret"})
+        service.get("/secret")
+        service.request("SECRET", "/translate")
+        found = service.get("/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=")
+    samples = dict(line.rsplit(" ", 1) for line in found.text.splitlines() if not line.startswith("#"))
+    assert samples['interlinear_requests_total{method="POST",route="/translate",status="200"}'] == "1.0"
+    assert samples['interlinear_requests_total{method="GET",route="other",status="404"}'] == "1.0"
+    assert samples['interlinear_requests_total{method="other",route="/translate",status="405"}'] == "1.0"
+    assert samples['interlinear_refusals_total{cause="pair-not-served"}'] == "1.0"
+    steps = [value for name, value in samples.items() if name.startswith("interlinear_step_seconds_sum")]
+    assert len(steps) == 1
+    assert math.isfinite(float(steps[0]))
+    assert "secret" not in found.text.lower()
+
+
+def test_the_log_has_a_line_a_request_and_no_text(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        service.post("/translate", {**HELLO, "text": "A secret."})
+        service.get("/secret?secret")
+    lines = [record.getMessage() for record in caplog.records if record.name == "app.access"]
+    assert [line.rsplit(" ", 2)[0] for line in lines] == ["POST /translate 200", "GET other 404"]
+    assert "secret" not in "".join(lines).lower()
+
+
+async def _posted(service: Service, body: object) -> int:
+    return (await service._client.post("/translate", json=body, timeout=60)).status_code

@@ -1,0 +1,159 @@
+"""The real server on a real socket: `python -m app serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from conftest import Gate, make_bundle
+from typer.testing import CliRunner
+
+from app.__main__ import cli
+from app.catalogue import load_catalogue
+from app.main import create_app
+from app.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+
+
+@contextmanager
+def listening(bundles: Path, **options: Any) -> Iterator[str]:
+    """The address of a server in a thread of this process."""
+    settings = Settings(bundles=bundles, device="cpu")
+    app = create_app(settings, load_catalogue(settings))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **options))
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def test_concurrent_clients_are_answered_over_a_socket(bundle_folder: Path) -> None:
+    async def ask(address: str) -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+            bodies = [{**HELLO, "text": f"Hello {number}."} for number in range(16)]
+            return await asyncio.gather(*(client.post("/translate", json=body) for body in bodies))
+
+    with listening(bundle_folder) as address:
+        responses = asyncio.run(ask(address))
+    assert [response.status_code for response in responses] == [200] * 16
+
+
+def test_a_closed_connection_takes_its_sentences_along(bundle_folder: Path, gate: Gate) -> None:
+    body = json.dumps(HELLO).encode()
+    head = (
+        f"POST /translate HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    with listening(bundle_folder) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(head.encode() + body)
+            assert gate.entered.wait(timeout=30)
+        while 'status="499"' not in httpx.get(f"{address}/metrics").text:
+            pass
+        gate.opened.set()
+        assert httpx.post(f"{address}/translate", json={**HELLO, "text": "x"}, timeout=30).status_code == 200
+    assert gate.sizes[0] == 1
+    assert max(gate.sizes) == 1
+
+
+def test_health_answers_while_the_engine_is_busy(bundle_folder: Path, gate: Gate) -> None:
+    with listening(bundle_folder) as address, httpx.Client(base_url=address, timeout=30) as client:
+        asking = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": HELLO})
+        asking.start()
+        assert gate.entered.wait(timeout=30)
+        assert httpx.get(f"{address}/health").status_code == 200
+        assert httpx.get(f"{address}/metrics").status_code == 200
+        gate.opened.set()
+        asking.join()
+
+
+def test_behind_a_proxy_s_path_the_manual_finds_itself(bundle_folder: Path) -> None:
+    with listening(bundle_folder, root_path="/mt") as address:
+        assert httpx.get(f"{address}/").headers["location"] == "/mt/docs"
+        page = httpx.get(f"{address}/docs").text
+        assert "'/mt/openapi.json'" in page
+        script = re.search(r'src="/mt(/[^"]+)"', page)
+        assert script
+        assert httpx.get(f"{address}{script[1]}").status_code == 200
+
+
+def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundle_folder), "INTERLINEAR_PORT": str(port)}
+    environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
+    command = [sys.executable, "-m", "app", "serve"]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            log = _until(process.stderr, "Uvicorn running")
+            answer = httpx.post(f"http://127.0.0.1:{port}/translate", json=HELLO, timeout=30)
+            ready = httpx.get(f"http://127.0.0.1:{port}/ready", timeout=30)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        log += process.stderr.read()
+    assert (answer.status_code, ready.status_code) == (200, 200)
+    assert "INTERLINEAR_WROKERS is not a setting; ignored" in log
+    assert f"serving {answer.json()['model']}" in log
+    assert "POST /translate 200" in log
+    assert "Hello" not in log
+    assert process.returncode in {0, -signal.SIGTERM}
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"INTERLINEAR_BUNDLES": "nowhere"}, "there is no bundle in nowhere"),
+        ({"INTERLINEAR_PRECISION": "int8"}, "INTERLINEAR_PRECISION=int8"),
+    ],
+)
+def test_a_start_that_cannot_succeed_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    result = CliRunner().invoke(cli, ["serve"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("interlinear: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_wrong_checksum_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_bundle(tmp_path / "en-fr")
+    (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
+    monkeypatch.setenv("INTERLINEAR_BUNDLES", str(tmp_path))
+    result = CliRunner().invoke(cli, ["serve"])
+    assert result.exit_code == 1
+    assert "config.json does not match its checksum" in result.stderr
+
+
+def _until(lines: Iterable[str], text: str) -> str:
+    """The lines up to the first that holds `text`."""
+    read = ""
+    for line in lines:
+        read += line
+        if text in line:
+            return read
+    raise AssertionError(read)

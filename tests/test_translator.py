@@ -1,0 +1,161 @@
+"""The translation policy, shown with an engine that gives every sentence back as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.catalogue import Catalogue
+from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
+from app.scheduler import Job
+from app.settings import Settings
+from app.translator import Translated, Translations, Translator
+from model.bundle import Bundle
+from model.decoding import Hypothesis
+
+
+class Echo:
+    """Stands in for the engine: each sentence's translation is itself, at -1 a token."""
+
+    def __init__(self, eos_id: int) -> None:
+        self.eos_id = eos_id
+        self.sentences: list[Hypothesis] = []
+
+    async def decode(self, job: Job[Hypothesis]) -> None:
+        self.sentences.extend(job.sentences)
+        for hypothesis in job.sentences:
+            hypothesis.tokens = [*hypothesis.source, self.eos_id]
+            hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
+            hypothesis.finish_reason = "stop"
+
+
+def translator(bundle: Bundle, **limits: Any) -> tuple[Translator, Echo]:
+    echo = Echo(bundle.tokenizer.eos_id)
+    return Translator(Catalogue([bundle]), echo, Settings(**limits)), echo
+
+
+def translate(bundle: Bundle, *texts: str, **limits: Any) -> Translations:
+    work = translator(bundle, **limits)[0].translate(texts, bundle.source, bundle.target)
+    return asyncio.run(work)
+
+
+def composed(text: str | None) -> str:
+    assert text is not None
+    return unicodedata.normalize("NFC", text)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
+)
+def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
+    assert [composed(item.text) for item in translate(bundle, *texts).items] == list(map(composed, texts))
+
+
+def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
+    one, echo = translator(bundle)
+    asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], "en", "fr"))
+    assert [bundle.tokenizer.decode(h.source) for h in echo.sentences] == ["Hello.", "How are you?", "x"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "***", "😀", "…\x00"])
+def test_text_without_a_sentence_needs_no_engine(bundle: Bundle, text: str) -> None:
+    one, echo = translator(bundle)
+    done = asyncio.run(one.translate([text], "en", "fr"))
+    assert done.items == [Translated(text, 0.0, "stop", [])]
+    assert (done.source_tokens, done.target_tokens, echo.sentences) == (0, 0, [])
+
+
+def test_a_sentence_over_the_model_s_limit_is_cut_whole_and_said_so(bundle: Bundle) -> None:
+    text = "the cat sleeps, " * 30
+    one, echo = translator(bundle)
+    (item,) = asyncio.run(one.translate([text], "en", "fr")).items
+    assert item.text == text
+    assert item.warnings == [f"A sentence of more than 32 tokens was translated in {len(echo.sentences)} parts."]
+    assert max(len(h.source) for h in echo.sentences) <= bundle.limits.max_source
+
+
+def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) -> None:
+    class Uneven(Echo):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for number, hypothesis in enumerate(job.sentences):
+                hypothesis.log_probs = [float(-number)] * len(hypothesis.tokens)
+
+    one = Translator(Catalogue([bundle]), Uneven(2), Settings())
+    (item,) = asyncio.run(one.translate(["Hello. How are you?"], "en", "fr")).items
+    first, second = (len(bundle.tokenizer.encode(text)) + 1 for text in ("Hello.", "How are you?"))
+    assert item.score == pytest.approx(-second / (first + second))
+
+
+def test_a_text_with_one_endless_translation_finished_by_length(bundle: Bundle) -> None:
+    class Endless(Echo):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            job.sentences[0].finish_reason = "length"
+
+    one = Translator(Catalogue([bundle]), Endless(2), Settings())
+    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], "en", "fr"))
+    assert [item.finish_reason for item in done.items] == ["length", "stop"]
+
+
+def test_usage_counts_tokens_with_their_end_symbols(bundle: Bundle) -> None:
+    done = translate(bundle, "Hello.", "Hello. Hello.")
+    tokens = len(bundle.tokenizer.encode("Hello.")) + 1
+    assert (done.source_tokens, done.target_tokens) == (3 * tokens, 3 * tokens)
+
+
+def test_a_text_that_is_too_long_fails_alone(bundle: Bundle) -> None:
+    done = translate(bundle, "Hello.", "a" * 11, "Bye.", max_text_chars=10)
+    assert [item.text for item in done.items] == ["Hello.", None, "Bye."]
+    assert isinstance(done.items[1].error, TooMuchText)
+    assert done.items[1].score is None
+
+
+def test_if_all_fail_the_first_s_error_is_the_request_s(bundle: Bundle) -> None:
+    with pytest.raises(TooMuchText, match="11 characters"):
+        translate(bundle, "a" * 11, "b" * 12, max_text_chars=10)
+
+
+def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundle) -> None:
+    class Faulty(Echo):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            job.errors[job.sentences[1]] = StepFailed("failed")
+
+    one = Translator(Catalogue([bundle]), Faulty(2), Settings())
+    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], "en", "fr"))
+    assert [item.text for item in done.items] == [None, "Hello."]
+    assert isinstance(done.items[0].error, StepFailed)
+    assert done.source_tokens == 2 * (len(bundle.tokenizer.encode("Hello.")) + 1)
+
+
+def test_a_pair_that_is_not_served_is_refused(bundle: Bundle) -> None:
+    with pytest.raises(PairNotServed, match=r"Served: en-fr\."):
+        asyncio.run(translator(bundle)[0].translate(["Hello."], "fr", "en"))
+
+
+def test_too_many_texts_are_refused(bundle: Bundle) -> None:
+    with pytest.raises(TooMuchText):
+        translate(bundle, "a", "b", "c", max_items=2)
+
+
+@pytest.mark.parametrize(("asked_ms", "limit_ms"), [(1, 60_000), (None, 1), (60_000, 1)])
+def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | None, limit_ms: int) -> None:
+    class Stuck(Echo):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await asyncio.Event().wait()
+
+    one = Translator(Catalogue([bundle]), Stuck(2), Settings(deadline_ms=limit_ms))
+    with pytest.raises(DeadlinePassed, match="within 1 ms"):
+        asyncio.run(one.translate(["Hello."], "en", "fr", asked_ms))
+
+
+def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:
+    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    assert [item.text for item in translate(chinese, "你好。我很好！ 是吗？\n").items] == ["你好。 我很好！ 是吗？\n"]
