@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from training.evaluate import evaluate
+from training.export import export
 from training.prepare import prepare
 from training.train import train_verb
 
@@ -41,6 +43,8 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
 VERBS: dict[str, Callable[..., None]] = {
     "prepare": prepare,
     "train": train_verb,
+    "evaluate": evaluate,
+    "export": export,
 }
 for name, verb in VERBS.items():
     cli.command(name)(guarded(verb))

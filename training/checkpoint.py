@@ -62,6 +62,11 @@ def saved_weights(run: Path) -> list[Path]:
     return sorted(path for path in run.iterdir() if re.fullmatch(r"weights-\d{8,}\.safetensors", path.name))
 
 
+def step_of(weights: Path) -> int:
+    """The step whose weights are in a file of `save_weights`."""
+    return int(weights.stem.removeprefix("weights-"))
+
+
 def average(paths: list[Path]) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights, in float32 (Vaswani et al. 2017, section 6.1)."""
     mean = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}

@@ -30,7 +30,7 @@ from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
 from training.recipes import architecture_for, recipe_for, size_for
 from training.scoring import Development, limits_for
-from training.trainer import Recipe, Trainer, TrainingError, pick_device
+from training.trainer import Recipe, Trainer, TrainingError, pick_device, use_threads
 
 
 @dataclass
@@ -270,8 +270,7 @@ def train_verb(
     """Train a model on prepared data. Killed at any moment, the same command continues it."""
     if steps is not None and epochs is not None:
         raise TrainingError("give --steps or --epochs, not both")
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     summary, where = PreparedSummary.load(data), pick_device(device)
     pairs, _ = load_pairs(data)
     size = size_for(len(pairs), where.type == "cuda")

@@ -133,3 +133,11 @@ def pick_device(name: str) -> torch.device:
     if name == "cuda" and not has_gpu:
         raise TrainingError("--device cuda: PyTorch finds no GPU here")
     return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
+
+
+def use_threads(threads: int | None) -> None:
+    """Computes with that many threads; None leaves PyTorch's choice, one a core. Raises TrainingError."""
+    if threads is not None:
+        if threads < 1:
+            raise TrainingError(f"--threads must be at least 1, not {threads}")
+        torch.set_num_threads(threads)

@@ -1,0 +1,89 @@
+"""The model card of a bundle, in Markdown, out of its config.json. Knows no files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def model_card(config: Mapping[str, Any]) -> str:
+    """What the bundle is, what it was measured at and trained on, whose that is, and what it cannot do."""
+    return "\n".join(
+        [*_opening(config), *_figures(config), *_training(config), *_rights(config), *_limits(config), *_usage(config)]
+    )
+
+
+def _opening(config: Mapping[str, Any]) -> Iterator[str]:
+    shape = config["architecture"]
+    yield f"# {config['source']} to {config['target']}"
+    yield ""
+    yield (
+        f"A Transformer that translates {config['source']} into {config['target']}, one sentence at a time: "
+        f"{shape['encoder_layers']} encoder and {shape['decoder_layers']} decoder layers, width {shape['d_model']}, "
+        f"{config['training']['parameters']:,} parameters, {shape['target_vocab_size']:,} tokens."
+    )
+    yield ""
+
+
+def _figures(config: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Figures"
+    yield ""
+    yield "Measured through these weights with greedy decoding; each can be repeated with `evaluate` (below)."
+    yield ""
+    yield "| set | sentences | metric | score | precision |"
+    yield "|---|--:|---|--:|---|"
+    for metric in config["metrics"]:
+        name, count, score = metric["set"], metric["sentences"], metric["score"]
+        yield f"| {name} | {count:,} | {metric['metric']} | {score:.1f} | {metric['precision']} |"
+    yield ""
+    signatures = {metric["metric"]: metric["signature"] for metric in config["metrics"]}
+    yield from (f"- {name} is `{signature}`" for name, signature in signatures.items())
+    yield ""
+
+
+def _training(config: Mapping[str, Any]) -> Iterator[str]:
+    training = config["training"]
+    yield "## Training"
+    yield ""
+    for corpus in training["corpora"]:
+        weight = "" if corpus["weight"] == 1 else f", each drawn {corpus['weight']:g} times an epoch"
+        yield f"- {corpus['name']}: {corpus['pairs']:,} sentence pairs{weight}"
+    yield ""
+    yield (
+        f"{training['steps']:,} steps, {training['epochs']:.1f} epochs, {training['target_tokens']:,} target tokens in "
+        f"{training['precision']} on {training['device']}, seed {training['recipe']['seed']}. The weights are "
+        f"{training['weights']}. config.json has the whole recipe and the versions of the software."
+    )
+    yield ""
+
+
+def _rights(config: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Licence and attribution"
+    yield ""
+    yield config["licence"]
+    yield ""
+    yield from (f"- {line}" for line in config["attribution"])
+    yield ""
+
+
+def _limits(config: Mapping[str, Any]) -> Iterator[str]:
+    limits = config["limits"]
+    yield "## What it cannot do"
+    yield ""
+    yield (
+        "It knows what its corpora know. On subjects and styles unlike theirs it is worse than the figures say, and "
+        "it can be fluent and wrong: leave out a negation, change a number or a name, invent. It sees one sentence "
+        "and does not know what went before it, nor who is speaking. It repeats the prejudices of its corpora. Do "
+        "not rely on it where an error does harm, unless someone who knows both languages reads what it wrote."
+    )
+    yield ""
+    yield f"A sentence may have {limits['max_source']} tokens; what is longer, the service translates in parts."
+    yield ""
+
+
+def _usage(config: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Use"
+    yield ""
+    yield "    INTERLINEAR_BUNDLES=<this folder> python -m app serve"
+    yield "    python -m training evaluate --bundle <this folder> --pairs test.tsv"
+    yield ""

@@ -1,0 +1,159 @@
+"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, through the bundle itself.
+
+    python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
+
+The service decodes with the same calls, so these are the translations that it gives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from model.allocator import keep_freed_memory
+from model.bundle import load_bundle
+from model.decoding import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.corpus import Pair, Skipped, look_at, parse_spec
+from training.scoring import Score, Translations, scores, translate
+from training.text_file import CorpusError
+from training.trainer import pick_device, use_threads
+
+PRECISIONS = {
+    "auto": torch.float32,  # the reference, whatever may be faster
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentence pairs from a file, duplicates included, and the lines that are none."""
+
+    __test__ = False  # pytest takes every Test* for its own
+    name: str
+    pairs: list[Pair]
+    skipped: Skipped
+
+    @classmethod
+    def read(cls, text: str, source: str, target: str) -> TestSet:
+        """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr. Raises CorpusError."""
+        corpus, skipped = look_at(parse_spec(text), source, target), Skipped()
+        pairs = [pair for _, pair in corpus.pairs(skipped)]
+        if not pairs:
+            raise CorpusError(corpus.spec.paths[0], "no usable pair")
+        return cls(corpus.name, pairs, skipped)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a test set: `precision` and `device` are those of the model that translated."""
+
+    set: str
+    scores: list[Score]
+    translations: Translations
+    precision: str
+    device: str
+    skipped: int
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One JSON object a metric, as config.json keeps them."""
+        return [
+            {
+                "set": self.set,
+                "metric": score.metric,
+                "score": round(score.score, 2),
+                "signature": score.signature,
+                "sentences": len(self.translations.texts),
+                "precision": self.precision,
+                "device": self.device,
+                "sources_cut": self.translations.cut,
+                "lines_skipped": self.skipped,
+            }
+            for score in self.scores
+        ]
+
+
+def evaluate_set(
+    model: Transformer, tokenizer: Tokenizer, limits: Limits, target: str, test: TestSet, rows: int = 64
+) -> Result:
+    """Translates the sources of `test` into the language `target` and scores them."""
+    translations = translate(model, tokenizer, limits, [pair.source for pair in test.pairs], rows)
+    found = scores(translations.texts, [pair.target for pair in test.pairs], target)
+    weight = model.output.weight
+    precision = str(weight.dtype).removeprefix("torch.")
+    return Result(test.name, found, translations, precision, weight.device.type, test.skipped.counts.total())
+
+
+def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
+    """Says what `result` is, in lines for a person."""
+    say(f"{result.set}: {len(test.pairs):,} sentences, greedy, on {result.device} in {result.precision}")
+    for score in result.scores:
+        say(f"  {score.metric} {score.score:.2f}  {score.signature}")
+    for line in test.skipped.describe():
+        say(f"  {line}")
+    if result.translations.cut:
+        say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
+
+
+def _precision(name: str) -> torch.dtype:
+    if name not in PRECISIONS:
+        raise ValueError(f"--precision must be one of {', '.join(PRECISIONS)}, not {name!r}")
+    return PRECISIONS[name]
+
+
+def _write_lines(path: Path, texts: Sequence[str]) -> None:
+    """One translation a line; a line break within one, which bytes could spell, becomes a space."""
+    path.write_text("".join(" ".join(text.splitlines()) + "\n" for text in texts), encoding="utf-8")
+
+
+def evaluate(
+    bundle: Annotated[Path, typer.Option(help="The bundle folder to measure.")],
+    pairs: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. "
+            "Give the option again for more sets.",
+        ),
+    ],
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 or float16; auto is float32, the reference.")
+    ] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
+    rows: Annotated[int, typer.Option(help="Sentences decoded together; affects the speed.")] = 64,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the translations there, one a line, the sets one after the other.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines for a person.")] = False,
+) -> None:
+    """Measure a bundle: sacreBLEU with its signature, and chrF, of its translations of a file of pairs."""
+    keep_freed_memory()
+    use_threads(threads)
+    if rows < 1:
+        raise ValueError(f"--rows must be at least 1, not {rows}")
+    loaded = load_bundle(bundle, pick_device(device), _precision(precision))
+    tests = [TestSet.read(text, loaded.source, loaded.target) for text in pairs]
+    results = []
+    if not as_json:
+        typer.echo(f"{bundle} is {loaded.name}")
+    for test in tests:
+        result = evaluate_set(loaded.model, loaded.tokenizer, loaded.limits, loaded.target, test, rows)
+        results.append(result)
+        if not as_json:
+            report(result, test, loaded.limits, typer.echo)
+    if as_json:
+        metrics = [metric for result in results for metric in result.metrics()]
+        typer.echo(json.dumps({"model": loaded.name, "metrics": metrics}, ensure_ascii=False, indent=2))
+    if out is not None:
+        _write_lines(out, [text for result in results for text in result.translations.texts])

@@ -1,0 +1,283 @@
+"""The verb `export`: a run's best weights, measured, into a bundle that the service loads.
+
+    python -m training export --run runs/mine --data data/mine --out bundles/mine
+
+Knows which weights ship and what is recorded of them. What a bundle is, and how it is put in place whole, is
+`model.bundle`'s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model.allocator import keep_freed_memory
+from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
+from model.config import ModelConfig
+from model.decoding import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.batches import epoch_rows, load_pairs
+from training.card import model_card
+from training.checkpoint import BEST, average, load_state, saved_weights, step_of
+from training.corpus import Skipped, read_pairs
+from training.evaluate import TestSet, evaluate_set, report
+from training.prepared import PreparedSummary
+from training.samples import MARGIN, choose_samples, own_sentences
+from training.scoring import limits_for
+from training.trainer import TrainingError, pick_device, resolve_precision, use_threads
+
+LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
+ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What to export. ValueError names the fault."""
+
+    run: Path
+    data: Path
+    out: Path
+    replace: bool = False
+    dtype: str = "float16"
+    evaluate_on: tuple[str, ...] = ()
+    licence: str = LICENCE
+    attribution: tuple[str, ...] = (ATTRIBUTION,)
+    samples: str = "own"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder and the data it was trained on."""
+
+    folder: Path
+    data: Path
+    snapshot: dict[str, Any]
+    config: ModelConfig
+    tokenizer: Tokenizer
+    summary: PreparedSummary
+    limits: Limits
+
+    @classmethod
+    def load(cls, folder: Path, data: Path) -> Run:
+        """Raises TrainingError if `folder` has no weights yet or was trained on other data."""
+        snapshot = load_state(folder) if folder.is_dir() else None
+        if snapshot is None or not saved_weights(folder):
+            raise TrainingError(f"{folder} holds no weights: train first, until its first evaluation at least")
+        pairs, record = load_pairs(data)
+        if record != snapshot["identity"]["data"]:
+            raise TrainingError(f"{folder} was not trained on {data} as it is now")
+        config = ModelConfig.from_dict(snapshot["identity"]["config"])
+        tokenizer = Tokenizer.load(data / "sentencepiece.model")
+        return cls(folder, data, snapshot, config, tokenizer, PreparedSummary.load(data), limits_for(pairs, config))
+
+    def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
+        """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
+        model = Transformer(self.config)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(weights[name].to(dtype))
+        return model.to(device).eval()
+
+    def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        """The weights that may ship, and what they are."""
+        last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
+        if len(last) > 1:
+            yield f"the average of the last {len(last)} evaluations", average(last)
+        elif step_of(last[0]) != best:
+            yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
+        if (self.folder / BEST).exists():
+            yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
+
+
+def export_run(options: ExportOptions, say: Say = print) -> None:
+    """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
+
+    Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError.
+    """
+    check_replaceable(options.out, options.replace)
+    device = pick_device(options.device)
+    run = Run.load(options.run, options.data)
+    tests = [TestSet("development set", read_pairs(run.data / "dev.tsv")[0], Skipped())]
+    tests += [TestSet.read(text, run.summary.source, run.summary.target) for text in options.evaluate_on]
+    weights, model, metrics = _choose(run, DTYPES[options.dtype], device, tests[0], say)
+    for test in tests[1:]:
+        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
+        report(result, test, run.limits, say)
+        metrics += result.metrics()
+    samples = choose_samples(model, run.tokenizer, run.limits, _sample_sentences(run, options.samples))
+    say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
+    record = {
+        "source": run.summary.source,
+        "target": run.summary.target,
+        "training": training_record(run, weights, model),
+        "metrics": metrics,
+        "licence": options.licence,
+        "attribution": list(options.attribution),
+        "samples": samples,
+    }
+    card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
+    save_bundle(
+        options.out,
+        model.cpu(),
+        run.tokenizer,
+        run.limits,
+        record,
+        card,
+        dtype=DTYPES[options.dtype],
+        replace=options.replace,
+    )
+    bundle = load_bundle(options.out, torch.device("cpu"))
+    check_samples(bundle)
+    size = sum(file.stat().st_size for file in options.out.iterdir())
+    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB, with {weights}")
+
+
+def _choose(
+    run: Run, dtype: torch.dtype, device: torch.device, dev: TestSet, say: Say
+) -> tuple[str, Transformer, list[dict[str, Any]]]:
+    """What the better candidate is, its model, and its metrics on the development set."""
+    found = []
+    for what, weights in run.candidates():
+        model = run.model(weights, dtype, device)
+        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
+        found.append((result.scores[0].score, what, model, result))
+        say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
+    _, what, model, result = max(found, key=lambda candidate: candidate[0])
+    report(result, dev, run.limits, say)
+    return what, model, result.metrics()
+
+
+def _sample_sentences(run: Run, samples: str) -> Sequence[str]:
+    """Our own sentences; the development set's for a language that we have none in, or as `samples` says."""
+    if samples not in ("own", "dev"):
+        path = Path(samples)
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    own = own_sentences(run.summary.source) if samples == "own" else []
+    return own or [pair.source for pair in read_pairs(run.data / "dev.tsv")[0]]
+
+
+def data_digest(data: Path) -> str:
+    """SHA-256 of the record of prepared data, which has those of its files and all options."""
+    return hashlib.sha256((data / "prepared.json").read_bytes()).hexdigest()
+
+
+def training_record(run: Run, weights: str, model: Transformer) -> dict[str, Any]:
+    """What config.json tells of the training: names and sizes, no paths."""
+    identity, state = run.snapshot["identity"], run.snapshot["state"]
+    recipe, position = identity["recipe"], state["position"]
+    pairs, _ = load_pairs(run.data)
+    batches = len(epoch_rows(pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
+    epochs = position["epoch"] + position["batch"] / batches
+    device = "cuda" if run.snapshot["cuda_random"] else "cpu"
+    precision = run.snapshot.get("precision") or resolve_precision(recipe["precision"], torch.device(device))
+    summary = run.summary
+    return {
+        "corpora": [
+            {"name": corpus["name"], "pairs": corpus["kept"], "weight": corpus["weight"]} for corpus in summary.corpora
+        ],
+        "pairs": summary.pairs,
+        "of_which_copies_with_symbols": summary.reserved_copies,
+        "development_pairs": summary.dev_pairs,
+        "parameters": model.parameter_count(),
+        "steps": state["step"],
+        "epochs": round(epochs, 2),
+        "target_tokens": round(epochs * float(pairs.weights @ (pairs.target.lengths + 1))),
+        "seconds": round(state["seconds"]),
+        "seed": recipe["seed"],
+        "recipe": recipe,
+        "precision": precision,
+        "device": device,
+        "weights": weights,
+        "best_development_loss": state["best_loss"],
+        "data_sha256": data_digest(run.data),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The software that decides what a training gives; ours only if it is installed."""
+    found = {"python": platform.python_version()}
+    for name in ("torch", "sentencepiece", "interlinear"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The commit of this code, "-dirty" after it if files differ; None outside a checkout."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def export(
+    run: Annotated[Path, typer.Option(help="The run folder that `train` made.")],
+    data: Annotated[Path, typer.Option(help="The data folder it was trained on.")],
+    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/en-fr.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Swap a bundle that is there for the new one.")] = False,
+    evaluate_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Sentence pairs to measure on too; give it again for more."),
+    ] = None,
+    licence: Annotated[str, typer.Option(help="Under which licence the bundle may be used.")] = LICENCE,
+    attribution: Annotated[
+        list[str] | None,
+        typer.Option(help="Who made the corpora, as their licence asks; give it again for more."),
+    ] = None,
+    samples: Annotated[
+        str,
+        typer.Option(
+            metavar="own|dev|FILE",
+            help="Where the sentences are from that the bundle carries to check itself: ours (the development set's "
+            "if we have none in the language), the development set, or a file of one a line.",
+        ),
+    ] = "own",
+    dtype: Annotated[str, typer.Option(help="How weights are stored: float16, bfloat16 or float32.")] = "float16",
+    device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, or auto: a GPU if there is one.")] = "auto",
+    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
+) -> None:
+    """Export the better of a run's averaged and best weights, measured, as a bundle."""
+    keep_freed_memory()
+    use_threads(threads)
+    options = ExportOptions(
+        run=run,
+        data=data,
+        out=out,
+        replace=replace,
+        dtype=dtype,
+        evaluate_on=tuple(evaluate_on or ()),
+        licence=licence,
+        attribution=tuple(attribution or (ATTRIBUTION,)),
+        samples=samples,
+        device=device,
+    )
+    export_run(options, typer.echo)
+    typer.echo(f"next: INTERLINEAR_BUNDLES={out} python -m app serve")

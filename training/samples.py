@@ -1,0 +1,158 @@
+"""Samples of a bundle: everyday sentences of our own, and the choice of those that no rounding can change.
+
+A bundle carries its samples as text, so that they must not come from a corpus whose licence forbids to pass it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.decoding import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.batches import Pairs
+from training.scoring import translate
+
+MARGIN = 0.5
+"""Nats by which the best token leads the second at every step: far above what half precision or a processor moves."""
+WANTED = 12
+
+SENTENCES = {
+    "en": """The red bus stops behind the old school. | My aunt keeps three white rabbits in the kitchen.
+        | We drank cold milk after the long walk. | The little girl has a green umbrella.
+        | Her father repairs bicycles in the morning. | The baker closes his shop at six o'clock.
+        | There are two spoons next to the blue cup. | My cousin plays the piano every Sunday.
+        | The library is between the bank and the market. | He put the letter under the yellow lamp.
+        | Our neighbours have a very quiet dog. | The soup needs salt and a little milk.
+        | I saw a big black horse near the bridge. | The teacher bought seven apples for the children.
+        | The doctor lives on the third floor. | She found a small key in her old coat.
+        | It snowed all night in our village. | They painted the kitchen door white.
+        | The cat is sleeping on my warm coat. | Tomorrow I will help my mother in the garden.
+        | The blue car belongs to my uncle. | We ate bread and cheese by the river.
+        | His grandmother writes long letters. | The museum opens at ten on Saturday.
+        | I can see the mountains from my bedroom. | The farmer has twelve cows and one horse.
+        | Please put the flowers on the round table. | The boy is looking for his left shoe.
+        | My sister works in a large hotel. | The clock in the kitchen has stopped.
+        | We need eggs, butter and sugar for the cake. | The train to the city leaves in nine minutes.
+        | There is a white boat near the island. | She sings while she cooks.
+        | The old man feeds the birds every morning. | The student forgot his book on the bus.
+        | There is a small church behind the hill. | The wind opened the window last night.
+        | My friends are cooking fish for dinner. | The moon is very bright this evening.""",
+    "fr": """Le bus rouge s'arrête derrière la vieille école. | Ma tante garde trois lapins blancs dans la cuisine.
+        | Nous avons bu du lait froid après la longue promenade. | La petite fille a un parapluie vert.
+        | Son père répare des vélos le matin. | Le boulanger ferme son magasin à six heures.
+        | Il y a deux cuillères à côté de la tasse bleue. | Mon cousin joue du piano tous les dimanches.
+        | La bibliothèque est entre la banque et le marché. | Il a mis la lettre sous la lampe jaune.
+        | Nos voisins ont un chien très calme. | La soupe a besoin de sel et d'un peu de lait.
+        | J'ai vu un grand cheval noir près du pont. | Le professeur a acheté sept pommes pour les enfants.
+        | Le médecin habite au troisième étage. | Elle a trouvé une petite clé dans son vieux manteau.
+        | Il a neigé toute la nuit dans notre village. | Ils ont peint la porte de la cuisine en blanc.
+        | Le chat dort sur mon manteau chaud. | Demain, j'aiderai ma mère dans le jardin.
+        | La voiture bleue appartient à mon oncle. | Nous avons mangé du pain et du fromage au bord de la rivière.
+        | Sa grand-mère écrit de longues lettres. | Le musée ouvre à dix heures le samedi.
+        | Je vois les montagnes depuis ma chambre. | Le fermier a douze vaches et un cheval.
+        | Mettez les fleurs sur la table ronde, s'il vous plaît. | Le garçon cherche sa chaussure gauche.
+        | Ma sœur travaille dans un grand hôtel. | L'horloge de la cuisine s'est arrêtée.
+        | Il nous faut des œufs, du beurre et du sucre pour le gâteau. | Le train pour la ville part dans neuf minutes.
+        | Il y a un bateau blanc près de l'île. | Elle chante pendant qu'elle cuisine.
+        | Le vieil homme nourrit les oiseaux chaque matin. | L'étudiant a oublié son livre dans le bus.
+        | Il y a une petite église derrière la colline. | Le vent a ouvert la fenêtre la nuit dernière.
+        | Mes amis préparent du poisson pour le dîner. | La lune est très claire ce soir.""",
+    "de": """Der rote Bus hält hinter der alten Schule. | Meine Tante hält drei weiße Kaninchen in der Küche.
+        | Wir tranken kalte Milch nach dem langen Spaziergang. | Das kleine Mädchen hat einen grünen Regenschirm.
+        | Ihr Vater repariert morgens Fahrräder. | Der Bäcker schließt seinen Laden um sechs Uhr.
+        | Neben der blauen Tasse liegen zwei Löffel. | Mein Vetter spielt jeden Sonntag Klavier.
+        | Die Bibliothek ist zwischen der Bank und dem Markt. | Er legte den Brief unter die gelbe Lampe.
+        | Unsere Nachbarn haben einen sehr ruhigen Hund. | Die Suppe braucht Salz und etwas Milch.
+        | Ich sah ein großes schwarzes Pferd bei der Brücke. | Der Lehrer kaufte sieben Äpfel für die Kinder.
+        | Der Arzt wohnt im dritten Stock. | Sie fand einen kleinen Schlüssel in ihrem alten Mantel.
+        | In unserem Dorf hat es die ganze Nacht geschneit. | Sie haben die Küchentür weiß gestrichen.
+        | Die Katze schläft auf meinem warmen Mantel. | Morgen helfe ich meiner Mutter im Garten.
+        | Das blaue Auto gehört meinem Onkel. | Wir haben am Fluss Brot und Käse gegessen.
+        | Seine Großmutter schreibt lange Briefe. | Das Museum öffnet am Samstag um zehn.
+        | Ich kann von meinem Schlafzimmer aus die Berge sehen. | Der Bauer hat zwölf Kühe und ein Pferd.
+        | Bitte stell die Blumen auf den runden Tisch. | Der Junge sucht seinen linken Schuh.
+        | Meine Schwester arbeitet in einem großen Hotel. | Die Uhr in der Küche ist stehen geblieben.
+        | Wir brauchen Eier, Butter und Zucker für den Kuchen. | Der Zug in die Stadt fährt in neun Minuten.
+        | Bei der Insel liegt ein weißes Boot. | Sie singt, während sie kocht.
+        | Der alte Mann füttert jeden Morgen die Vögel. | Der Student hat sein Buch im Bus vergessen.
+        | Hinter dem Hügel steht eine kleine Kirche. | Der Wind hat letzte Nacht das Fenster geöffnet.
+        | Meine Freunde kochen Fisch zum Abendessen. | Der Mond ist heute Abend sehr hell.""",
+    "es": """El autobús rojo para detrás de la vieja escuela. | Mi tía tiene tres conejos blancos en la cocina.
+        | Bebimos leche fría después del largo paseo. | La niña pequeña tiene un paraguas verde.
+        | Su padre repara bicicletas por la mañana. | El panadero cierra su tienda a las seis.
+        | Hay dos cucharas al lado de la taza azul. | Mi primo toca el piano todos los domingos.
+        | La biblioteca está entre el banco y el mercado. | Puso la carta debajo de la lámpara amarilla.
+        | Nuestros vecinos tienen un perro muy tranquilo. | La sopa necesita sal y un poco de leche.
+        | Vi un gran caballo negro cerca del puente. | La maestra compró siete manzanas para los niños.
+        | El médico vive en el tercer piso. | Encontró una llave pequeña en su viejo abrigo.
+        | Nevó toda la noche en nuestro pueblo. | Pintaron de blanco la puerta de la cocina.
+        | El gato duerme sobre mi abrigo caliente. | Mañana ayudaré a mi madre en el jardín.
+        | El coche azul es de mi tío. | Comimos pan y queso junto al río. | Su abuela escribe cartas largas.
+        | El museo abre a las diez los sábados. | Veo las montañas desde mi dormitorio.
+        | El granjero tiene doce vacas y un caballo. | Ponga las flores en la mesa redonda, por favor.
+        | El niño busca su zapato izquierdo. | Mi hermana trabaja en un hotel grande.
+        | El reloj de la cocina se ha parado. | Necesitamos huevos, mantequilla y azúcar para el pastel.
+        | El tren a la ciudad sale en nueve minutos. | Hay un barco blanco cerca de la isla.
+        | Ella canta mientras cocina. | El anciano alimenta a los pájaros cada mañana.
+        | El estudiante olvidó su libro en el autobús. | Hay una pequeña iglesia detrás de la colina.
+        | El viento abrió la ventana anoche. | Mis amigos cocinan pescado para la cena.
+        | La luna está muy brillante esta noche.""",
+    "zh": """红色的公共汽车停在旧学校后面。 | 我姑姑在厨房里养了三只白兔。 | 走了很久以后我们喝了冷牛奶。
+        | 那个小女孩有一把绿色的雨伞。 | 她父亲早上修自行车。 | 面包师六点关店。 | 蓝色的杯子旁边有两个勺子。
+        | 我表哥每个星期天弹钢琴。 | 图书馆在银行和市场中间。 | 他把信放在黄色的灯下面。
+        | 我们的邻居有一只很安静的狗。 | 这个汤需要盐和一点牛奶。 | 我在桥边看见一匹大黑马。
+        | 老师给孩子们买了七个苹果。 | 那位医生住在三楼。 | 她在旧大衣里找到一把小钥匙。
+        | 我们村里下了一夜的雪。 | 他们把厨房的门漆成了白色。 | 猫睡在我暖和的大衣上。
+        | 明天我要在花园里帮妈妈。 | 那辆蓝色的车是我叔叔的。 | 我们在河边吃了面包和奶酪。
+        | 他奶奶写很长的信。 | 博物馆星期六十点开门。 | 我从卧室能看见山。 | 那个农民有十二头牛和一匹马。
+        | 请把花放在圆桌上。 | 那个男孩在找他左脚的鞋。 | 我妹妹在一家大酒店工作。 | 厨房里的钟停了。
+        | 做蛋糕需要鸡蛋、黄油和糖。 | 去城里的火车九分钟后开。 | 岛旁边有一条白色的船。
+        | 她一边唱歌一边做饭。 | 那位老人每天早上喂鸟。 | 那个学生把书忘在公共汽车上了。
+        | 山后面有一座小教堂。 | 昨晚风把窗户吹开了。 | 我的朋友们在做鱼当晚饭。 | 今晚的月亮很亮。""",
+}
+
+
+def own_sentences(language: str) -> list[str]:
+    """Our sentences in `language`, whatever its region; none if it is not among ours."""
+    text = SENTENCES.get(language.lower().replace("_", "-").split("-")[0], "")
+    return [" ".join(sentence.split()) for sentence in text.split("|") if sentence.strip()]
+
+
+def choose_samples(
+    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], wanted: int = WANTED
+) -> list[dict[str, Any]]:
+    """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, as config.json
+    keeps them; fewer if there are not so many."""
+    fitting = [text for text in sentences if 0 < len(tokenizer.encode(text)) <= limits.max_source]
+    found = translate(model, tokenizer, limits, fitting)
+    # What has no end, or nothing before it, is no example of a translation.
+    whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
+    pairs = [(tokenizer.encode(fitting[row]), found.ids[row]) for row in whole]
+    sure = [margin >= MARGIN for margin in margins(model, [(source, target[:-1]) for source, target in pairs])]
+    return [
+        {"source": fitting[row], "target": found.texts[row], "source_ids": source, "target_ids": target}
+        for row, (source, target), good in zip(whole, pairs, sure, strict=True)
+        if good
+    ][:wanted]
+
+
+@torch.inference_mode()
+def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    """Of each pair of source and target, end symbols apart: the least lead, in nats, of the target's next token, its
+    end symbol included, over the best other one, in one parallel pass. Negative where another is likelier."""
+    if not pairs:
+        return []
+    model.eval()
+    device = model.output.weight.device
+    told = Pairs.of([source for source, _ in pairs], [target for _, target in pairs])
+    batch = told.batch(np.arange(len(pairs)), model.config).to(device)
+    logits = model(batch.src, batch.tgt_in).float()  # [pairs, target, vocabulary]
+    chosen = batch.tgt_out[..., None]
+    lead = logits.gather(-1, chosen) - logits.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
+    lead = lead[..., 0].masked_fill(batch.tgt_out == model.config.pad_id, torch.inf)  # [pairs, target]
+    return [float(least) for least in lead.amin(-1)]
