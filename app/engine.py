@@ -103,8 +103,8 @@ class Engine:
     def _wait_for_work(self) -> bool:
         """Blocks until there is some; False if there never will be again."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self.scheduler.waiting_tokens or self._stopping)
-            return bool(self._jobs or self.scheduler.waiting_tokens)
+            self._changed.wait_for(lambda: self._jobs or self.scheduler.waiting or self._stopping)
+            return bool(self._jobs or self.scheduler.waiting)
 
     def _turn(self, bundle: Bundle) -> None:
         started = perf_counter()

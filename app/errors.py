@@ -18,7 +18,6 @@ Knows HTTP, and nothing of translation.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -30,7 +29,6 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
-log = logging.getLogger(__name__)
 
 
 class FieldError(BaseModel):
@@ -172,7 +170,6 @@ def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
         return ProblemResponse(problem, dict(error.headers or {}))
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        log.error("a bug: %s", type(error).__name__, exc_info=error)
         return await http(request, HTTPException(500, "A bug; the service's log says where."))
 
     app.add_exception_handler(ServiceError, refuse)

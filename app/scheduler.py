@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
@@ -70,10 +70,14 @@ class Throughput:
 
 
 class Scheduler(Generic[S]):
-    """The waiting sentences of every model. `queue_tokens` bounds their cost, `encode_tokens` one admission's."""
+    """The waiting sentences of every model. `queue_tokens` bounds their cost, `encode_tokens` one admission's.
+
+    `waiting` sentences cost `waiting_tokens`; both may be read without the lock.
+    """
 
     def __init__(self, queue_tokens: int, encode_tokens: int = 2_048) -> None:
         self.queue_tokens, self.encode_tokens = queue_tokens, encode_tokens
+        self.waiting = 0
         self.waiting_tokens = 0
         self.throughput = Throughput()
         self._turns: dict[str, deque[Job[S]]] = {}
@@ -91,14 +95,14 @@ class Scheduler(Generic[S]):
             raise _overloaded("The queue is too long for the deadline.", late)
         if job.waiting:
             self._turns.setdefault(job.model, deque()).append(job)
-            self.waiting_tokens += tokens
+            self._count(job.waiting, 1)
 
     def cancel(self, job: Job[S]) -> None:
         """Drops what waits of `job`. What is being decoded of it, the engine drops when it sees `cancelled`."""
         job.cancelled = True
         if job.waiting:
             self._turns[job.model].remove(job)
-            self.waiting_tokens -= sum(map(cost, job.waiting))
+            self._count(job.waiting, -1)
             job.waiting.clear()
 
     def take(self, model: str, free: int, rows: int) -> list[tuple[S, Job[S]]]:
@@ -121,13 +125,8 @@ class Scheduler(Generic[S]):
             turns.rotate(-1)
             if not job.waiting:
                 turns.pop()
-        self.waiting_tokens -= sum(cost(sentence) for sentence, _ in taken)
+        self._count([sentence for sentence, _ in taken], -1)
         return taken
-
-    @property
-    def waiting(self) -> int:
-        """Sentences that wait, of every model."""
-        return sum(len(job.waiting) for turns in self._turns.values() for job in turns)
 
     def clear(self) -> list[Job[S]]:
         """Empties the queue; returns the jobs that were in it."""
@@ -135,6 +134,10 @@ class Scheduler(Generic[S]):
         for job in jobs:
             self.cancel(job)
         return jobs
+
+    def _count(self, sentences: Collection[S], sign: int) -> None:
+        self.waiting += sign * len(sentences)
+        self.waiting_tokens += sign * sum(map(cost, sentences))
 
 
 def _overloaded(why: str, wait_s: float) -> Overloaded:

@@ -6,9 +6,20 @@ What is not offered yet has its field here already, and is refused by name.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from app.errors import Problem
 
@@ -23,16 +34,15 @@ def _unicode(text: str) -> str:
     return text
 
 
-def _only(*offered: object) -> AfterValidator:
+def _only(offered: object) -> Callable[[object], object]:
     """Refuses values that the design has and this version does not."""
 
     def check(value: object) -> object:
-        if value not in offered:
-            choices = " or ".join(json.dumps(choice) for choice in offered)
-            raise ValueError(f"not offered by this version, which takes {choices}")
+        if value != offered:
+            raise ValueError(f"not offered by this version, which takes {json.dumps(offered)}")
         return value
 
-    return AfterValidator(check)
+    return check
 
 
 def _not_auto(code: str) -> str:
@@ -54,17 +64,30 @@ def _shape(value: object) -> str:
 Text = Annotated[str, AfterValidator(_unicode)]
 Language = Annotated[Text, StringConstraints(min_length=1, max_length=35)]
 Texts = Annotated[
-    Annotated[Text, Tag("string")] | Annotated[list[Text], Tag("list")],
+    Annotated[Text, Tag("string")] | Annotated[list[Text], Field(fail_fast=True), Tag("list")],
     Discriminator(_shape),
 ]
 SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
-Indices = Annotated[list[Annotated[int, Field(ge=0, lt=1_000)]], Field(min_length=1), AfterValidator(_distinct)]
+Indices = Annotated[
+    list[Annotated[int, Field(ge=0, lt=1_000)]], Field(min_length=1, fail_fast=True), AfterValidator(_distinct)
+]
 
 
 class Body(BaseModel):
-    """A request: no field that we do not know, no value of another type."""
+    """A request: no field that we do not know, no value of another type.
+
+    Of a list, the first fault is told and no more, and so it is with fields by the thousand: listing them all could
+    keep the service busy for seconds.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, value: object) -> object:
+        if isinstance(value, dict) and len(value) > 3 * len(cls.model_fields):
+            raise ValueError(f"has {len(value)} fields, of which at most {len(cls.model_fields)} are known")
+        return value
 
 
 class TranslateRequest(Body):
@@ -82,10 +105,16 @@ class TranslateRequest(Body):
     text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
     source: SourceLanguage = Field(description="The language of the text")
     target: Language = Field(description="The language to translate into")
-    format: Annotated[Literal["text", "html"], _only("text")] = Field("text", description="`html` is not offered yet")
-    alternatives: Annotated[int, Field(ge=0, le=8), _only(0)] = Field(0, description="More than 0: not offered yet")
-    alignment: Annotated[bool, _only(False)] = Field(False, description="`true` is not offered yet")
-    glossary: Annotated[str | dict[str, str] | None, _only(None)] = Field(None, description="Not offered yet")
+    format: Annotated[Literal["text", "html"], AfterValidator(_only("text"))] = Field(
+        "text", description="`html` is not offered yet"
+    )
+    alternatives: Annotated[int, Field(ge=0, le=8), AfterValidator(_only(0))] = Field(
+        0, description="More than 0: not offered yet"
+    )
+    alignment: Annotated[bool, AfterValidator(_only(False))] = Field(False, description="`true` is not offered yet")
+    glossary: Annotated[str | dict[str, str] | None, BeforeValidator(_only(None))] = Field(
+        None, description="Not offered yet"
+    )
     deadline_ms: int | None = Field(
         None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit holds as well."
     )
@@ -150,14 +179,14 @@ class AttentionRequest(Body):
         }
     )
 
-    text: Text = Field(description="One sentence; it is not split")
+    text: Text = Field(description="One sentence, within the model's limit in tokens; it is not split")
     source: SourceLanguage
     target: Language
     target_text: Text | None = Field(None, description="Force this translation; null: the model's own")
     kinds: list[Kind] = Field(["encoder", "decoder", "cross"], min_length=1, max_length=3)
     layers: Indices | None = Field(None, description="null: all; the first is 0")
     heads: Indices | None = Field(None, description="null: all; the first is 0")
-    form: Annotated[Literal["json", "bertviz", "svg"], _only("json")] = Field(
+    form: Annotated[Literal["json", "bertviz", "svg"], AfterValidator(_only("json"))] = Field(
         "json", alias="as", description="`bertviz` and `svg` are not offered yet"
     )
 

@@ -1,0 +1,73 @@
+"""Every error is a problem (RFC 9457), whatever it began as."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.errors import Overloaded, ServiceError, StepFailed, add_handlers, documented
+
+
+def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
+    """What a client gets from a route that raises `error`, and what was counted."""
+
+    async def fail() -> None:
+        raise error
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/")
+
+    counted: list[str] = []
+    app = FastAPI()
+    app.add_api_route("/", fail)
+    add_handlers(app, counted.append)
+    return asyncio.run(ask()), counted
+
+
+def kinds(root: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
+    return [kind for child in root.__subclasses__() for kind in (child, *kinds(child))]
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_service_error_is_a_problem_of_its_own_status_and_type(kind: type[ServiceError]) -> None:
+    response, counted = answered(kind("what happened"))
+    assert response.status_code == kind.status
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json() == {
+        "type": f"urn:interlinear:error:{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": "what happened",
+    }
+    assert counted == [kind.slug]
+
+
+def test_no_two_kinds_share_a_type() -> None:
+    slugs = [kind.slug for kind in kinds()]
+    assert len(set(slugs)) == len(slugs)
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.1, "1"), (2.1, "3")])
+def test_retry_after_is_in_whole_seconds_and_never_none(seconds: float, header: str) -> None:
+    assert answered(Overloaded("full", retry_after_s=seconds))[0].headers["retry-after"] == header
+
+
+def test_a_bug_is_a_problem_that_tells_nothing() -> None:
+    response, counted = answered(RuntimeError("secret"))
+    assert response.status_code == 500
+    assert response.headers["content-type"] == "application/problem+json"
+    assert "secret" not in response.text
+    assert counted == ["internal-server-error"]
+
+
+def test_errors_are_documented_by_status_with_an_example_each() -> None:
+    responses = documented(StepFailed, Overloaded)
+    assert list(responses) == [500, 503]
+    examples = responses[503]["content"]["application/problem+json"]["examples"]
+    assert examples["overloaded"]["value"]["detail"] == Overloaded.example
+    assert "Retry-After" in responses[503]["headers"]
