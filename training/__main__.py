@@ -9,9 +9,12 @@ from typing import Any
 
 import typer
 
+from training.d2l import d2l
 from training.evaluate import evaluate
 from training.export import export
 from training.prepare import prepare
+from training.run import run
+from training.toy import toy
 from training.train import train_verb
 
 cli = typer.Typer(
@@ -26,7 +29,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C says how to go on."""
 
     @functools.wraps(verb)
-    def run(*args: Any, **options: Any) -> None:
+    def guard(*args: Any, **options: Any) -> None:
         try:
             verb(*args, **options)
         except (ValueError, OSError) as error:
@@ -37,7 +40,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             print("\nstopped; the same command goes on from what was saved last", file=sys.stderr)
             raise typer.Exit(130) from None
 
-    return run
+    return guard
 
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -45,6 +48,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "train": train_verb,
     "evaluate": evaluate,
     "export": export,
+    "run": run,
+    "toy": toy,
+    "d2l": d2l,
 }
 for name, verb in VERBS.items():
     cli.command(name)(guarded(verb))

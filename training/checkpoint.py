@@ -62,6 +62,12 @@ def saved_weights(run: Path) -> list[Path]:
     return sorted(path for path in run.iterdir() if re.fullmatch(r"weights-\d{8,}\.safetensors", path.name))
 
 
+def discard_weights(run: Path) -> None:
+    """Removes weights that were saved before any state was: the run begins anew, and perhaps otherwise."""
+    for path in [*saved_weights(run), run / BEST]:
+        path.unlink(missing_ok=True)
+
+
 def step_of(weights: Path) -> int:
     """The step whose weights are in a file of `save_weights`."""
     return int(weights.stem.removeprefix("weights-"))

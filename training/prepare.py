@@ -278,7 +278,7 @@ def _require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def _two_columns(text: str) -> tuple[int, int]:
+def two_columns(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
     if not match or match[1] == match[2]:
         raise typer.BadParameter("two different column numbers, counted from 1, such as 2,1")
@@ -346,7 +346,7 @@ def prepare(
         max_tokens=max_tokens,
         max_ratio=max_ratio,
         reserved_share=reserved_share,
-        columns=None if columns is None else _two_columns(columns),
+        columns=None if columns is None else two_columns(columns),
         encoding=encoding,
         seed=seed,
         replace=replace,

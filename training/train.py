@@ -25,7 +25,7 @@ from model.config import ModelConfig
 from model.decoding import Limits
 from model.tokenizer import Tokenizer
 from training.batches import Batch, Position, batches_from, load_pairs
-from training.checkpoint import load_state, save_best, save_state, save_weights
+from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
 from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
 from training.recipes import architecture_for, recipe_for, size_for
@@ -149,6 +149,7 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
 def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
     snapshot = load_state(run)
     if snapshot is None:
+        discard_weights(run)
         return State()
     for part, ours in identity.items():
         theirs = snapshot["identity"][part]

@@ -1,0 +1,126 @@
+"""What `run` will do and how long it takes: architecture and recipe by the corpus, timed on this machine, then kept.
+
+Made once and stored, so that a run that is continued elsewhere or later is still the same run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.config import ModelConfig
+from training.batches import Pairs, Position, batches_from
+from training.checkpoint import write_atomically
+from training.progress import duration
+from training.scoring import Development
+from training.trainer import Recipe, Trainer, TrainingError
+
+PLAN = "plan.json"
+FORMAT_VERSION = 1
+_TIMED_SECONDS = 6.0
+_MOST_EVALUATIONS = 20
+"""In a run bounded by time, which they may use up to a fifth of."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds on this machine, of a step and of an evaluation."""
+
+    step: float
+    evaluation: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`data` is the digest of the record of the data that it is made for."""
+
+    data: str
+    architecture: str
+    config: ModelConfig
+    recipe: Recipe
+    speed: Speed
+
+    @property
+    def save_every(self) -> int:
+        """Steps between savings, about half a minute."""
+        return max(1, min(1000, int(30 / self.speed.step)))
+
+    def seconds_left(self, done: int = 0) -> float:
+        """What is left after `done` steps, if it does not stop early; export takes about three evaluations."""
+        evaluations = math.ceil((self.recipe.steps - done) / self.recipe.evaluate_every) + 3
+        return (self.recipe.steps - done) * self.speed.step + evaluations * self.speed.evaluation
+
+    def describe(self, done: int = 0) -> list[str]:
+        """The plan in lines for a person, after `done` steps."""
+        steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
+        after = f" after the {done:,} done" if done else ""
+        return [
+            f"the plan: architecture {self.architecture}, at most {steps}",
+            f"a step takes {self.speed.step:.2g} s here: about {duration(self.seconds_left(done))} in all{after}, "
+            "less if it stops getting better before",
+        ]
+
+    def save(self, folder: Path) -> None:
+        fields = {**dataclasses.asdict(self), "format_version": FORMAT_VERSION}
+        write_atomically(folder / PLAN, (json.dumps(fields, indent=2) + "\n").encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> Plan | None:
+        """The plan in `folder`, if there is one. Raises TrainingError if it cannot be read."""
+        if not (folder / PLAN).exists():
+            return None
+        try:
+            fields: dict[str, Any] = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+            if fields.pop("format_version") != FORMAT_VERSION:
+                raise ValueError("another version wrote it")
+            config, recipe = ModelConfig.from_dict(fields.pop("config")), Recipe(**fields.pop("recipe"))
+            return cls(config=config, recipe=recipe, speed=Speed(**fields.pop("speed")), **fields)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TrainingError(f"{folder / PLAN} cannot be read ({error}); delete it to plan anew") from None
+
+
+def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Development, device: torch.device) -> Speed:
+    """Times some steps of the real model on the real data, and one evaluation."""
+    trainer = Trainer(config, recipe, device)
+    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position())
+
+    def step() -> None:
+        trainer.step([next(batches) for _ in range(recipe.accumulate)], trainer.learning_rate(1)).item()
+
+    step()  # the first one also allocates
+    began, steps = time.monotonic(), 0
+    while steps < 3 or time.monotonic() - began < _TIMED_SECONDS:
+        step()
+        steps += 1
+    ended = time.monotonic()
+    trainer.development_loss(development.pairs)
+    # It has learnt nothing yet and would go on to the limit, which is put where a sentence usually ends.
+    usual = dataclasses.replace(development, limits=dataclasses.replace(development.limits, ratio=1.2, margin=2))
+    usual.translate(trainer.model, 500)
+    return Speed((ended - began) / steps, time.monotonic() - ended)
+
+
+def within(recipe: Recipe, speed: Speed, minutes: float) -> Recipe:
+    """`recipe` with as many steps as fit into `minutes`, export included, but not more than it has.
+
+    Raises TrainingError if not even one does.
+    """
+    budget = 60 * minutes
+    wanted = math.ceil(recipe.steps / recipe.evaluate_every)
+    if recipe.steps * speed.step + (wanted + 3) * speed.evaluation <= budget:
+        return recipe
+    evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / speed.evaluation)))
+    steps = int((budget - (evaluations + 3) * speed.evaluation) / speed.step)
+    if steps < 1:
+        least = speed.step + 4 * speed.evaluation
+        raise TrainingError(f"--minutes {minutes:g} is too short here: one step and its evaluation take {least:.0f} s")
+    steps = min(steps, recipe.steps)
+    every = math.ceil(steps / evaluations)
+    return dataclasses.replace(recipe, steps=steps, evaluate_every=every, warmup=min(recipe.warmup, 1 + steps // 8))
