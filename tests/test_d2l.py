@@ -1,0 +1,113 @@
+"""Laws of the textbook's exercise: its words, its vocabulary, its BLEU, and that lines learned by heart come back."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from training.__main__ import cli
+from training.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Vocabulary, bleu, learn, words
+
+MADE_UP = [
+    ("A red door!", "Une porte rouge !"),
+    ("A blue door!", "Une porte bleue !"),
+    ("The door's blue.", "La porte est bleue."),
+    ("The boat, blue?", "Le bateau, bleu ?"),
+]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """The four questions with their answers, and made-up lines; all twice, so that every word is in the vocabulary."""
+    file = tmp_path / "pairs.tsv"
+    lines = [f"{source}\t{target}\n" for source, target in [*QUESTIONS.items(), *MADE_UP]]
+    file.write_text("".join(lines * 2), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Go.", ["go", "."]),
+        ("Va\u202f!", ["va", "!"]),
+        ("Va\xa0!", ["va", "!"]),
+        ("Attends, Élise !", ["attends", ",", "élise", "!"]),
+        ("He's calm.", ["he's", "calm", "."]),
+        ("What?!", ["what", "?", "!"]),
+        ("one: two; three", ["one:", "two;", "three"]),
+    ],
+)
+def test_words_are_lower_case_with_punctuation_apart(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+def test_a_word_that_occurs_once_is_unknown() -> None:
+    vocabulary = Vocabulary([["go", "home", "."], ["go", "."]])
+    assert vocabulary.words == ["<pad>", "<bos>", "<eos>", "<unk>", "go", "."]
+    assert vocabulary.encode(["go", "home", "."]) == [4, UNKNOWN, 5]
+    assert vocabulary.decode([4, UNKNOWN, 5, EOS, 4]) == "go <unk> ."
+
+
+def test_a_table_is_cut_and_padded_to_its_width_with_the_end_where_it_fits() -> None:
+    vocabulary = Vocabulary([["a"] * 2])
+    table = vocabulary.table([["a"], ["a"] * (STEPS - 1), ["a"] * STEPS, ["a"] * (STEPS + 5)])
+    assert table.shape == (4, STEPS)
+    assert table[0].tolist() == [4, EOS] + [PAD] * (STEPS - 2)
+    assert table[1].tolist() == [4] * (STEPS - 1) + [EOS]
+    assert table[2].tolist() == table[3].tolist() == [4] * STEPS
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "k", "expected"),
+    [
+        ("je suis chez moi .", "je suis chez moi .", 2, 1.0),
+        # 2 of 3 words, 1 of 2 pairs, one word too short
+        ("a b c", "a b d e", 2, math.exp(1 - 4 / 3) * (2 / 3) ** 0.5 * (1 / 2) ** 0.25),
+        ("a b c", "a b d e", 1, math.exp(1 - 4 / 3) * (2 / 3) ** 0.5),
+        # a word matches as often as the reference has it; what is too long has no penalty of its own
+        ("a a a a", "a a", 2, (2 / 4) ** 0.5 * (1 / 3) ** 0.25),
+        ("a b", "b a", 2, 0.0),
+        ("a", "a", 2, 1.0),
+        ("a", "a b", 2, math.exp(-1)),
+        ("", "a", 2, 0.0),
+    ],
+)
+def test_bleu_is_the_textbooks_formula(prediction: str, reference: str, k: int, expected: float) -> None:
+    assert bleu(prediction, reference, k) == pytest.approx(expected, abs=1e-12)
+
+
+def test_lines_are_learned_by_heart(pairs: Path) -> None:
+    lines: list[str] = []
+    learned = learn(D2LOptions(pairs, epochs=120), lines.append)
+    for source, target in [*QUESTIONS.items(), *MADE_UP]:
+        assert learned.translate(" ".join(words(source))) == " ".join(words(target))
+    losses = [float(line.split("training loss ")[1]) for line in lines if line.startswith("epoch")]
+    assert losses[-1] < losses[0]
+
+
+def test_equal_options_give_equal_weights(pairs: Path) -> None:
+    first, second = (learn(D2LOptions(pairs, epochs=3), lambda line: None).model for _ in range(2))
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_command_prints_each_question_with_its_answer_and_bleu(pairs: Path) -> None:
+    command = [sys.executable, "-m", "training", "d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    expected = [f"{question} => {answer}, bleu 1.000" for question, answer in QUESTIONS.items()]
+    assert result.stdout.splitlines()[-4:] == expected
+
+
+def test_a_file_without_pairs_is_named_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "none.tsv"
+    file.write_text("no tab here\n", encoding="utf-8")
+    result = CliRunner().invoke(cli, ["d2l", "--pairs", str(file)])
+    assert result.exit_code == 1
+    assert "none.tsv" in result.output

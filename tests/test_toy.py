@@ -1,0 +1,68 @@
+"""Laws of the toy task: what its data are, that every norm placement learns it, and the line it ends with."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from model.config import NormPlacement
+from training.__main__ import cli
+from training.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, draw_batch, drop_first, learn
+
+PLACEMENTS: list[NormPlacement] = ["post", "pre", "residual_post"]
+
+
+def test_the_target_is_the_source_without_its_first_number_which_starts_the_decoder() -> None:
+    batch = draw_batch(torch.Generator().manual_seed(1))
+    assert batch.src.shape == (32, LENGTH)
+    assert (batch.src[:, 0] == START).all()
+    assert set(batch.src.flatten().tolist()) == set(range(1, VOCABULARY))
+    assert batch.tgt_out.equal(batch.src[:, 1:])
+    assert (batch.tgt_in[:, 0] == START).all()
+    assert batch.tgt_in[:, 1:].equal(batch.tgt_out[:, :-1])
+    assert batch.target_tokens == batch.tgt_out.numel()
+
+
+@pytest.mark.parametrize("norm", PLACEMENTS)
+def test_in_three_epochs_the_loss_falls_below_that_of_guessing(norm: NormPlacement) -> None:
+    lines: list[str] = []
+    learn(ToyOptions(norm=norm, d_model=64, epochs=3), lines.append)
+    losses = [float(line.split("validation loss ")[1].split(",")[0]) for line in lines if line.startswith("epoch")]
+    assert len(losses) == 3
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[2] < math.log(VOCABULARY - 1)
+
+
+def test_equal_options_give_equal_weights() -> None:
+    first, second = (learn(ToyOptions(d_model=16, epochs=1), lambda line: None) for _ in range(2))
+    for one, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert one.equal(other)
+
+
+def test_an_answer_is_one_number_shorter_than_the_question() -> None:
+    model = learn(ToyOptions(d_model=16, epochs=1), lambda line: None)
+    assert len(drop_first(model, QUESTION)) == 9
+    assert drop_first(model, [1]) == []
+
+
+def test_the_command_ends_with_the_numbers_after_the_first() -> None:
+    command = [sys.executable, "-m", "training", "toy", "--device", "cpu"]
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith("epoch ") and line.endswith("tokens/s") for line in lines) == 20
+    assert lines[-1] == "[2, 3, 4, 5, 6, 7, 8, 9, 10]"
+
+
+@pytest.mark.parametrize("option", [("--norm", "sideways"), ("--d-model", "63"), ("--epochs", "0")])
+def test_a_wrong_option_is_refused_and_named(option: tuple[str, str]) -> None:
+    result = CliRunner().invoke(cli, ["toy", *option])
+    assert result.exit_code in (1, 2)
+    assert option[0].strip("-").replace("-", "_") in result.output

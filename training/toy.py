@@ -1,0 +1,134 @@
+"""The verb `toy`: learn to drop the first number of a sequence; the smallest proof that model and trainer learn.
+
+    python -m training toy
+
+Needs no files and knows none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+import torch
+import typer
+from torch import Tensor
+
+from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
+from model.transformer import Transformer
+from training.batches import Batch
+from training.schedule import noam
+from training.trainer import Recipe, Trainer, pick_device
+
+VOCABULARY = 11
+"""The numbers 1 to 10; 0 is padding, which never occurs."""
+LENGTH = 15
+BATCH = 32
+TRAINING_BATCHES, VALIDATION_BATCHES = 30, 10
+"""Of one epoch."""
+START = 1
+WARMUP = 400
+QUESTION = list(range(1, VOCABULARY))
+
+
+@dataclass(frozen=True)
+class ToyOptions:
+    norm: NormPlacement = "pre"
+    d_model: int = ARCHITECTURES["toy"]["d_model"]
+    epochs: int = 20
+    seed: int = 1
+    device: str = "auto"
+
+    def config(self) -> ModelConfig:
+        """The architecture `toy`; its feed-forward layer is twice as wide as the model whatever the width."""
+        return named_architecture(
+            "toy",
+            source_vocab_size=VOCABULARY,
+            target_vocab_size=VOCABULARY,
+            d_model=self.d_model,
+            d_ff=2 * self.d_model,
+            norm=self.norm,
+            share_embeddings="none",
+            bos_id=START,
+            max_positions=LENGTH,
+        )
+
+
+def draw_batch(random: torch.Generator) -> Batch:
+    """Sequences of random numbers behind a 1; the target is the sequence without it.
+
+    The 1 that is dropped is the decoder's start symbol, so the decoder's input is the sequence itself.
+    """
+    numbers = torch.randint(1, VOCABULARY, (BATCH, LENGTH), generator=random)  # [batch, source]
+    numbers[:, 0] = START
+    target = numbers[:, 1:].contiguous()  # [batch, target]
+    return Batch(numbers, numbers[:, :-1].contiguous(), target, target.numel())
+
+
+def learn(options: ToyOptions, say: Callable[[str], None] = print) -> Transformer:
+    """Trains on fresh random sequences; a line to `say` an epoch. Equal options give equal weights on a CPU."""
+    device = pick_device(options.device)
+    steps = options.epochs * TRAINING_BATCHES
+    recipe = Recipe(steps=steps, warmup=WARMUP, label_smoothing=0.0, precision="float32", seed=options.seed)
+    trainer = Trainer(options.config(), recipe, device)
+    random = torch.Generator().manual_seed(options.seed)
+    say(f"{trainer.model.parameter_count():,} parameters, norm {options.norm}, on {device.type}")
+    for epoch in range(options.epochs):
+        began = time.monotonic()
+        nats = torch.zeros((), device=device)
+        for number in range(TRAINING_BATCHES):
+            step = epoch * TRAINING_BATCHES + number + 1
+            nats += trainer.step([draw_batch(random)], noam(step, options.d_model, WARMUP))
+        tokens = TRAINING_BATCHES * BATCH * (LENGTH - 1)
+        train_loss = nats.item() / tokens
+        speed = tokens / (time.monotonic() - began)
+        say(
+            f"epoch {epoch + 1:2}: training loss {train_loss:.4f}, validation loss "
+            f"{validation_loss(trainer, random):.4f}, {speed:,.0f} tokens/s"
+        )
+    return trainer.model.eval()
+
+
+@torch.no_grad()
+def validation_loss(trainer: Trainer, random: torch.Generator) -> float:
+    """Nats a token of fresh sequences, without dropout."""
+    trainer.model.eval()
+    batches = [draw_batch(random) for _ in range(VALIDATION_BATCHES)]
+    nats = sum(trainer.loss(batch.to(trainer.device), 0.0)[1].item() for batch in batches)
+    return nats / sum(batch.target_tokens for batch in batches)
+
+
+@torch.no_grad()
+def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
+    """The model's answer for `numbers`, greedily: as many numbers as there are after the first.
+
+    Every number may occur in an answer, so there is no end symbol, and each step runs the whole decoder again;
+    `model.decoding` does neither.
+    """
+    device = model.output.weight.device
+    src = torch.tensor([numbers], device=device)  # [1, source]
+    tgt = torch.tensor([[START]], device=device)  # [1, target]
+    for _ in numbers[1:]:
+        best: Tensor = model(src, tgt)[:, -1:].argmax(-1)
+        tgt = torch.cat([tgt, best], dim=1)
+    return [int(number) for number in tgt[0, 1:]]
+
+
+def toy(
+    norm: Annotated[
+        str, typer.Option(help="Where layer normalisation goes: post (the paper), pre or residual_post.")
+    ] = "pre",
+    d_model: Annotated[
+        int, typer.Option(help="Width, a multiple of 4; 512 is the original demonstration's size, and slow.")
+    ] = ARCHITECTURES["toy"]["d_model"],
+    seed: Annotated[int, typer.Option(help="Draws weights, dropout and numbers.")] = 1,
+    epochs: Annotated[int, typer.Option(min=1, help=f"Of {TRAINING_BATCHES} batches of {BATCH} sequences each.")] = 20,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Learn to drop the first number of a sequence: a minute that shows that everything works, without any files."""
+    options = ToyOptions(norm=cast(NormPlacement, norm), d_model=d_model, seed=seed, epochs=epochs, device=device)
+    model = learn(options, typer.echo)
+    typer.echo(f"without the first number, {QUESTION} is")
+    typer.echo(str(drop_first(model, QUESTION)))
