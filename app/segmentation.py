@@ -43,6 +43,8 @@ def segments(text: str, language: str) -> list[Segment]:
     found: list[Segment] = []
     end = 0
     for line in _LINE.finditer(text):
+        if not _is_speech(line[0]):
+            continue
         found.append(Segment(text[end : line.start()], False))
         for sentence in _sentences(line[0], language):
             found.extend(_framed(sentence))
@@ -99,9 +101,16 @@ def _sentence_lengths(window: str, language: str) -> list[int]:
 def _framed(stretch: str) -> Iterable[Segment]:
     core = stretch.strip()
     start = stretch.index(core)
-    translate = any(character.isalnum() for character in core)
-    frame = [Segment(stretch[:start], False), Segment(core, translate), Segment(stretch[start + len(core) :], False)]
+    frame = [
+        Segment(stretch[:start], False),
+        Segment(core, _is_speech(core)),
+        Segment(stretch[start + len(core) :], False),
+    ]
     return [segment for segment in frame if segment.text]
+
+
+def _is_speech(stretch: str) -> bool:
+    return any(character.isalnum() for character in stretch)
 
 
 def _place_to_cut(sentence: str) -> int:

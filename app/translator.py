@@ -14,7 +14,7 @@ from app.catalogue import Catalogue
 from app.engine import Decoder
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.languages import joint
-from app.scheduler import Job
+from app.scheduler import Job, cost
 from app.segmentation import Segment, cut, segments
 from app.settings import Settings
 from model.bundle import Bundle
@@ -49,6 +49,8 @@ class Draft:
     parts: list[str | Hypothesis] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     error: ServiceError | None = None
+    cost: int = 0
+    """Of its sentences, in the queue's tokens."""
 
     @property
     def sentences(self) -> list[Hypothesis]:
@@ -72,11 +74,12 @@ class Translator:
         if len(texts) > self.settings.max_items:
             raise TooMuchText(f"{len(texts)} texts are over the limit of {self.settings.max_items}.")
         limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+        deadline = monotonic() + limit_ms / 1000
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 drafts = await asyncio.to_thread(self._drafts, bundle, texts)
                 sentences = [sentence for draft in drafts for sentence in draft.sentences]
-                job = Job(bundle.name, sentences, monotonic() + limit_ms / 1000)
+                job = Job(bundle.name, sentences, deadline)
                 await self.engine.decode(job)
                 return await asyncio.to_thread(_answer, bundle, drafts, job)
         except TimeoutError:
@@ -100,9 +103,15 @@ class Translator:
             raise TooMuchText(f"The text has {len(text)} characters, over the limit of {self.settings.max_text_chars}.")
 
     def _drafts(self, bundle: Bundle, texts: Sequence[str]) -> list[Draft]:
-        return [self._draft(bundle, text) for text in texts]
+        drafts: list[Draft] = []
+        room = self.settings.queue_tokens
+        for text in texts:
+            drafts.append(self._draft(bundle, text, room))
+            room -= drafts[-1].cost
+        return drafts
 
-    def _draft(self, bundle: Bundle, text: str) -> Draft:
+    def _draft(self, bundle: Bundle, text: str, room: int) -> Draft:
+        """Raises TooMuchText as soon as the sentences cost over `room`: a megabyte of them takes half a minute."""
         draft = Draft()
         try:
             self.check_length(text)
@@ -117,7 +126,11 @@ class Translator:
             if space and draft.parts and isinstance(draft.parts[-1], Hypothesis):
                 draft.parts.append(space)
             ids = bundle.tokenizer.encode(segment.text)
-            draft.parts.append(Hypothesis(ids, bundle.limits.target(len(ids))))
+            sentence = Hypothesis(ids, bundle.limits.target(len(ids)))
+            draft.parts.append(sentence)
+            draft.cost += cost(sentence)
+            if draft.cost > room:
+                raise TooMuchText(f"The text is over {self.settings.queue_tokens} tokens, all that the queue holds.")
         return draft
 
 

@@ -33,6 +33,15 @@ def test_a_sentence_has_something_to_translate_and_no_white_space_around(text: s
         assert not segment.translate or segment.text == segment.text.strip()
 
 
+def test_lines_without_a_letter_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(language: str, text: str) -> list[str]:
+        raise AssertionError(text)
+
+    monkeypatch.setattr("sentencex.segment", refuse)
+    text = "* * *\n---\r\n😀\n" * 100
+    assert segments(text, "en") == [(text, False)]
+
+
 @given(PROSE, LANGUAGES)
 def test_no_sentence_crosses_a_line(text: str, language: str) -> None:
     assert all(len(sentence.splitlines()) == 1 for sentence in sentences(text, language))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.catalogue import Catalogue
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
-from app.scheduler import Job
+from app.scheduler import TILE, Job
 from app.settings import Settings
 from app.translator import Translated, Translations, Translator
 from model.bundle import Bundle
@@ -143,6 +143,26 @@ def test_a_pair_that_is_not_served_is_refused(bundle: Bundle) -> None:
 def test_too_many_texts_are_refused(bundle: Bundle) -> None:
     with pytest.raises(TooMuchText):
         translate(bundle, "a", "b", "c", max_items=2)
+
+
+@pytest.mark.parametrize("texts", [["a\n" * 1_000], ["a\n"] * 1_000])
+def test_what_the_queue_can_never_hold_is_refused_before_all_of_it_is_encoded(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, texts: list[str]
+) -> None:
+    def encode(text: str) -> list[int]:
+        encoded.append(text)
+        return encode_parts([text])
+
+    encoded: list[str] = []
+    encode_parts = bundle.tokenizer.encode_parts
+    monkeypatch.setattr(bundle.tokenizer, "encode", encode)
+    with pytest.raises(TooMuchText, match="over 160 tokens"):
+        translate(bundle, *texts, queue_tokens=10 * TILE)
+    assert len(encoded) <= 2 * 11
+
+
+def test_what_the_queue_can_just_hold_is_translated(bundle: Bundle) -> None:
+    assert len(translate(bundle, "a\n" * 6, "a\n" * 4, queue_tokens=10 * TILE).items) == 2
 
 
 @pytest.mark.parametrize(("asked_ms", "limit_ms"), [(1, 60_000), (None, 1), (60_000, 1)])
