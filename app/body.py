@@ -14,7 +14,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
 
-from app.errors import ClientLeft, NotJSON, TooMuchText, WrongContentType
+from app.errors import BodyTooSlow, ClientLeft, NotJSON, TooMuchText, WrongContentType
 
 T = TypeVar("T")
 
@@ -24,23 +24,33 @@ class JSONRequest(Request):
 
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
-            limit = self.state.settings.max_body_bytes
-            body = bytearray()
+            limit_ms = self.state.settings.deadline_ms
             try:
-                async for chunk in self.stream():
-                    body += chunk
-                    if len(body) > limit:
-                        raise TooMuchText(f"The body is over the limit of {limit} bytes.")
+                async with asyncio.timeout(limit_ms / 1000):
+                    self._body = await self._arrived(self.state.settings.max_body_bytes)
             except ClientDisconnect:
                 raise ClientLeft("The client left while it sent the body.") from None
-            self._body = bytes(body)
+            except TimeoutError:
+                raise BodyTooSlow(f"The body did not arrive within {limit_ms} ms.") from None
         return self._body
+
+    async def _arrived(self, limit: int) -> bytes:
+        body = bytearray()
+        async for chunk in self.stream():
+            body += chunk
+            if len(body) > limit:
+                raise TooMuchText(f"The body is over the limit of {limit} bytes.")
+        return bytes(body)
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             content_type = self.headers.get("content-type", "").split(";")[0].strip().lower()
             if content_type != "application/json":
-                raise WrongContentType(f"The body must be application/json, not {content_type or 'without a type'}.")
+                found = content_type or "of no type: the header Content-Type is missing"
+                raise WrongContentType(f"The body must be application/json; it is {found}.")
+            encoding = self.headers.get("content-encoding", "identity").strip().lower()
+            if encoding != "identity":
+                raise WrongContentType(f"The body must not be compressed; its Content-Encoding is {encoding}.")
             try:
                 self._json = json.loads(await self.body(), parse_constant=_refuse_constant)
             except RecursionError:

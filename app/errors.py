@@ -5,6 +5,7 @@ Knows HTTP, and nothing of translation.
     ServiceError
     ├── NotJSON 400
     ├── PairNotServed 404
+    ├── BodyTooSlow 408
     ├── TooMuchText 413
     ├── WrongContentType 415
     ├── InvalidFields 422
@@ -76,6 +77,11 @@ class PairNotServed(ServiceError):
     example = "No bundle translates from en to xx. Served: en-fr."
 
 
+class BodyTooSlow(ServiceError):
+    status, slug, title = 408, "body-too-slow", "The body came too slowly"
+    example = "The body did not arrive within 60000 ms."
+
+
 class TooMuchText(ServiceError):
     status, slug, title = 413, "too-much-text", "Too much text"
     example = "The text has 120000 characters, over the limit of 50000."
@@ -83,7 +89,7 @@ class TooMuchText(ServiceError):
 
 class WrongContentType(ServiceError):
     status, slug, title = 415, "wrong-content-type", "Wrong content type"
-    example = "The body must be application/json, not text/plain."
+    example = "The body must be application/json; it is text/plain."
 
 
 class InvalidFields(ServiceError):
@@ -154,7 +160,9 @@ def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
         assert isinstance(error, ServiceError)
         count(error.slug)
         retry = error.retry_after_s
-        headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else None
+        headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
+        if isinstance(error, BodyTooSlow):
+            headers["Connection"] = "close"  # or the rest would still be waited for
         return ProblemResponse(error.problem(), headers)
 
     async def invalid(request: Request, error: Exception) -> Response:

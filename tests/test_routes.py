@@ -143,6 +143,7 @@ def test_a_body_that_is_not_json_is_400(service: Service, content: bytes) -> Non
         ("POST", "/translate", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
         ("POST", "/translate", {"content": b"{}"}, 415),
         ("POST", "/translate", {"data": {"text": "a"}}, 415),
+        ("POST", "/translate", {"content": b"\x1f\x8b", "headers": {**JSON, "content-encoding": "gzip"}}, 415),
         ("POST", "/translate", {"json": {**HELLO, "target": "xx"}}, 404),
         ("POST", "/translate", {"json": {**HELLO, "text": "a" * 50_001}}, 413),
         ("POST", "/translate", {"json": {**HELLO, "text": ["a"] * 1_001}}, 413),
@@ -178,6 +179,23 @@ def test_a_body_is_counted_while_it_arrives(service: Service) -> None:
     response = service.request("POST", "/translate", content=endless(), headers=JSON)
     assert response.status_code == 413
     assert arrived <= 2 << 20
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> None:
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    with serving(bundle_folder, deadline_ms=30) as service:
+        response = service.request("POST", "/translate", content=stalled(), headers=JSON)
+    assert response.status_code == 408
+    assert response.json()["detail"] == "The body did not arrive within 30 ms."
+    assert response.headers["connection"] == "close"
+
+
+def test_a_body_without_a_type_is_told_so(service: Service) -> None:
+    detail = service.request("POST", "/translate", content=b"{}").json()["detail"]
+    assert detail == "The body must be application/json; it is of no type: the header Content-Type is missing."
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
@@ -254,7 +272,7 @@ def test_a_request_that_the_queue_can_never_hold_is_413(bundle_folder: Path) -> 
     with serving(bundle_folder, queue_tokens=16) as service:
         response = service.post("/translate", {**HELLO, "text": ["Hello.", "Hello."]})
     assert response.status_code == 413
-    assert "32" in response.json()["detail"]
+    assert "over 16 tokens" in response.json()["detail"]
 
 
 def test_what_is_not_done_by_its_deadline_is_504(bundle_folder: Path, gate: Gate) -> None:
@@ -330,6 +348,11 @@ def test_a_failing_step_is_one_request_s_500(bundle_folder: Path, monkeypatch: p
 def test_ready_names_the_models(service: Service, bundle: Bundle) -> None:
     response = service.get("/ready")
     assert (response.status_code, response.json()) == (200, {"status": "ready", "models": [bundle.name]})
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_probes_may_ask_for_the_head_alone(service: Service, path: str) -> None:
+    assert service.request("HEAD", path).status_code == 200
 
 
 def test_health_is_ok(service: Service) -> None:

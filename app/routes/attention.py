@@ -21,7 +21,11 @@ router = APIRouter(route_class=JSONRoute)
 
 
 @router.post(
-    "/attention", response_model=AttentionResponse, responses=errors.documented(*FAILURES), tags=["translation"]
+    "/attention",
+    summary="Translate a sentence and show its attention",
+    response_model=AttentionResponse,
+    responses=errors.documented(*FAILURES),
+    tags=["translation"],
 )
 async def attention(body: AttentionRequest, request: Request, translator: TranslatorState) -> StreamingResponse:
     """Translates one sentence and shows every attention weight of the pass that did it."""

@@ -12,7 +12,7 @@ from model.bundle import Bundle
 router = APIRouter(tags=["what is served"])
 
 
-@router.get("/languages")
+@router.get("/languages", summary="Languages, and what each is translated into")
 async def languages(translator: TranslatorState) -> list[ServedLanguage]:
     """The source languages, and what each is translated into."""
     targets: dict[str, list[str]] = {}
@@ -21,7 +21,7 @@ async def languages(translator: TranslatorState) -> list[ServedLanguage]:
     return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
 
 
-@router.get("/models")
+@router.get("/models", summary="Models, their training and their quality")
 async def models(translator: TranslatorState) -> list[ServedModel]:
     """The bundles, as their own records describe them."""
     return [_served(bundle) for bundle in translator.catalogue]

@@ -1,4 +1,4 @@
-"""GET /health, /ready and /metrics: for whoever runs the service."""
+"""GET /health, /ready and /metrics: for whoever runs the service. Probes that send HEAD are answered too."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from app.schemas import Health, Ready
 router = APIRouter(tags=["operation"])
 
 
-@router.get("/health")
+@router.head("/health", include_in_schema=False)
+@router.get("/health", summary="Is the process alive?")
 async def health() -> Health:
     """Answers while the process does, whatever the engine is busy with."""
     return Health()
 
 
-@router.get("/ready", responses=errors.documented(errors.Unavailable))
+@router.head("/ready", include_in_schema=False)
+@router.get("/ready", summary="Can it translate?", responses=errors.documented(errors.Unavailable))
 async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
     if not engine.ready:
@@ -26,7 +28,12 @@ async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}}}},
+)
 async def metrics(metrics: MetricsState) -> Response:
     """Metrics in Prometheus' text format."""
     return Response(metrics.exposition(), media_type=CONTENT_TYPE)

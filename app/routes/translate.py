@@ -14,6 +14,7 @@ router = APIRouter(route_class=JSONRoute)
 FAILURES = (
     errors.NotJSON,
     errors.PairNotServed,
+    errors.BodyTooSlow,
     errors.TooMuchText,
     errors.WrongContentType,
     errors.InvalidFields,
@@ -24,7 +25,7 @@ FAILURES = (
 )
 
 
-@router.post("/translate", responses=errors.documented(*FAILURES), tags=["translation"])
+@router.post("/translate", summary="Translate texts", responses=errors.documented(*FAILURES), tags=["translation"])
 async def translate(body: TranslateRequest, request: Request, translator: TranslatorState) -> TranslateResponse:
     """Translates texts. Sentences are translated one by one; the white space between them stays as it is."""
     texts = [body.text] if isinstance(body.text, str) else body.text
