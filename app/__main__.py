@@ -8,6 +8,8 @@ import sys
 
 import typer
 
+from app.settings import described
+
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
@@ -16,9 +18,9 @@ def _interlinear() -> None:
     """Keeps `serve` a verb as long as it is the only one."""
 
 
-@cli.command()
+@cli.command(epilog=f"Settings, from the environment:\n\n\b\n{described()}")
 def serve() -> None:
-    """Serves the bundles over HTTP. The manual is at /docs; settings are INTERLINEAR_* in the environment."""
+    """Serves the bundles over HTTP, with the manual at /docs."""
     import uvicorn
 
     from app.catalogue import load_catalogue
@@ -47,6 +49,9 @@ def serve() -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        # Longer than the minute for which proxies keep an idle connection: whoever closes it first must not be us, or
+        # a request that is on its way is lost.
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=30,
     )
 

@@ -59,7 +59,11 @@ def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
     add_handlers(app, lambda cause: metrics.refusals.labels(cause).inc())
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware, allow_origins=settings.cors_origins, allow_methods=["*"], allow_headers=["*"]
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
         )
     app.add_middleware(Access, metrics=metrics)
     return app

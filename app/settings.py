@@ -24,14 +24,14 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
-    host: str = "127.0.0.1"
+    host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
     port: int = Field(default=8000, ge=0, le=65535)
     bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="auto: float32; half precision needs cuda"
     )
-    max_body_bytes: int = Field(default=1 << 20, ge=1)
+    max_body_bytes: int = Field(default=1 << 20, ge=1, description="Size of one request")
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
     max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
     queue_tokens: int = Field(
@@ -51,6 +51,18 @@ class Settings(BaseSettings):
     def _ignore_kubernetes(cls, value: object) -> object:
         """For a Service named "interlinear", Kubernetes sets INTERLINEAR_PORT=tcp://... in every pod."""
         return cls.model_fields["port"].default if _from_kubernetes(value) else value
+
+
+def described() -> str:
+    """The settings, one a line: variable, default, meaning."""
+    return "\n".join(
+        f"{f'{PREFIX}{name.upper()}={_written(field.default)}':<38} {field.description or ''}".rstrip()
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def _written(default: object) -> str:
+    return ",".join(default) if isinstance(default, list) else str(default)
 
 
 def load_settings() -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.settings import Settings, SettingsError, ignored_variables, load_settings
+from app.settings import Settings, SettingsError, described, ignored_variables, load_settings
 
 
 def test_every_limit_is_on_by_default() -> None:
@@ -47,3 +47,12 @@ def test_the_port_that_kubernetes_injects_is_not_ours(monkeypatch: pytest.Monkey
     monkeypatch.setenv("INTERLINEAR_PORT", "tcp://10.0.0.1:8000")
     assert load_settings().port == Settings.model_fields["port"].default
     assert ignored_variables({"INTERLINEAR_PORT": "tcp://10.0.0.1:8000"}) == ["INTERLINEAR_PORT"]
+
+
+def test_the_described_defaults_are_settings_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = described().splitlines()
+    assert len(lines) == len(Settings.model_fields)
+    for line in lines:
+        name, _, default = line.split(" ", 1)[0].partition("=")
+        monkeypatch.setenv(name, default)
+    assert load_settings() == Settings.model_construct()
