@@ -1,4 +1,4 @@
-"""A bundle with random weights, the same every time, and the service that serves it."""
+"""A bundle with random weights, the same every time, the service that serves it, and a small training run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ from model.config import ModelConfig
 from model.decoding import DecodeBatch, Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from training.corpus import Pair, write_pairs
+from training.prepare import PrepareOptions, prepare_corpora
+from training.train import train
+from training.trainer import Recipe
 from training.vocabulary import train_vocabulary
 
 T = TypeVar("T")
@@ -150,3 +154,42 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr("app.engine.DecodeBatch", Gated)
     yield gate
     gate.opened.set()
+
+
+NAMES = ["Tom", "Mary", "Ann-Lee", "Ali", "Yuki", "Otto", "Ines", "Bo"]
+THINGS = [("apple", "pomme"), ("dog", "chien"), ("house", "maison"), ("book", "livre"), ("chair", "chaise")]
+PAIRS = [
+    Pair(f"{name} has {number} {english}s.", f"{name} a {number} {french}s.")
+    for name in NAMES
+    for number in range(2, 10)
+    for english, french in THINGS
+]
+TRAINING_LIMITS = Limits(max_source=32, max_target=32)
+
+
+def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
+    """A model that trains in no time."""
+    shape = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+    return ModelConfig.from_dict(
+        {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "dropout": 0.1, **shape, **fields}
+    )
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of 320 pairs, 16 of them for development."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write_pairs(folder / "pairs.tsv", PAIRS)
+    options = PrepareOptions((str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360)
+    prepare_corpora(options, lambda line: None)
+    return folder / "data"
+
+
+@pytest.fixture(scope="session")
+def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 120 steps on `data`, not to be written to."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    recipe = Recipe(120, batch_tokens=400, warmup=30, learning_rate_factor=0.5, cooldown=0.3, evaluate_every=40, keep=2)
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)
+    train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
+    return run

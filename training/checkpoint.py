@@ -59,7 +59,8 @@ def save_best(run: Path, weights: dict[str, Tensor]) -> None:
 
 def saved_weights(run: Path) -> list[Path]:
     """The files of `save_weights`, oldest first."""
-    return sorted(path for path in run.iterdir() if re.fullmatch(r"weights-\d{8,}\.safetensors", path.name))
+    found = [path for path in run.iterdir() if re.fullmatch(r"weights-\d{8,}\.safetensors", path.name)]
+    return sorted(found, key=step_of)
 
 
 def discard_weights(run: Path) -> None:

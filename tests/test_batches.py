@@ -1,0 +1,105 @@
+"""The order of training: each pair as often as its weight says, within the budget, the same again from any position."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import small_config
+
+from training.batches import Batch, Pairs, Position, batches_from, epoch_rows, load_pairs
+
+CONFIG = small_config(100)
+
+
+def make_pairs(count: int = 300, longest: int = 30) -> Pairs:
+    random = np.random.default_rng(7)
+    sides = [
+        [random.integers(4, 100, random.integers(1, longest)).tolist() for _ in range(count)] for _ in ("src", "tgt")
+    ]
+    return Pairs.of(*sides)
+
+
+def rows_of(pairs: Pairs, epoch: int = 0, seed: int = 1, budget: int = 200) -> list[list[int]]:
+    return [rows.tolist() for rows in epoch_rows(pairs, budget, seed, epoch)]
+
+
+def test_an_epoch_has_every_pair_once() -> None:
+    pairs = make_pairs()
+    assert Counter(row for rows in rows_of(pairs) for row in rows) == Counter(range(300))
+
+
+def test_no_batch_is_over_the_budget_unless_one_pair_alone_is() -> None:
+    pairs = make_pairs(longest=60)
+    longest = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
+    for rows in rows_of(pairs, budget=40):
+        assert len(rows) == 1 or len(rows) * max(longest[row] for row in rows) <= 40
+    assert max(longest) > 40
+
+
+def test_little_is_padding() -> None:
+    pairs = make_pairs(3000)
+    batches = [pairs.batch(rows, CONFIG) for rows in epoch_rows(pairs, 1000, 1, 0)]
+    target = sum(batch.target_tokens for batch in batches) / sum(batch.tgt_out.numel() for batch in batches)
+    assert target > 0.9
+
+
+def test_epochs_and_seeds_differ_and_the_same_ones_do_not() -> None:
+    pairs = make_pairs()
+    assert rows_of(pairs) == rows_of(pairs)
+    assert rows_of(pairs) != rows_of(pairs, epoch=1)
+    assert rows_of(pairs) != rows_of(pairs, seed=2)
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.5, 3.0])
+def test_a_weight_is_how_often_a_pair_is_drawn(weight: float) -> None:
+    pairs = make_pairs(100)
+    pairs = replace(pairs, weights=np.where(np.arange(100) < 50, weight, 1.0))
+    epochs = 200
+    drawn = Counter(row for epoch in range(epochs) for rows in rows_of(pairs, epoch) for row in rows)
+    assert sum(drawn[row] for row in range(50)) / (50 * epochs) == pytest.approx(weight, rel=0.05)
+    assert all(drawn[row] == epochs for row in range(50, 100))
+    times = Counter(row for rows in rows_of(pairs) for row in rows)
+    assert all(int(weight) <= times[row] <= np.ceil(weight) for row in range(50))
+
+
+def test_a_batch_is_the_pairs_shifted_and_padded() -> None:
+    batch = Pairs.of([[5, 6], [7]], [[8], [9, 10, 11]]).batch(np.array([0, 1]), CONFIG)
+    assert batch.src.tolist() == [[5, 6, 2], [7, 2, 0]]
+    assert batch.tgt_in.tolist() == [[1, 8, 0, 0], [1, 9, 10, 11]]
+    assert batch.tgt_out.tolist() == [[8, 2, 0, 0], [9, 10, 11, 2]]
+    assert batch.target_tokens == 6
+
+
+@pytest.mark.parametrize("taken", [0, 1, 17, 40])
+def test_from_a_position_on_the_rest_is_the_same(taken: int) -> None:
+    pairs, position = make_pairs(), Position()
+    batches = batches_from(pairs, CONFIG, 200, 1, position)
+    for _ in islice(batches, taken):
+        pass
+    later = batches_from(pairs, CONFIG, 200, 1, Position(position.epoch, position.batch))
+    for ours, theirs in islice(zip(batches, later, strict=False), 45):
+        assert equal(ours, theirs)
+
+
+def equal(ours: Batch, theirs: Batch) -> bool:
+    return all(torch.equal(getattr(ours, name), getattr(theirs, name)) for name in ("src", "tgt_in", "tgt_out"))
+
+
+def test_a_position_counts_what_was_taken() -> None:
+    pairs, position = make_pairs(), Position()
+    count = len(rows_of(pairs))
+    batches = batches_from(pairs, CONFIG, 200, 1, position)
+    for _ in islice(batches, count + 3):
+        pass
+    assert position == Position(epoch=1, batch=3)
+
+
+def test_prepared_pairs_are_loaded_with_the_weights_of_their_corpora(data: Path) -> None:
+    pairs, record = load_pairs(data)
+    assert len(pairs) == record["pairs"] == len(pairs.weights)
+    assert set(pairs.weights) == {1.0}
+    assert pairs.source.ids.min() > 3

@@ -1,0 +1,233 @@
+"""Whole runs: curves, early stopping, and that a run killed at any moment ends with the weights it would have had.
+
+Run as a program, this file is the process that is killed before every file operation: see `kill_at_every_moment`.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TRAINING_LIMITS, small_config
+from safetensors.torch import load_file
+from torch import Tensor
+from typer.testing import CliRunner
+
+from model.tokenizer import Tokenizer
+from training import progress
+from training.__main__ import cli
+from training.checkpoint import BEST, STATE, load_state, saved_weights, step_of
+from training.train import State, train
+from training.trainer import Recipe, Trainer, TrainingError
+
+CPU = torch.device("cpu")
+RECIPE = Recipe(24, batch_tokens=300, warmup=8, evaluate_every=6, keep=2)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_training(data: Path, run: Path, save_every: int = 5, **recipe: Any) -> State:
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
+    return train(data, run, config, dataclasses.replace(RECIPE, **recipe), CPU, TRAINING_LIMITS, save_every)
+
+
+def final_weights(run: Path) -> dict[str, Tensor]:
+    return load_file(saved_weights(run)[-1])
+
+
+def assert_same_weights(run: Path, other: Path) -> None:
+    ours, theirs = final_weights(run), final_weights(other)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert torch.equal(ours[name], theirs[name]), name
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_no_plots(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: Path, tmp_path: Path) -> None:
+    state = run_training(data, tmp_path / "run")
+    with open(tmp_path / "run/log.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [6, 12, 18, 24]
+    assert float(rows[-1]["dev_loss"]) < float(rows[0]["dev_loss"])
+    assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
+    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [18, 24]
+    assert state.best_loss == min(float(row["dev_loss"]) for row in rows)
+    assert {path.name for path in (tmp_path / "run").iterdir()} >= {"curves.png", STATE, BEST}
+
+
+def test_evaluating_more_often_changes_no_weight(data: Path, tmp_path: Path) -> None:
+    run_training(data, tmp_path / "often", evaluate_every=2)
+    run_training(data, tmp_path / "once", evaluate_every=24)
+    assert_same_weights(tmp_path / "often", tmp_path / "once")
+
+
+def test_a_run_in_two_parts_ends_as_one_in_one(data: Path, tmp_path: Path) -> None:
+    run_training(data, tmp_path / "whole", cooldown=0.0)
+    run_training(data, tmp_path / "parts", cooldown=0.0, steps=11)
+    state = run_training(data, tmp_path / "parts", cooldown=0.0)
+    assert state.step == 24
+    assert_same_weights(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_finished_run_is_left_as_it_is(data: Path, tmp_path: Path) -> None:
+    run_training(data, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert run_training(data, tmp_path / "run").step == 24
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_training_stops_when_it_does_not_get_better(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
+    state = run_training(data, tmp_path / "run", evaluate_every=2, patience=3)
+    assert (state.step, state.best_step, state.best_loss) == (10, 4, 2.0)
+    assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"batch_tokens": 200}, {"label_smoothing": 0.0}])
+def test_another_recipe_does_not_continue_a_run(data: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    run_training(data, tmp_path / "run", steps=5)
+    with pytest.raises(TrainingError, match=f"another recipe \\({next(iter(change))}\\)"):
+        run_training(data, tmp_path / "run", **change)
+
+
+def test_other_data_does_not_continue_a_run(data: Path, tmp_path: Path) -> None:
+    run_training(data, tmp_path / "run", steps=5)
+    shutil.copytree(data, tmp_path / "data")
+    record = tmp_path / "data/prepared.json"
+    record.write_text(record.read_text().replace('"seed": 1', '"seed": 2', 1))
+    with pytest.raises(TrainingError, match="another data"):
+        run_training(tmp_path / "data", tmp_path / "run")
+
+
+def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_those_of_the_next(
+    data: Path, tmp_path: Path
+) -> None:
+    run_training(data, tmp_path / "run", save_every=24, evaluate_every=3)
+    (tmp_path / "run" / STATE).unlink()
+    run_training(data, tmp_path / "run", seed=2, steps=12)
+    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
+
+
+# ---- Killed
+
+
+def command(data: Path, run: Path) -> list[str]:
+    options = {
+        "--data": data, "--out": run, "--steps": 48, "--evaluate-every": 16, "--save-every": 3, "--threads": 1,
+        "--batch-tokens": 300, "--d-model": 16, "--num-heads": 2, "--d-ff": 32, "--encoder-layers": 1,
+        "--decoder-layers": 1, "--device": "cpu", "--patience": 0,
+    }  # fmt: skip
+    return ["train", *(str(part) for option in options.items() for part in option)]
+
+
+PROGRAM = [sys.executable, "-m", "training"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def test_the_command_killed_again_and_again_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
+    run = command(data, tmp_path / "killed")
+    for after in (3, 25):
+        process = subprocess.Popen(
+            [*PROGRAM, *run], env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        wait_for_step(process, tmp_path / "killed", after)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    snapshot = load_state(tmp_path / "killed")
+    assert snapshot is not None
+    assert 25 <= snapshot["state"]["step"] < 48
+    last = subprocess.run([*PROGRAM, *run], env=ENVIRONMENT, check=True, capture_output=True, text=True)
+    assert "continuing at step" in last.stderr
+    assert "python -m training export" in last.stdout
+    assert CliRunner().invoke(cli, command(data, tmp_path / "whole")).exit_code == 0
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    ours, theirs = load_state(tmp_path / "killed"), load_state(tmp_path / "whole")
+    assert ours is not None
+    assert theirs is not None
+    assert [without_time(row) for row in ours["state"]["history"]] == [
+        without_time(row) for row in theirs["state"]["history"]
+    ]
+
+
+def wait_for_step(process: subprocess.Popen[bytes], run: Path, step: int) -> None:
+    """Until the state on disk is at `step` or later, by its own account; the process must still be at it."""
+    while process.poll() is None:
+        snapshot = load_state(run) if run.exists() else None
+        if snapshot and snapshot["state"]["step"] >= step:
+            return
+        time.sleep(0.01)
+    pytest.fail("the process ended before it could be killed")
+
+
+def without_time(row: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if name not in ("tokens_per_second", "seconds")}
+
+
+def kill_at_every_moment(data: Path, run: Path) -> int:
+    """In a process of its own: trains in children, each of which goes on where the last was killed, by itself, just
+    before a file operation, each before a later one; returns how many died."""
+    progress._plot = lambda history: b"plot"
+    torch.set_num_threads(1)
+    for moment in range(200):
+        child = os.fork()
+        if child == 0:
+            kill_before(3 * moment % 22, run)
+            run_training(data, run)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            assert os.WEXITSTATUS(status) == 0
+            return moment
+        assert os.WTERMSIG(status) == signal.SIGKILL
+    raise AssertionError("no end")
+
+
+def kill_before(moment: int, run: Path) -> None:
+    """Arms this process to be killed just before its operation of that number, from 0, that changes a file in `run`."""
+    left = moment
+
+    def on_event(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        changes = event in ("os.rename", "os.remove") or (event == "open" and "w" in str(arguments[1]))
+        if changes and str(arguments[0]).startswith(str(run)):
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+
+    sys.addaudithook(on_event)
+
+
+def test_a_run_killed_before_any_file_operation_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
+    program = [sys.executable, __file__, str(data), str(tmp_path / "killed")]
+    killed = int(subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
+    assert killed > 5
+    run_training(data, tmp_path / "whole")
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    assert [path.name for path in saved_weights(tmp_path / "killed")] == [
+        path.name for path in saved_weights(tmp_path / "whole")
+    ]
+
+
+if __name__ == "__main__":
+    print(kill_at_every_moment(Path(sys.argv[1]), Path(sys.argv[2])))

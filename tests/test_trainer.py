@@ -1,0 +1,128 @@
+"""One step of training against the same arithmetic by hand."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import small_config
+from torch.nn import functional as F
+
+from training.batches import Batch, Pairs
+from training.trainer import Recipe, Trainer, TrainingError, pick_device, resolve_precision, use_threads
+
+CPU = torch.device("cpu")
+# Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
+CONFIG = small_config(60, dropout=0.0, attention_bias=False)
+
+
+def make_pairs(count: int = 24) -> Pairs:
+    random = np.random.default_rng(5)
+    sides = [[random.integers(4, 60, random.integers(1, 9)).tolist() for _ in range(count)] for _ in ("src", "tgt")]
+    return Pairs.of(*sides)
+
+
+def batch_of(rows: range) -> Batch:
+    return make_pairs().batch(np.array(rows), CONFIG)
+
+
+def trainer(**recipe: Any) -> Trainer:
+    return Trainer(CONFIG, Recipe(**{"steps": 10, **recipe}), CPU)
+
+
+def by_hand(model: torch.nn.Module, batch: Batch, smoothing: float) -> torch.Tensor:
+    logits = model(batch.src, batch.tgt_in)  # [batch, target, vocabulary]
+    return F.cross_entropy(
+        logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=0, label_smoothing=smoothing, reduction="sum"
+    )
+
+
+def test_accumulated_batches_move_the_weights_as_one_batch_would() -> None:
+    whole, parts = trainer(), trainer()
+    nats = whole.step([batch_of(range(24))], 0.01)
+    nats_of_parts = parts.step([batch_of(range(5)), batch_of(range(5, 24))], 0.01)
+    torch.testing.assert_close(nats, nats_of_parts)
+    for ours, theirs in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-5)
+
+
+def test_a_step_is_adam_on_the_clipped_gradient_of_the_mean_loss() -> None:
+    ours = trainer(clip_norm=0.05, label_smoothing=0.2)
+    theirs = trainer().model
+    adam = torch.optim.Adam(theirs.parameters(), lr=0.003, betas=(0.9, 0.98), eps=1e-9)
+    for rows in (range(12), range(12, 24)):
+        batch = batch_of(rows)
+        nats = ours.step([batch], 0.003)
+        torch.testing.assert_close(nats, by_hand(theirs, batch, 0.0).detach())
+        adam.zero_grad()
+        torch.autograd.backward(by_hand(theirs, batch, 0.2) / batch.target_tokens)
+        assert torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.05) > 0.05
+        adam.step()
+    for mine, other in zip(ours.model.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=2e-5)
+
+
+def test_bfloat16_training_comes_near_float32() -> None:
+    exact, rounded = trainer(precision="float32"), trainer(precision="bfloat16")
+    batch = batch_of(range(24))
+    nats, rounded_nats = exact.step([batch], 0.001), rounded.step([batch], 0.001)
+    torch.testing.assert_close(nats, rounded_nats, rtol=0.02, atol=0.0)
+    assert all(parameter.dtype == torch.float32 for parameter in rounded.model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight() -> None:
+    broken = trainer()
+    with torch.no_grad():
+        broken.model.output.weight[7, 3] = torch.nan
+    before = [parameter.clone() for parameter in broken.model.parameters()]
+    with pytest.raises(TrainingError, match="gradient is not finite"):
+        broken.step([batch_of(range(4))], 0.01)
+    for parameter, old in zip(broken.model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter, old, rtol=0, atol=0, equal_nan=True)
+
+
+def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
+    pairs = make_pairs(100)
+    sober = trainer()
+    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.5), Recipe(10), CPU)
+    drunk.model.load_state_dict(sober.model.state_dict())
+    batch = pairs.batch(np.arange(100), CONFIG)
+    expected = by_hand(sober.model.eval(), batch, 0.0).item() / batch.target_tokens
+    assert drunk.development_loss(pairs) == pytest.approx(expected, rel=1e-5)
+
+
+def test_equal_seeds_begin_with_equal_weights_and_others_do_not() -> None:
+    one, same, other = (trainer(seed=seed).model.output.weight for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("steps", 0), ("warmup", 0), ("keep", -1), ("cooldown", 1.0), ("label_smoothing", -0.1), ("precision", "int8")],
+)
+def test_a_recipe_that_cannot_be_followed_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(TrainingError, match=field):
+        Recipe(**{"steps": 10, field: value})  # type: ignore[arg-type]
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    assert pick_device("cpu") == CPU
+    with pytest.raises(TrainingError, match="auto, cpu or cuda"):
+        pick_device("tpu")
+    if not torch.cuda.is_available():
+        assert pick_device("auto") == CPU
+        with pytest.raises(TrainingError, match="finds no GPU"):
+            pick_device("cuda")
+
+
+def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None:
+    assert resolve_precision("float32", torch.device("cuda")) == "float32"
+    assert resolve_precision("bfloat16", CPU) == "bfloat16"
+    assert resolve_precision("auto", torch.device("cuda")) == "bfloat16"
+
+
+def test_no_threads_at_all_are_refused() -> None:
+    with pytest.raises(TrainingError, match="--threads"):
+        use_threads(0)
