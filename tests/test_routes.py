@@ -254,15 +254,16 @@ def test_no_bytes_break_the_service(service: Service, content: bytes) -> None:
 
 def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder, queue_tokens=16) as service:
-        waiting = [asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop) for _ in range(2)]
-        gate.entered.wait(timeout=30)
+        decoding = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
+        assert gate.entered.wait(timeout=30)
+        waiting = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
         while service.state["engine"].scheduler.waiting < 1:
-            assert not all(answer.done() for answer in waiting)
+            assert not waiting.done()
         refused = service.post("/translate", HELLO)
         assert (service.get("/health").status_code, service.get("/ready").status_code) == (200, 200)
         assert b"interlinear_queue_sentences 1.0" in service.get("/metrics").content
         gate.opened.set()
-        assert [answer.result(timeout=30) for answer in waiting] == [200, 200]
+        assert (decoding.result(timeout=30), waiting.result(timeout=30)) == (200, 200)
     assert refused.status_code == 503
     assert int(refused.headers["retry-after"]) >= 1
     assert refused.json()["type"] == "urn:interlinear:error:overloaded"
