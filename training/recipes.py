@@ -8,7 +8,7 @@ from typing import Any
 
 from model.config import ModelConfig, named_architecture
 from training.batches import Pairs, epoch_rows
-from training.trainer import Recipe
+from training.trainer import Recipe, TrainingError
 
 EVALUATIONS = 25
 """Evaluations a run, so that a curve can be read and the last five, a fifth of the run, averaged."""
@@ -33,8 +33,8 @@ class Size:
 # is steadier and faster. The highest rate, factor / sqrt(width * warm-up), is about 0.002 for `tiny`, 0.0014 for
 # `small` and 0.001 for `base`. Epochs are the most that still help; early stopping ends what does not.
 SIZES = (
-    Size(5_000, "tiny", dropout=0.3, batch_tokens=1024, epochs=60, warmup=200, learning_rate_factor=0.35),
-    Size(50_000, "tiny", dropout=0.2, batch_tokens=2048, epochs=40, warmup=500, learning_rate_factor=0.5),
+    Size(5_000, "tiny", dropout=0.3, batch_tokens=1024, epochs=30, warmup=200, learning_rate_factor=0.35),
+    Size(50_000, "tiny", dropout=0.2, batch_tokens=2048, epochs=30, warmup=500, learning_rate_factor=0.5),
     Size(500_000, "small", dropout=0.1, batch_tokens=2560, epochs=10, warmup=1000, learning_rate_factor=0.7),
     Size(math.inf, "small", dropout=0.1, batch_tokens=4096, epochs=5, warmup=2000, learning_rate_factor=1.0),
 )
@@ -64,6 +64,8 @@ def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **override
 
     Raises TrainingError for a value that no recipe may have.
     """
+    if epochs is not None and not epochs > 0:
+        raise TrainingError(f"epochs must be above 0, not {epochs:g}")
     given = {name: value for name, value in overrides.items() if value is not None}
     defaults: dict[str, Any] = {
         "batch_tokens": size.batch_tokens,

@@ -1,0 +1,52 @@
+"""A recipe by the size of the corpus; what is given wins."""
+
+import math
+
+import pytest
+from conftest import PAIRS
+
+from training.batches import Pairs, epoch_rows
+from training.recipes import EVALUATIONS, LARGEST_ON_GPU, SIZES, architecture_for, recipe_for, size_for
+from training.trainer import TrainingError
+
+SMALL = Pairs.of([[5] * 6 for _ in PAIRS], [[5] * 8 for _ in PAIRS])
+
+
+def test_more_pairs_never_get_a_smaller_model_or_batch() -> None:
+    sizes = [size_for(pairs, gpu=False) for pairs in (1, 2_000, 30_000, 150_000, 10_000_000)]
+    assert [size.architecture for size in sizes] == ["tiny", "tiny", "tiny", "small", "small"]
+    assert [size.batch_tokens for size in sizes] == sorted(size.batch_tokens for size in sizes)
+    assert [size.dropout for size in sizes] == sorted((size.dropout for size in sizes), reverse=True)
+
+
+def test_only_the_largest_corpora_differ_on_a_gpu() -> None:
+    assert size_for(10_000_000, gpu=True) is LARGEST_ON_GPU
+    assert all(size_for(int(size.pairs), gpu=True) is size for size in SIZES if size.pairs < math.inf)
+
+
+def test_the_steps_are_the_epochs_and_evaluations_are_spread_over_them() -> None:
+    size = SIZES[0]
+    batches = len(epoch_rows(SMALL, size.batch_tokens, 1, 0))
+    recipe = recipe_for(size, SMALL)
+    assert recipe.steps == size.epochs * batches
+    assert recipe_for(size, SMALL, epochs=0.5).steps == math.ceil(batches / 2)
+    assert recipe_for(size, SMALL, epochs=4, accumulate=3).steps == math.ceil(4 * batches / 3)
+    assert math.ceil(recipe.steps / recipe.evaluate_every) <= EVALUATIONS
+
+
+def test_what_is_given_wins_and_none_is_not_given() -> None:
+    recipe = recipe_for(SIZES[0], SMALL, steps=7, warmup=None, keep=2, patience=0)
+    assert (recipe.steps, recipe.warmup, recipe.keep, recipe.patience) == (7, SIZES[0].warmup, 2, 0)
+    config = architecture_for(SIZES[0], 400, 256, dropout=None, norm="post", architecture="toy")
+    assert (config.dropout, config.norm, config.d_model) == (SIZES[0].dropout, "post", 128)
+
+
+def test_positions_reach_as_far_as_the_longest_pair_allowed() -> None:
+    assert architecture_for(SIZES[0], 400, 256).max_positions == 512
+    assert architecture_for(SIZES[0], 400, 1000).max_positions == 1001
+
+
+@pytest.mark.parametrize("wrong", [{"accumulate": 0}, {"batch_tokens": 0}, {"steps": 0}, {"epochs": -1.0}])
+def test_impossible_values_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(TrainingError):
+        recipe_for(SIZES[0], SMALL, **wrong)

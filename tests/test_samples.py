@@ -1,0 +1,77 @@
+"""Samples are our own sentences, and the margin is what a plain pass says."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TRAINING_LIMITS, make_bundle, small_config
+
+from model.bundle import Bundle, check_samples, load_bundle
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.checkpoint import average, saved_weights
+from training.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences
+
+
+@pytest.mark.parametrize("language", sorted(SENTENCES))
+def test_there_are_forty_different_sentences_a_language(language: str) -> None:
+    assert len(set(own_sentences(language))) == 40
+    assert own_sentences(f"{language}-XX") == own_sentences(f"{language.upper()}_xx") == own_sentences(language)
+    assert all(sentence == sentence.strip() for sentence in own_sentences(language))
+
+
+def test_a_language_that_we_have_nothing_in_has_none() -> None:
+    assert own_sentences("tlh") == []
+
+
+def test_a_margin_is_the_least_lead_of_the_target_over_any_other_token(bundle: Bundle) -> None:
+    model = bundle.model
+    pairs = [([9, 8, 7], [20, 21]), ([30], [31, 32, 33, 34])]
+    expected = []
+    for source, target in pairs:
+        with torch.inference_mode():
+            logits = model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]))[0].log_softmax(-1)
+        leads = []
+        for row, token in zip(logits, [*target, 2], strict=True):
+            others = row.clone()
+            others[token] = -torch.inf
+            leads.append(float(row[token] - others.max()))
+        expected.append(min(leads))
+    assert margins(model, pairs) == pytest.approx(expected, abs=1e-4)
+
+
+def trained(data: Path, run_folder: Path) -> tuple[Transformer, Tokenizer]:
+    tokenizer = Tokenizer.load(data / "sentencepiece.model")
+    model = Transformer(small_config(tokenizer.vocab_size, d_model=32, d_ff=64))
+    model.load_state_dict(average(saved_weights(run_folder)), strict=False)
+    return model.eval(), tokenizer
+
+
+def test_what_is_chosen_keeps_the_margin_ends_and_is_translated_so_in_half_precision(
+    data: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    model, tokenizer = trained(data, run_folder)
+    with torch.no_grad():
+        next(model.decoder_norm.parameters()).mul_(4)  # surer than it has a right to be
+    sentences = [f"{name} has {number} dogs." for name in ("Tom", "Bo") for number in range(2, 9)]
+    samples = choose_samples(model, tokenizer, TRAINING_LIMITS, sentences, wanted=3)
+    assert len(samples) == 3
+    for sample in samples:
+        source, target = sample["source_ids"], sample["target_ids"]
+        assert source == tokenizer.encode(sample["source"])
+        assert tokenizer.decode(target) == sample["target"]
+        assert target[-1] == model.config.eos_id
+        assert margins(model, [(source, target[:-1])])[0] >= MARGIN
+    order = [sentences.index(sample["source"]) for sample in samples]
+    assert order == sorted(order)
+
+
+def test_an_unsure_model_has_no_samples(bundle: Bundle) -> None:
+    with torch.no_grad():
+        vague = load_bundle(bundle.folder, torch.device("cpu")).model
+        vague.output.weight *= 0.001
+    assert choose_samples(vague, bundle.tokenizer, bundle.limits, ["Hello.", "How are you?", ""]) == []
+
+
+def test_a_bundle_without_samples_passes_its_check(tmp_path: Path) -> None:
+    check_samples(load_bundle(make_bundle(tmp_path / "en-fr"), torch.device("cpu")))

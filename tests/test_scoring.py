@@ -1,0 +1,68 @@
+"""Translating and scoring: sacreBLEU with the tokeniser of the language, and no sentence cut unsaid."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TRAINING_LIMITS, small_config
+
+from model.bundle import Bundle
+from model.decoding import Limits, greedy_decode
+from training.batches import Pairs
+from training.scoring import Development, bleu_metric, limits_for, scores, translate
+
+
+def test_the_same_text_scores_100_and_says_how_it_was_computed() -> None:
+    bleu, chrf = scores(["the cat sat on the mat"], ["the cat sat on the mat"], "fr")
+    assert (bleu.metric, chrf.metric) == ("BLEU", "chrF")
+    assert bleu.score == pytest.approx(100)
+    assert chrf.score == pytest.approx(100)
+    assert "tok:13a" in bleu.signature
+    assert "version:" in chrf.signature
+
+
+@pytest.mark.parametrize(
+    ("language", "tokeniser"), [("zh", "zh"), ("zh-TW", "zh"), ("ZH_Hant", "zh"), ("ja", "char"), ("de", "13a")]
+)
+def test_languages_without_spaces_are_cut_into_characters(language: str, tokeniser: str) -> None:
+    metric = bleu_metric(language)
+    metric.corpus_score(["a"], [["a"]])
+    assert f"tok:{tokeniser}|" in str(metric.get_signature())
+
+
+def test_chinese_is_scored_by_character() -> None:
+    hypothesis, reference = ["我们明天去海边的小房子。"], ["我们明天去海边的大房子。"]
+    assert scores(hypothesis, reference, "zh")[0].score > 50 > scores(hypothesis, reference, "fr")[0].score
+
+
+def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: Bundle) -> None:
+    long = "How are you? " * 40
+    found = translate(bundle.model, bundle.tokenizer, bundle.limits, ["Hello.", long])
+    first = bundle.tokenizer.encode(long)[: bundle.limits.max_source]
+    assert found.cut == 1
+    assert found.ids[1] == greedy_decode(bundle.model, [first], bundle.limits)[0].tokens
+    assert found.texts == [bundle.tokenizer.decode(ids) for ids in found.ids]
+
+
+def test_a_development_set_is_scored_by_as_many_references_as_there_are_translations(
+    data: Path, bundle: Bundle
+) -> None:
+    development = Development.load(data, bundle.tokenizer, bundle.limits, "fr")
+    assert len(development.translate(bundle.model, 3)) == 3
+    assert len(development.translate(bundle.model)) == len(development.references) == 16
+    assert development.bleu(development.references[:5]) == pytest.approx(100)
+
+
+def test_limits_follow_the_corpus_where_targets_are_long_and_positions_few() -> None:
+    usual = Pairs.of([[5] * 10] * 20, [[5] * 12] * 20)
+    assert limits_for(usual, small_config(10)) == Limits()
+    long = Pairs.of([[5] * 10] * 20, [[5] * 66] * 20)
+    assert limits_for(long, small_config(10)).ratio == 5.0
+    short = limits_for(usual, small_config(10, max_positions=40))
+    assert (short.max_source, short.max_target) == (39, 39)
+
+
+def test_translating_leaves_the_random_state_alone(bundle: Bundle) -> None:
+    before = torch.get_rng_state()
+    translate(bundle.model, bundle.tokenizer, TRAINING_LIMITS, ["Hello."])
+    assert torch.equal(torch.get_rng_state(), before)
