@@ -1,0 +1,107 @@
+"""The verb `evaluate`: what it says, writes and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sacrebleu
+from typer.testing import CliRunner
+
+from model.bundle import Bundle
+from model.decoding import greedy_decode
+from training.__main__ import cli
+from training.corpus import Pair, write_pairs
+
+PAIRS = [Pair("Hello.", "Bonjour."), Pair("How are you?", "Comment vas-tu ?"), Pair("The cat sleeps.", "Le chat dort.")]
+
+
+@pytest.fixture
+def test_set(tmp_path: Path) -> Path:
+    write_pairs(tmp_path / "set.tsv", PAIRS)
+    return tmp_path / "set.tsv"
+
+
+def evaluate(*options: object) -> str:
+    result = CliRunner().invoke(cli, ["evaluate", "--device", "cpu", *map(str, options)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def ours(bundle: Bundle, sources: list[str]) -> list[str]:
+    encoded = [bundle.tokenizer.encode(source) for source in sources]
+    return [bundle.tokenizer.decode(h.tokens) for h in greedy_decode(bundle.model, encoded, bundle.limits)]
+
+
+def metrics(bundle: Bundle, *options: object) -> list[dict[str, Any]]:
+    found = json.loads(evaluate("--bundle", bundle.folder, "--json", *options))
+    assert found["model"] == bundle.name
+    return list(found["metrics"])
+
+
+def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: Bundle, test_set: Path) -> None:
+    translations = ours(bundle, [pair.source for pair in PAIRS])
+    references = [[pair.target for pair in PAIRS]]
+    bleu, chrf = metrics(bundle, "--pairs", test_set)
+    assert bleu["score"] == round(sacrebleu.corpus_bleu(translations, references).score, 2)
+    assert chrf["score"] == round(sacrebleu.corpus_chrf(translations, references).score, 2)
+    assert (bleu["metric"], chrf["metric"]) == ("BLEU", "chrF")
+    assert bleu["set"] == "set.tsv"
+    assert (bleu["sentences"], bleu["precision"], bleu["device"]) == (3, "float32", "cpu")
+
+
+def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, test_set: Path) -> None:
+    output = evaluate("--bundle", bundle.folder, "--pairs", test_set, "--precision", "bfloat16")
+    assert bundle.name in output
+    assert "set.tsv: 3 sentences, greedy, on cpu in bfloat16" in output
+    assert "tok:13a" in output
+    assert "over" not in output
+
+
+def test_broken_lines_and_cut_sources_are_counted(bundle: Bundle, tmp_path: Path) -> None:
+    long = "How are you? " * 40
+    (tmp_path / "set.tsv").write_text(f"Hello.\tBonjour.\nonly one column\n{long}\tTrop long.\n\tx\n", encoding="utf-8")
+    output = evaluate("--bundle", bundle.folder, "--pairs", tmp_path / "set.tsv")
+    assert "2 sentences" in output
+    assert "1 line left out: 1 instead of 2 columns (line 2)" in output
+    assert "1 line left out: an empty side (line 4)" in output
+    assert "1 sources over 32 tokens: only those were translated" in output
+    bleu, _ = metrics(bundle, "--pairs", tmp_path / "set.tsv")
+    assert (bleu["sources_cut"], bleu["lines_skipped"]) == (1, 2)
+
+
+def test_several_sets_are_measured_and_their_translations_written_in_order(
+    bundle: Bundle, test_set: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.en").write_text("Hello.\nHello.\n", encoding="utf-8")
+    (tmp_path / "b.fr").write_text("Bonjour.\nSalut.\n", encoding="utf-8")
+    plain, out = f"{tmp_path / 'a.en'},{tmp_path / 'b.fr'}", tmp_path / "out.txt"
+    found = metrics(bundle, "--pairs", test_set, "--pairs", plain, "--out", out)
+    assert [(metric["set"], metric["sentences"]) for metric in found[::2]] == [("set.tsv", 3), ("a.en,b.fr", 2)]
+    expected = ours(bundle, [pair.source for pair in PAIRS] + ["Hello.", "Hello."])
+    assert out.read_text(encoding="utf-8").split("\n")[:-1] == [" ".join(text.splitlines()) for text in expected]
+
+
+def test_a_line_break_in_a_translation_does_not_break_the_file(
+    bundle: Bundle, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(bundle.tokenizer), "decode", lambda tokenizer, ids: "one\ntwo\u2028three")
+    evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "one two three\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "int8"], "--precision must be one of"),
+        (["--rows", "0"], "--rows must be at least 1"),
+        (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
+        (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(bundle: Bundle, test_set: Path, options: list[str], said: str) -> None:
+    given = ["--bundle", str(bundle.folder), "--pairs", str(test_set), *options]
+    result = CliRunner().invoke(cli, ["evaluate", *given])
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr

@@ -1,0 +1,187 @@
+"""The verb `export`: which weights ship, what is recorded of them, and that a kill or a fault leaves a whole bundle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import make_bundle
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from model.bundle import BundleError, check_samples, load_bundle
+from training import export as export_module
+from training.__main__ import cli
+from training.checkpoint import BEST, average, saved_weights
+from training.corpus import Pair, write_pairs
+from training.export import ExportOptions, commit, export_run
+from training.trainer import TrainingError
+
+CPU = torch.device("cpu")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def options(run_folder: Path, data: Path, out: Path, **fields: Any) -> ExportOptions:
+    return ExportOptions(run_folder, data, out, **{"device": "cpu", **fields})
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def exported(run_folder: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    write_pairs(folder / "held-out.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens."), Pair("Bo has 3 books.", "Oui.")])
+    (folder / "samples.txt").write_text("Tom has 5 apples.\n\nMary has 4 dogs.\nBo has 9 chairs.\n", encoding="utf-8")
+    asked = options(
+        run_folder,
+        data,
+        folder / "en-fr",
+        evaluate_on=(str(folder / "held-out.tsv"),),
+        licence="CC0-1.0",
+        attribution=("Jürgen", "木村"),
+        samples=str(folder / "samples.txt"),
+    )
+    export_run(asked, quiet)
+    return folder / "en-fr"
+
+
+def config_of(bundle: Path) -> dict[str, Any]:
+    return dict(json.loads((bundle / "config.json").read_text(encoding="utf-8")))
+
+
+def test_a_bundle_tells_what_it_was_made_of(exported: Path, data: Path) -> None:
+    config = config_of(exported)
+    training = config["training"]
+    assert (config["source"], config["target"], config["licence"]) == ("en", "fr", "CC0-1.0")
+    assert config["attribution"] == ["Jürgen", "木村"]
+    assert training["corpora"] == [{"name": "pairs.tsv", "pairs": 304, "weight": 1.0}]
+    assert (training["steps"], training["seed"], training["device"]) == (120, 1, "cpu")
+    assert training["recipe"]["batch_tokens"] == 400
+    assert training["versions"]["torch"] == torch.__version__
+    assert training["parameters"] == load_bundle(exported, CPU).model.parameter_count()
+    assert 0 < training["best_development_loss"] < 1
+    assert str(data) not in (exported / "config.json").read_text(encoding="utf-8")
+    assert str(data.parent) not in (exported / "config.json").read_text(encoding="utf-8")
+
+
+def test_tokens_are_those_of_the_epochs_trained(exported: Path, data: Path) -> None:
+    arrays = load_file(data / "train.safetensors")
+    training = config_of(exported)["training"]
+    an_epoch = len(arrays["target_ids"]) + len(arrays["corpus"])
+    assert training["target_tokens"] == pytest.approx(training["epochs"] * an_epoch, rel=0.01)
+
+
+def test_the_recorded_metrics_are_what_evaluate_finds(exported: Path, data: Path) -> None:
+    recorded = config_of(exported)["metrics"]
+    assert [(metric["set"], metric["metric"]) for metric in recorded] == [
+        ("development set", "BLEU"),
+        ("development set", "chrF"),
+        ("held-out.tsv", "BLEU"),
+        ("held-out.tsv", "chrF"),
+    ]
+    command = ["evaluate", "--bundle", str(exported), "--device", "cpu", "--json"]
+    sets = ["--pairs", str(data / "dev.tsv"), "--pairs", str(exported.parent / "held-out.tsv")]
+    found = json.loads(CliRunner().invoke(cli, command + sets).stdout)["metrics"]
+    assert [(metric["score"], metric["signature"]) for metric in found] == [
+        (metric["score"], metric["signature"]) for metric in recorded
+    ]
+    assert recorded[0]["score"] > 20
+
+
+def test_the_samples_are_those_asked_for_and_come_out_right(exported: Path) -> None:
+    bundle = load_bundle(exported, CPU)
+    texts = [sample["source"] for sample in bundle.config["samples"]]
+    assert set(texts) <= {"Tom has 5 apples.", "Mary has 4 dogs.", "Bo has 9 chairs."}
+    check_samples(bundle)
+
+
+def test_the_card_has_the_figures_the_corpora_and_whose_they_are(exported: Path) -> None:
+    card = (exported / "README.md").read_text(encoding="utf-8")
+    score = config_of(exported)["metrics"][2]["score"]
+    assert f"| held-out.tsv | 2 | BLEU | {score:.1f} | float32 |" in card
+    for text in ("# en to fr", "pairs.tsv: 304 sentence pairs", "CC0-1.0", "- 木村", "tok:13a", "python -m app serve"):
+        assert text in card
+
+
+def test_the_weights_that_translate_better_ship(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best, mean = load_file(run_folder / BEST), average(saved_weights(run_folder))
+    real = export_module.evaluate_set
+    for wanted, name in ((mean, "average"), (best, "lowest development loss")):
+        key = next(key for key in wanted if not torch.equal(best[key], mean[key]))
+
+        def evaluate_set(*arguments: Any, key: str = key, wanted: Any = wanted) -> Any:
+            result = real(*arguments)
+            ours = torch.equal(dict(arguments[0].named_parameters())[key], wanted[key].half().float())
+            bleu = dataclasses.replace(result.scores[0], score=60.0 if ours else 50.0)
+            return dataclasses.replace(result, scores=[bleu, result.scores[1]])
+
+        monkeypatch.setattr(export_module, "evaluate_set", evaluate_set)
+        export_run(options(run_folder, data, tmp_path / name), quiet)
+        assert name in config_of(tmp_path / name)["training"]["weights"]
+        assert torch.equal(load_file(tmp_path / name / "model.safetensors")[key], wanted[key].half())
+
+
+def test_an_existing_bundle_is_refused_before_any_work(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_bundle(tmp_path / "en-fr")
+    monkeypatch.setattr(export_module, "load_state", lambda folder: pytest.fail("it began to work"))
+    with pytest.raises(BundleError, match="--replace"):
+        export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
+
+
+def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no weights"):
+        export_run(options(tmp_path, data, tmp_path / "out"), quiet)
+    shutil.copytree(data, tmp_path / "data")
+    record = tmp_path / "data/prepared.json"
+    record.write_text(record.read_text(encoding="utf-8").replace("360", "361"), encoding="utf-8")
+    with pytest.raises(TrainingError, match="not trained on"):
+        export_run(options(run_folder, tmp_path / "data", tmp_path / "out"), quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--dtype"):
+        options(run_folder, data, tmp_path, dtype="int8")
+
+
+def test_the_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert (commit() is None) == (not (ROOT / ".git").exists())
+    monkeypatch.setattr(export_module, "__file__", str(tmp_path / "training/export.py"))
+    assert commit() is None
+
+
+def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(
+    run_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    old = load_bundle(make_bundle(tmp_path / "bundles/en-fr"), CPU).name
+    command = [sys.executable, "-m", "training", "export", "--run", run_folder, "--data", data, "--replace"]
+    command += ["--out", tmp_path / "bundles/en-fr", "--device", "cpu", "--threads", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()  # it has measured its first candidate
+    time.sleep(0.05)
+    process.kill()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    left = load_bundle(tmp_path / "bundles/en-fr", CPU).name
+    subprocess.run(list(map(str, command)), env=environment, check=True, capture_output=True)
+    new = load_bundle(tmp_path / "bundles/en-fr", CPU).name
+    assert left in (old, new)
+    assert [path.name for path in (tmp_path / "bundles").iterdir()] == ["en-fr"]
