@@ -5,6 +5,7 @@ Knows no model; whether the machine has the device is found out when bundles are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,6 +68,9 @@ def _written(default: object) -> str:
 
 def load_settings() -> Settings:
     """The settings in the environment. Raises SettingsError."""
+    if f"{PREFIX}API_KEYS_FILE" in os.environ:
+        # Ignoring this one would leave open a door that its operator takes to be locked.
+        raise SettingsError(f"{PREFIX}API_KEYS_FILE: this version checks no keys; put a proxy before it that does")
     try:
         return Settings()
     except ValidationError as error:

@@ -38,6 +38,12 @@ def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, nam
     assert "\n" not in str(error.value)
 
 
+def test_keys_that_would_not_be_checked_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_API_KEYS_FILE", "keys.txt")
+    with pytest.raises(SettingsError, match="checks no keys"):
+        load_settings()
+
+
 def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
     environ = {"INTERLINEAR_PROT": "80", "INTERLINEAR_SERVICE_HOST": "10.0.0.1", "INTERLINEAR_HOST": "::", "PATH": "/"}
     assert ignored_variables(environ) == ["INTERLINEAR_PROT", "INTERLINEAR_SERVICE_HOST"]

@@ -1,0 +1,45 @@
+"""What must hold on a GPU as on the processor. Skipped where there is none."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from model.config import named_architecture
+from model.decoding import Limits, greedy_decode
+from model.transformer import Transformer
+from training.batches import Pairs, Position, batches_from
+from training.trainer import Recipe, Trainer
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+VOCABULARY = 60
+
+
+def sentences(count: int) -> list[list[int]]:
+    chooser = random.Random(5)
+    return [[chooser.randrange(4, VOCABULARY) for _ in range(chooser.randint(1, 20))] for _ in range(count)]
+
+
+def test_greedy_decoding_in_float32_gives_the_tokens_of_the_cpu() -> None:
+    torch.manual_seed(0)
+    model = Transformer(named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)).eval()
+    limits = Limits(max_source=32, max_target=32)
+    on_cpu = greedy_decode(model, sentences(40), limits, rows=16)
+    on_gpu = greedy_decode(model.to("cuda"), sentences(40), limits, rows=16)
+    assert [h.tokens for h in on_gpu] == [h.tokens for h in on_cpu]
+    for ours, theirs in zip(on_gpu, on_cpu, strict=True):
+        assert ours.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])
+def test_training_without_dropout_loses_as_on_the_cpu(precision: str, tolerance: float) -> None:
+    config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
+    pairs = Pairs.of(sentences(60), sentences(60))
+    losses = {}
+    for device, chosen in (("cpu", "float32"), ("cuda", precision)):
+        trainer = Trainer(config, Recipe(steps=10, warmup=10, precision=chosen), torch.device(device))
+        batches = batches_from(pairs, config, 400, 1, Position())
+        losses[device] = [trainer.step([next(batches)], 1e-3).item() for _ in range(10)]
+    assert losses["cuda"] == pytest.approx(losses["cpu"], rel=tolerance)
