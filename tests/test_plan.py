@@ -1,0 +1,90 @@
+"""The plan of a run: what fits into the time, what is said of it, and that it comes back as it was."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import small_config
+
+from model.decoding import Limits
+from model.tokenizer import Tokenizer
+from training.batches import load_pairs
+from training.plan import PLAN, Plan, Speed, measure, within
+from training.scoring import Development
+from training.trainer import Recipe, TrainingError
+
+RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
+SPEED = Speed(step=0.5, evaluation=2.0)
+
+
+def plan(**fields: Any) -> Plan:
+    return Plan(
+        **{"data": "d", "architecture": "tiny", "config": small_config(9), "recipe": RECIPE, "speed": SPEED, **fields}
+    )
+
+
+def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
+    assert Plan.load(tmp_path) is None
+    plan().save(tmp_path)
+    assert Plan.load(tmp_path) == plan()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format_version": 2}', '{"format_version": 1, "config": 3}'])
+def test_a_damaged_plan_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / PLAN).write_text(text)
+    with pytest.raises(TrainingError, match=r"plan\.json cannot be read .* delete it") as error:
+        Plan.load(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_field_more_or_less_is_refused(tmp_path: Path) -> None:
+    plan().save(tmp_path)
+    fields = json.loads((tmp_path / PLAN).read_text())
+    for changed in ({**fields, "more": 1}, {name: value for name, value in fields.items() if name != "data"}):
+        (tmp_path / PLAN).write_text(json.dumps(changed))
+        with pytest.raises(TrainingError, match="cannot be read"):
+            Plan.load(tmp_path)
+
+
+def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
+    assert plan().seconds_left() == 1000 * 0.5 + (25 + 3) * 2
+    assert plan().seconds_left(980) == 20 * 0.5 + (1 + 3) * 2
+    assert "about 9 min in all" in plan().describe()[1]
+    assert "after the 980 done" in plan().describe(980)[1]
+
+
+def test_a_run_is_saved_about_twice_a_minute() -> None:
+    assert plan().save_every == 60
+    assert plan(speed=Speed(60.0, 1.0)).save_every == 1
+    assert plan(speed=Speed(0.001, 1.0)).save_every == 1000
+
+
+@pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
+def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
+    recipe = within(RECIPE, SPEED, minutes)
+    assert recipe.steps < RECIPE.steps
+    assert recipe.warmup < recipe.steps
+    assert 0.8 * 60 * minutes <= plan(recipe=recipe).seconds_left() <= 60 * minutes
+    assert dataclasses.replace(recipe, steps=1000, warmup=200, evaluate_every=40) == RECIPE
+
+
+def test_time_to_spare_changes_nothing() -> None:
+    assert within(RECIPE, SPEED, 10) is RECIPE
+
+
+def test_too_little_time_for_one_step_is_refused() -> None:
+    with pytest.raises(TrainingError, match="one step and its evaluation take 8 s"):
+        within(RECIPE, SPEED, 0.1)
+
+
+def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.plan._TIMED_SECONDS", 0.0)
+    pairs, record = load_pairs(data)
+    tokenizer = Tokenizer.load(data / "sentencepiece.model")
+    development = Development.load(data, tokenizer, Limits(), record["target"])
+    speed = measure(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
+    assert 0 < speed.step < 10
+    assert 0 < speed.evaluation < 60

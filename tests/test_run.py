@@ -1,0 +1,170 @@
+"""The verb `run`: one command from a file to a bundle, whatever stops it on its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import PAIRS
+from typer.testing import CliRunner
+
+from model.bundle import load_bundle
+from training import plan as plan_module
+from training import progress, recipes
+from training.__main__ import cli
+from training.checkpoint import STATE
+from training.corpus import Pair, write_pairs
+
+CPU = torch.device("cpu")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own_and_in_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    smallest = recipes.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
+    monkeypatch.setattr(recipes, "SIZES", (smallest,))
+
+
+def run(*options: object, pairs: list[Pair] = PAIRS, code: int = 0) -> str:
+    if not Path("my.tsv").exists():
+        write_pairs(Path("my.tsv"), pairs)
+    command = ["run", "--pairs", "my.tsv", "--source", "en", "--target", "fr", "--out", "bundles/mine"]
+    result = CliRunner().invoke(cli, [*command, "--device", "cpu", "--threads", "1", *map(str, options)])
+    assert result.exit_code == code, result.output
+    # The runner's own `output` has the two in the order of their flushing, which a terminal has not.
+    return result.stdout + result.stderr if code else result.stderr + result.stdout
+
+
+def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> None:
+    output = run("--licence", "CC0-1.0", "--attribution", "me")
+    assert "my.tsv: UTF-8" in output
+    assert "the plan: architecture d2l" in output
+    assert "in all, less if it stops getting better" in output
+    assert "\nto serve it:\n  INTERLINEAR_BUNDLES=bundles/mine python -m app serve\n" in output
+    bundle = load_bundle(Path("bundles/mine"), CPU)
+    assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
+    assert sorted(path.name for path in Path("runs/mine").iterdir()) == ["data", "plan.json", "run"]
+
+
+def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
+    run()
+    before = load_bundle(Path("bundles/mine"), CPU).name
+    output = run("--replace")
+    assert "all is done" in output
+    assert "python -m app serve" in output
+    assert load_bundle(Path("bundles/mine"), CPU).name == before
+
+
+def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:
+    run()
+    whole = load_bundle(Path("bundles/mine"), CPU).name
+    os.rename("bundles/mine", "elsewhere")
+    assert "after the" in run()
+    assert load_bundle(Path("bundles/mine"), CPU).name == whole
+    os.rename("bundles/mine", "elsewhere2")
+    os.rename("runs/mine/run", "elsewhere3")
+    assert "timing" not in run()
+    assert load_bundle(Path("bundles/mine"), CPU).name == whole
+
+
+def test_a_bundle_that_is_there_is_refused_before_any_work() -> None:
+    run()
+    Path("more.tsv").write_text("Tom sleeps.\tTom dort.\n", encoding="utf-8")
+    output = run("--pairs", "more.tsv", "--work", "work2", code=1)
+    assert "--replace" in output
+    assert not Path("work2").exists()
+
+
+def test_other_pairs_do_not_continue_a_run() -> None:
+    run()
+    write_pairs(Path("my.tsv"), PAIRS[:200])
+    assert "was begun with other pairs" in run("--replace", code=1)
+    assert "architecture d2l" in run("--replace", "--work", "work2")
+
+
+def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_anew() -> None:
+    run()
+    os.remove(Path("runs/mine/run", STATE))
+    plan = Path("runs/mine/plan.json").read_text()
+    write_pairs(Path("my.tsv"), PAIRS[:200])
+    run("--replace")
+    assert Path("runs/mine/plan.json").read_text() != plan
+    assert load_bundle(Path("bundles/mine"), CPU).config["training"]["corpora"][0]["pairs"] == 190
+
+
+def test_the_minutes_are_planned_once_and_kept() -> None:
+    run("--architecture", "toy", "--minutes", "100")
+    steps = json.loads(Path("runs/mine/plan.json").read_text())["recipe"]["steps"]
+    os.rename("bundles/mine", "elsewhere")
+    assert "architecture toy" in run("--minutes", "0.0001")
+    assert json.loads(Path("runs/mine/plan.json").read_text())["recipe"]["steps"] == steps
+    os.rename("bundles/mine", "elsewhere2")
+    assert "was begun with the architecture toy" in run("--architecture", "tiny", code=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--minutes", "0"], "--minutes"),
+        (["--minutes", "0.001"], "too short"),
+        (["--architecture", "huge"], "--architecture must be one of"),
+        (["--columns", "7,8"], "2 columns, not 8"),
+        (["--source", "e n"], "no language code"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(options: list[str], said: str) -> None:
+    last = run(*options, code=1).rstrip("\n").split("\n")[-1]
+    assert last.startswith("error: ")
+    assert said in last
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 50])
+def test_a_handful_of_pairs_works_or_is_refused_in_one_line(count: int) -> None:
+    write_pairs(Path("my.tsv"), PAIRS[::7][:count])
+    command = ["run", "--pairs", "my.tsv", "--source", "en", "--target", "fr", "--out", "bundles/mine"]
+    result = CliRunner().invoke(cli, [*command, "--device", "cpu", "--threads", "1"])
+    if result.exit_code:
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert result.stderr.split("\n")[-2].startswith("error: ")
+        assert count < 3
+    else:
+        assert load_bundle(Path("bundles/mine"), CPU).pair == "en-fr"
+
+
+def test_any_language_code_is_accepted() -> None:
+    run("--source", "tlh", "--target", "zh-Hant-TW")
+    assert load_bundle(Path("bundles/mine"), CPU).pair == "tlh-zh-Hant-TW"
+
+
+def test_the_command_killed_on_its_way_ends_with_the_bundle_of_one_that_was_not() -> None:
+    run()
+    plan = json.loads(Path("runs/mine/plan.json").read_text())
+    plan["recipe"] |= {"steps": 60, "evaluate_every": 20}
+    plan["speed"]["step"] = 10.0  # so that it saves after every third step
+    for name in ("whole", "killed"):
+        os.makedirs(f"runs/{name}")
+        Path(f"runs/{name}/plan.json").write_text(json.dumps(plan))
+    run("--out", "bundles/whole")
+    program = [sys.executable, "-m", "training", "run", "--pairs", "my.tsv", "--source", "en", "--target", "fr"]
+    program += ["--device", "cpu", "--threads", "1", "--out", "bundles/killed"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for sign in ("data", f"run/{STATE}"):
+        process = subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not Path("runs/killed", sign).exists():
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert "after the" in run("--out", "bundles/killed")
+    ours, theirs = (load_bundle(Path("bundles", name), CPU) for name in ("killed", "whole"))
+    assert ours.checksum == theirs.checksum
+    assert ours.config["metrics"] == theirs.config["metrics"]

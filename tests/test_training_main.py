@@ -1,0 +1,92 @@
+"""The command line of the trainer: every verb is there, explains itself, and fails in one line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from model.bundle import BundleError
+from training.__main__ import VERBS, cli, guarded
+from training.text_file import CorpusError
+from training.trainer import TrainingError
+
+
+def plain(text: str) -> str:
+    """Without colours and frames."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
+
+
+def test_the_verbs_of_the_trainer_are_there() -> None:
+    assert {"prepare", "train", "evaluate", "export", "run"} <= set(VERBS)
+    result = CliRunner().invoke(cli, ["--help"])
+    assert result.exit_code == 0
+    assert all(verb in result.output for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_a_verb_explains_itself_and_each_of_its_options(verb: str) -> None:
+    command = typer.main.get_command(cli).commands[verb]  # type: ignore[attr-defined]
+    assert command.help
+    assert [option.name for option in command.params if option.name != "help" and not option.help] == []
+    result = CliRunner().invoke(cli, [verb, "--help"], env={"COLUMNS": "300"})
+    assert result.exit_code == 0
+    # A text in brackets would be taken for markup and vanish.
+    shown = plain(result.output)
+    assert all(plain(option.help) in shown for option in command.params if option.name != "help")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TrainingError("why"),
+        BundleError("why"),
+        ValueError("why"),
+        CorpusError("f.tsv", "why", 3),
+        FileExistsError("why"),
+        PermissionError(13, "why", "f"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line_and_code_1(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    def verb() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as stopped:
+        guarded(verb)()
+    assert stopped.value.exit_code == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "why" in said
+    assert said.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_not_hidden() -> None:
+    def verb() -> None:
+        raise RuntimeError("a bug")
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        guarded(verb)()
+
+
+def test_stopped_by_hand_it_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    def verb() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as stopped:
+        guarded(verb)()
+    assert stopped.value.exit_code == 130
+    assert "the same command goes on" in capsys.readouterr().err
+
+
+def test_steps_and_epochs_together_are_refused() -> None:
+    result = CliRunner().invoke(cli, ["train", "--data", "d", "--out", "r", "--steps", "5", "--epochs", "1"])
+    assert result.exit_code == 1
+    assert result.stderr == "error: give --steps or --epochs, not both\n"
+
+
+def test_a_folder_that_is_no_data_is_refused() -> None:
+    result = CliRunner().invoke(cli, ["train", "--data", "nowhere", "--out", "r"])
+    assert result.exit_code == 1
+    assert "nowhere is no data folder" in result.stderr
