@@ -23,11 +23,12 @@ from training.checkpoint import (
 
 def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     assert load_state(tmp_path) is None
-    state = {"model": {"w": torch.randn(3, 2)}, "state": {"step": 7, "history": [{"dev_loss": 0.1}]}}
+    weights = torch.randn(3, 2)
+    state = {"model": {"w": weights}, "state": {"step": 7, "history": [{"dev_loss": 0.1}]}}
     save_state(tmp_path, state)
     loaded = load_state(tmp_path)
     assert loaded is not None
-    assert torch.equal(loaded["model"]["w"], state["model"]["w"])  # type: ignore[arg-type]
+    assert torch.equal(loaded["model"]["w"], weights)
     assert loaded["state"] == state["state"]
 
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.bundle import BundleError, check_samples, load_bundle
+from training import evaluate as evaluate_module
 from training import export as export_module
 from training.__main__ import cli
 from training.checkpoint import BEST, average, saved_weights
@@ -119,7 +120,7 @@ def test_the_weights_that_translate_better_ship(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best, mean = load_file(run_folder / BEST), average(saved_weights(run_folder))
-    real = export_module.evaluate_set
+    real = evaluate_module.evaluate_set
     for wanted, name in ((mean, "average"), (best, "lowest development loss")):
         key = next(key for key in wanted if not torch.equal(best[key], mean[key]))
 

@@ -37,7 +37,7 @@ RESERVED_SHARE = 0.05
 _RATIO_FROM_TOKENS = 24
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
-_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+_LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 
 Item = TypeVar("Item")
 Say = Callable[[str], None]
