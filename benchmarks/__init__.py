@@ -1,0 +1,1 @@
+"""Measurements against what people would run otherwise. Nothing of the service or the trainer imports them."""

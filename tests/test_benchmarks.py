@@ -1,0 +1,113 @@
+"""Laws of the training benchmark: rivals get the same sentences, its arithmetic, and that it prints its rows.
+
+How fast anything is, is no test's business.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.training import (
+    COMPARISONS,
+    CONTESTANTS,
+    TUTORIAL_BATCH,
+    Contestant,
+    PlainTransformer,
+    Task,
+    made_pairs,
+    read_task_pairs,
+    report,
+    updates,
+    whole,
+)
+from model.config import ModelConfig
+from training.batches import Batch
+
+CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
+
+
+def task(count: int = 300) -> Task:
+    return Task(made_pairs(count, 40), CONFIG, batch_tokens=256, threads=1)
+
+
+def sentences(update: list[Batch]) -> list[list[int]]:
+    """The source and target tokens of all pairs of an update, without padding, in an order of their own."""
+    pairs = (pair for batch in update for pair in torch.cat([batch.src, batch.tgt_out], dim=1).tolist())
+    return sorted([token for token in pair if token != CONFIG.pad_id] for pair in pairs)
+
+
+@pytest.mark.parametrize("title", list(COMPARISONS)[:2])
+def test_rivals_make_each_update_of_the_same_sentences(title: str) -> None:
+    _, names = COMPARISONS[title]
+    ours, *rivals = ([sentences(update) for update in islice(updates(task(), CONTESTANTS[n]), 20)] for n in names)
+    assert all(rival == ours for rival in rivals)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_an_epoch_has_every_sentence_once(shuffled: bool) -> None:
+    count = 300
+    sizes, seen = [], []
+    for update in updates(task(count), Contestant("", lambda config: lambda batches: 0.0, shuffled, whole)):
+        sizes.append(len(update[0].src))
+        seen += sentences(update)
+        if len(seen) >= count:
+            break
+    pairs = task(count).pairs
+    everything = pairs.batch(torch.arange(count).numpy(), CONFIG)
+    assert sorted(seen) == sentences([everything])
+    assert not shuffled or max(sizes) <= TUTORIAL_BATCH
+
+
+def test_the_plain_loops_model_does_not_see_padding() -> None:
+    torch.manual_seed(0)
+    model = PlainTransformer(CONFIG).eval()
+    src, tgt = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9]])
+    logits = model(src, tgt)
+    padded = model(torch.nn.functional.pad(src, (0, 3)), torch.nn.functional.pad(tgt, (0, 2)))
+    assert torch.allclose(padded[:, :3], logits, atol=1e-5)
+
+
+def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
+    speeds = {name: [50.0, 100.0, 100.0] for name in CONTESTANTS}
+    speeds["ours"] = [100.0, 400.0, 300.0]
+    table = list(report(speeds))
+    row = next(line for line in table if line.startswith("  plain loop, float32"))
+    assert row.endswith("3.00 (2.00 to 4.00)")
+    assert "100 (50 to 100)" in row
+    assert sum(line.startswith("  ") and not line.isspace() for line in table[1:]) == 8
+
+
+def test_made_pairs_are_as_long_as_everyday_sentences() -> None:
+    pairs = made_pairs(2000, 100)
+    assert 8 < pairs.source.lengths.mean() + 1 < 11
+    assert 9 < pairs.target.lengths.mean() + 1 < 13
+    assert pairs.source.ids.min() >= 4
+    assert pairs.target.ids.max() < 100
+
+
+def test_pairs_of_a_file_are_tokenised_and_the_longest_left_out(tmp_path: Path) -> None:
+    lines = ["The cat sleeps.\tLe chat dort.", "A dog!\tUn chien !", "long " * 400 + "\tcourt"]
+    (tmp_path / "pairs.tsv").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    pairs, size = read_task_pairs(tmp_path / "pairs.tsv", 400)
+    assert len(pairs) == 2
+    assert max(pairs.source.ids.max(), pairs.target.ids.max()) < size <= 400
+
+
+def test_the_command_says_what_it_ran_on_and_prints_every_row() -> None:
+    shape = {"architecture": "toy", "vocab-size": 200, "batch-tokens": 64}
+    options = {"minutes": 0, "steps": 1, "threads": 1, **shape}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "benchmarks.training", *words]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"PyTorch {torch.__version__}" in result.stdout
+    assert "threads: 1" in result.stdout
+    for title, (_, names) in COMPARISONS.items():
+        assert title in result.stdout
+        assert all(f"  {CONTESTANTS[name].label} " in result.stdout for name in names)
