@@ -54,15 +54,7 @@ def test_the_service_returns_the_ids_that_evaluate_scores(
 
 def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "set.tsv", PAIRS)
-    command = [
-        "evaluate",
-        "--bundle",
-        bundles / "en-fr",
-        "--pairs",
-        tmp_path / "set.tsv",
-        "--out",
-        tmp_path / "out.txt",
-    ]
+    files = ["--bundle", bundles / "en-fr", "--pairs", tmp_path / "set.tsv", "--out", tmp_path / "out.txt"]
     assert CliRunner().invoke(cli, ["evaluate", *map(str, files), "--device", "cpu"]).exit_code == 0
     with serving(bundles) as service:
         bodies = [{"text": pair.source, "source": "en", "target": "fr"} for pair in PAIRS[::8]]

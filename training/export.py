@@ -101,9 +101,9 @@ class Run:
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
         """The weights that may ship, and what they are."""
         last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
-        if len(last) > 1:
-            yield f"the average of the last {len(last)} evaluations", average(last)
-        elif step_of(last[0]) != best:
+        for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
+            yield f"the average of the last {count} evaluations", average(last[-count:])
+        if len(last) == 1 and step_of(last[0]) != best:
             yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
         if (self.folder / BEST).exists():
             yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
@@ -264,7 +264,7 @@ def export(
     device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
 ) -> None:
-    """Export the better of a run's averaged and best weights, measured, as a bundle."""
+    """Export the best of a run's weights, averaged or not, measured, as a bundle."""
     keep_freed_memory()
     use_threads(threads)
     options = ExportOptions(
