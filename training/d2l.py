@@ -124,6 +124,7 @@ def learn(options: D2LOptions, say: Callable[[str], None] = print) -> Learned:
 
 
 def _config(source_words: int, target_words: int) -> ModelConfig:
+    """The textbook's shape. Not its own: embeddings start sqrt(d_model) times smaller, and the output has no bias."""
     return named_architecture(
         "d2l",
         source_vocab_size=source_words,
@@ -169,14 +170,17 @@ def d2l(
     seed: Annotated[int, typer.Option(help="Draws weights, dropout and the order of the lines.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Redo a textbook's translation exercise ("Dive into Deep Learning"): learn 600 short lines by heart.
+    """Redo a textbook's exercise ("Dive into Deep Learning"): learn 600 lines by heart.
 
-    What it shows: that model, loss and decoder can learn sentence pairs at all. Four sentences are translated, and
-    those of them that are among the lines must come back word for word, with a BLEU of 1.000.
+    What it shows: that model, loss and decoder can learn sentence pairs at all.
+    Four sentences are translated; those of them that are among the lines must
+    come back word for word, with a BLEU of 1.000.
 
-    What it does not show: translation. The lines that are asked for have been trained on, and nothing is held back
-    to measure by; whatever is not among them comes out as luck has it. Its BLEU (of up to two words, of one
-    sentence) is the textbook's and compares with no other. For translation, see `run`.
+    What it does not show: translation. The lines that are asked for have been
+    trained on, and nothing is held back to measure by; a sentence that is not
+    among them comes out as luck has it. Its BLEU (words and pairs of words, one
+    sentence, one reference) is the textbook's and compares with no other.
+    For translation, see `run`.
     """
     learned = learn(D2LOptions(pairs, epochs, seed, device), typer.echo)
     for question, reference in QUESTIONS.items():
