@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 import typer
@@ -41,6 +42,8 @@ def serve() -> None:
         raise typer.Exit(1) from None
     for bundle in bundles:
         logging.info("serving %s from %s", bundle.name, bundle.folder)
+    # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         create_app(settings, bundles),
         host=settings.host,

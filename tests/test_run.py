@@ -21,6 +21,7 @@ from training import progress, recipes
 from training.__main__ import cli
 from training.checkpoint import STATE
 from training.corpus import Pair, write_pairs
+from training.export import serve_command
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +55,12 @@ def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> N
     bundle = load_bundle(Path("bundles/mine"), CPU)
     assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
     assert sorted(path.name for path in Path("runs/mine").iterdir()) == ["data", "plan.json", "run"]
+
+
+def test_the_command_to_serve_names_the_python_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b python -m app serve"
+    monkeypatch.setattr(sys, "executable", str(Path.cwd() / ".venv/bin/python"))
+    assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b .venv/bin/python -m app serve"
 
 
 def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:

@@ -70,14 +70,17 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
         guarded(verb)()
 
 
-def test_stopped_by_hand_it_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("resumable", [True, False])
+def test_stopped_by_hand_it_says_how_to_go_on_if_it_can(capsys: pytest.CaptureFixture[str], resumable: bool) -> None:
     def verb() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(typer.Exit) as stopped:
-        guarded(verb)()
+        guarded(verb, resumable)()
     assert stopped.value.exit_code == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "stopped" in said
+    assert ("the same command goes on" in said) == resumable
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

@@ -25,8 +25,8 @@ cli = typer.Typer(
 )
 
 
-def guarded(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C says how to go on."""
+def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[..., None]:
+    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C says how to go on if it can."""
 
     @functools.wraps(verb)
     def guard(*args: Any, **options: Any) -> None:
@@ -37,7 +37,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
             print(f"error: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            print("\nstopped; the same command goes on from what was saved last", file=sys.stderr)
+            print("\nstopped" + "; the same command goes on from what was saved last" * resumable, file=sys.stderr)
             raise typer.Exit(130) from None
 
     return guard
@@ -52,8 +52,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "toy": toy,
     "d2l": d2l,
 }
+RESUMABLE = {"train", "run"}
 for name, verb in VERBS.items():
-    cli.command(name)(guarded(verb))
+    cli.command(name)(guarded(verb, name in RESUMABLE))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,4 +281,11 @@ def export(
         device=device,
     )
     export_run(options, typer.echo)
-    typer.echo(f"next: INTERLINEAR_BUNDLES={out} python -m app serve")
+    typer.echo(f"next: {serve_command(out)}")
+
+
+def serve_command(bundle: Path) -> str:
+    """What to type to serve `bundle`, with the Python that runs now: that of a checkout's .venv is not on the path."""
+    python = Path(sys.executable)
+    here = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else "python"
+    return f"INTERLINEAR_BUNDLES={bundle} {here} -m app serve"

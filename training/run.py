@@ -22,7 +22,7 @@ from model.config import ARCHITECTURES
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
-from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run
+from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run, serve_command
 from training.plan import Plan, measure, within
 from training.prepare import PrepareOptions, already_prepared, prepare_corpora, two_columns
 from training.prepared import PreparedSummary
@@ -190,4 +190,4 @@ def run(
     )
     run_all(RunOptions(work, prepare, export, architecture, minutes), typer.echo)
     typer.echo("to serve it:")
-    typer.echo(f"  INTERLINEAR_BUNDLES={out} python -m app serve")
+    typer.echo(f"  {serve_command(out)}")
