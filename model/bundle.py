@@ -99,9 +99,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         files = {name: (folder / name).read_bytes() for name in (CONFIG, WEIGHTS, VOCABULARY, SUMS)}
     except OSError as error:
         raise BundleError(f"{folder}: {Path(error.filename).name} cannot be read ({error.strerror})") from None
-    expected = dict(
-        line.split("  ", 1)[::-1] for line in files[SUMS].decode(errors="replace").splitlines() if "  " in line
-    )
+    expected = _checksums(files[SUMS])
     for name in (CONFIG, WEIGHTS, VOCABULARY):
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")
@@ -110,6 +108,11 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if type(found) is not int or found != FORMAT_VERSION:
         raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
     return config, files
+
+
+def _checksums(sums: bytes) -> dict[str, str]:
+    """SHA-256 by file name, as SHA256SUMS has them."""
+    return dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines() if "  " in line)
 
 
 def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> Bundle:
@@ -131,7 +134,7 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {error}") from None
-    checksum = hashlib.sha256(files[WEIGHTS]).hexdigest()
+    checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
     return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from conftest import NAMES, PAIRS
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -26,15 +27,6 @@ from training.prepare import (
 from training.prepared import PreparedSummary
 from training.split import comparison_key
 from training.text_file import CorpusError
-
-NAMES = ["Tom", "Mary", "Ann-Lee", "Ali", "Yuki", "Otto", "Ines", "Bo"]
-THINGS = [("apple", "pomme"), ("dog", "chien"), ("house", "maison"), ("book", "livre"), ("chair", "chaise")]
-PAIRS = [
-    Pair(f"{name} has {number} {english}s.", f"{name} a {number} {french}s.")
-    for name in NAMES
-    for number in range(2, 10)
-    for english, french in THINGS
-]
 
 
 def options(tmp_path: Path, *files: Path, **fields: object) -> PrepareOptions:

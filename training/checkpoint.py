@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors.torch import load_file, save
@@ -19,10 +21,17 @@ BEST = "best.safetensors"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` whole or not at all: written beside it, flushed to the disk, then renamed."""
+    """Puts `content` at `path` whole or not at all."""
+    with _replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is at `path` once it is whole: written beside it, flushed to the disk, then renamed."""
     temporary = path.with_name(path.name + ".partial")
     with open(temporary, "wb") as file:
-        file.write(content)
+        yield file
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -30,12 +39,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save_state(run: Path, state: dict[str, Any]) -> None:
     """Replaces the state that `load_state` returns."""
-    temporary = run / (STATE + ".partial")
-    with open(temporary, "wb") as file:
+    with _replacing(run / STATE) as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, run / STATE)
 
 
 def load_state(run: Path) -> dict[str, Any] | None:

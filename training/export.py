@@ -30,7 +30,7 @@ from model.config import ModelConfig
 from model.decoding import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.batches import epoch_rows, load_pairs
+from training.batches import Pairs, epoch_rows, load_pairs
 from training.card import model_card
 from training.checkpoint import BEST, average, load_state, saved_weights, step_of
 from training.corpus import Skipped, read_pairs
@@ -76,6 +76,7 @@ class Run:
     config: ModelConfig
     tokenizer: Tokenizer
     summary: PreparedSummary
+    pairs: Pairs
     limits: Limits
 
     @classmethod
@@ -89,7 +90,8 @@ class Run:
             raise TrainingError(f"{folder} was not trained on {data} as it is now")
         config = ModelConfig.from_dict(snapshot["identity"]["config"])
         tokenizer = Tokenizer.load(data / "sentencepiece.model")
-        return cls(folder, data, snapshot, config, tokenizer, PreparedSummary.load(data), limits_for(pairs, config))
+        summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
+        return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
 
     def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
         """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
@@ -186,8 +188,7 @@ def training_record(run: Run, weights: str, model: Transformer) -> dict[str, Any
     """What config.json tells of the training: names and sizes, no paths."""
     identity, state = run.snapshot["identity"], run.snapshot["state"]
     recipe, position = identity["recipe"], state["position"]
-    pairs, _ = load_pairs(run.data)
-    batches = len(epoch_rows(pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
+    batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
     epochs = position["epoch"] + position["batch"] / batches
     device = "cuda" if run.snapshot["cuda_random"] else "cpu"
     precision = run.snapshot.get("precision") or resolve_precision(recipe["precision"], torch.device(device))
@@ -202,7 +203,7 @@ def training_record(run: Run, weights: str, model: Transformer) -> dict[str, Any
         "parameters": model.parameter_count(),
         "steps": state["step"],
         "epochs": round(epochs, 2),
-        "target_tokens": round(epochs * float(pairs.weights @ (pairs.target.lengths + 1))),
+        "target_tokens": round(epochs * float(run.pairs.weights @ (run.pairs.target.lengths + 1))),
         "seconds": round(state["seconds"]),
         "seed": recipe["seed"],
         "recipe": recipe,
