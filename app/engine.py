@@ -128,7 +128,7 @@ class Engine:
 
     def _admit(self, batch: DecodeBatch, model: str) -> None:
         with self._changed:
-            taken = self.scheduler.take(model, batch.free, batch.cache.rows)
+            taken = self.scheduler.take(model, batch.free, batch.rows)
         if not taken:
             return
         self._jobs.update(taken)

@@ -1,19 +1,21 @@
-"""Greedy decoding: `encode_batch` and `decode_step` over a key/value cache, and the running batch made of the two.
+"""Greedy decoding: the running batch, what a runner of a model offers it, and the runner that PyTorch is.
 
-Knows token ids only. Who waits, and for how long, is `app.scheduler`'s; text is `model.tokenizer`'s.
+Knows token ids only. Who waits, and for how long, is `app.scheduler`'s; text is `model.tokenizer`'s; other runners
+are `model.precision`'s to choose.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.transformer import AttentionRecord, Memory, Transformer
 
@@ -80,6 +82,137 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What one step gave each live row, in their order."""
+
+    tokens: list[int]
+    log_probs: list[float]
+    """Natural logarithms, one a row; NaN where the arithmetic of that row broke down."""
+    attention: list[tuple[Tensor, Tensor]]
+    """The weights of the position decoded: over the target so far, [layer, head, target], and over the source,
+    [layer, head, source]. One pair a row; empty unless recorded."""
+
+
+class Slots(Protocol):
+    """The state of the sentences being decoded, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
+
+    rows: int
+
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+        """Encodes `sources`, no end symbol on them, into the next free rows. The caller has made sure that they fit.
+
+        Returns the encoder's weights, [layer, head, source, source] a sentence, or nothing unless `record`.
+        """
+        ...
+
+    def step(self, tokens: Sequence[int], forced: Mapping[int, int], record: bool) -> Step:
+        """One token for every live row. `tokens`: each one's last; `forced`: by row, what to take, not the best."""
+        ...
+
+    def drop(self, rows: Sequence[int]) -> list[int]:
+        """Frees `rows`, closing the gaps. Returns for each row that is left the row it was in before."""
+        ...
+
+
+class Runner(Protocol):
+    """A model made ready to decode at some precision, on some device."""
+
+    config: ModelConfig
+    precision: str
+    device: torch.device
+
+    def new_slots(self, rows: int, limits: Limits) -> Slots: ...
+
+
+class DecodeBatch:
+    """The sentences being decoded together, at most `rows` of them; they join and leave between steps."""
+
+    def __init__(self, runner: Runner | Transformer, rows: int, limits: Limits) -> None:
+        runner = as_runner(runner)
+        self.rows = rows
+        self.running: list[Hypothesis] = []
+        self._slots = runner.new_slots(rows, limits)
+        self._config = runner.config
+
+    @property
+    def free(self) -> int:
+        """Rows that are not taken."""
+        return self.rows - len(self.running)
+
+    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
+        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        attention = self._slots.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
+        self.running.extend(hypotheses)
+        for hypothesis, weights in zip(hypotheses, attention, strict=False):
+            if hypothesis.record:
+                hypothesis.encoder_attention = weights
+
+    def step(self) -> list[Hypothesis]:
+        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        last = [h.tokens[-1] if h.tokens else self._config.bos_id for h in self.running]
+        step = self._slots.step(last, self._forced(), any(h.record for h in self.running))
+        for hypothesis, token, log_prob in zip(self.running, step.tokens, step.log_probs, strict=True):
+            self._extend(hypothesis, token, log_prob)
+        for hypothesis, (decoder, cross) in zip(self.running, step.attention, strict=False):
+            if hypothesis.record:
+                hypothesis._decoder_rows.append(decoder)
+                hypothesis._cross_rows.append(cross)
+        return self.remove([h for h in self.running if h.finish_reason])
+
+    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Takes running sentences out, finished or abandoned; returns them."""
+        if hypotheses:
+            gone = set(map(id, hypotheses))
+            order = self._slots.drop([row for row, h in enumerate(self.running) if id(h) in gone])
+            self.running = [self.running[row] for row in order]
+        return list(hypotheses)
+
+    def _forced(self) -> dict[int, int]:
+        return {
+            row: [*h.forced, self._config.eos_id][len(h.tokens)]
+            for row, h in enumerate(self.running)
+            if h.forced is not None
+        }
+
+    def _extend(self, hypothesis: Hypothesis, token: int, log_prob: float) -> None:
+        hypothesis.tokens.append(token)
+        hypothesis.log_probs.append(log_prob)
+        if token == self._config.eos_id:
+            hypothesis.finish_reason = "stop"
+        elif len(hypothesis.tokens) >= hypothesis.limit + (hypothesis.forced is not None):
+            hypothesis.finish_reason = "length"
+
+
+def as_runner(model: Runner | Transformer) -> Runner:
+    """A Transformer becomes the runner that computes with it as it is."""
+    return TorchRunner(model) if isinstance(model, Transformer) else model
+
+
+def greedy_decode(
+    model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
+) -> list[Hypothesis]:
+    """Decodes every source, at most `rows` at a time, the longest first, each leaving when it ends; in order.
+
+    Raises ValueError if a source is over `limits.max_source` tokens.
+    """
+    for number, source in enumerate(sources):
+        if len(source) > limits.max_source:
+            raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
+    hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
+    waiting = sorted(hypotheses, key=lambda h: len(h.source))
+    batch = DecodeBatch(model, min(rows, max(1, len(waiting))), limits)
+    while waiting or batch.running:
+        # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
+        if waiting and (batch.free >= max(1, batch.rows // 4) or not batch.running):
+            batch.admit([waiting.pop() for _ in range(min(batch.free, len(waiting)))])
+        batch.step()
+    return hypotheses
+
+
+# ---- The runner that PyTorch is
+
+
+@dataclass(frozen=True)
 class Encoded:
     """A batch out of the encoder: what each decoder layer attends to, and each sentence's length with `</s>`."""
 
@@ -113,90 +246,59 @@ def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: Atte
     return logits
 
 
-class DecodeBatch:
-    """The sentences being decoded together, at most `rows` of them; they join and leave between steps.
+class TorchRunner:
+    """Decodes with the modules of a Transformer as they are, at the precision of its weights.
 
     The model must be in evaluation mode; nothing here makes gradients.
     """
+
+    def __init__(self, model: Transformer) -> None:
+        weight = model.output.weight
+        self.model, self.config = model, model.config
+        self.precision, self.device = str(weight.dtype).removeprefix("torch."), weight.device
+
+    def new_slots(self, rows: int, limits: Limits) -> TorchSlots:
+        return TorchSlots(self.model, rows, limits)
+
+
+class TorchSlots:
+    """Slots over a KVCache; see `Slots`."""
 
     def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:
         weight = model.output.weight
         # A source carries its end symbol, and the last target position is where the end is predicted.
         room = (limits.max_source + 1, limits.max_target + 1)
+        self.rows = rows
         self.model = model
         self.cache = KVCache(model.config, rows, *room, device=weight.device, dtype=weight.dtype)
-        self.running: list[Hypothesis] = []
 
     @torch.inference_mode()
-    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
-        encoded = encode_batch(self.model, [h.source for h in hypotheses], any(h.record for h in hypotheses))
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+        encoded = encode_batch(self.model, sources, record)
         self.cache.admit(encoded.memory, encoded.lengths)
-        self.running.extend(hypotheses)
-        for row, (hypothesis, length) in enumerate(zip(hypotheses, encoded.lengths, strict=True)):
-            if hypothesis.record:
-                hypothesis.encoder_attention = torch.stack([w[row, :, :length, :length] for w in encoded.attention])
-
-    @property
-    def free(self) -> int:
-        """Rows that are not taken."""
-        return self.cache.rows - len(self.running)
+        if not record:
+            return []
+        return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
 
     @torch.inference_mode()
-    def step(self) -> list[Hypothesis]:
-        """One token for every running sentence; returns those that it finished, which have left the batch."""
-        config = self.model.config
-        last = [h.tokens[-1] if h.tokens else config.bos_id for h in self.running]
-        record = AttentionRecord() if any(h.record for h in self.running) else None
-        logits = decode_step(self.model, self.cache, torch.tensor(last, device=self.cache.device), record)
+    def step(self, tokens: Sequence[int], forced: Mapping[int, int], record: bool) -> Step:
+        attention = AttentionRecord() if record else None
+        logits = decode_step(self.model, self.cache, torch.tensor(tokens, device=self.cache.device), attention)
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         chosen = log_probs.argmax(-1)
-        for row, hypothesis in enumerate(self.running):
-            if hypothesis.forced is not None:
-                chosen[row] = [*hypothesis.forced, config.eos_id][len(hypothesis.tokens)]
+        for row, token in forced.items():
+            chosen[row] = token
         scores = log_probs.gather(-1, chosen[:, None])[:, 0]
-        for row, (token, score) in enumerate(zip(chosen.tolist(), scores.tolist(), strict=True)):
-            self._extend(row, token, score, record)
-        return self.remove([h for h in self.running if h.finish_reason])
+        return Step(chosen.tolist(), scores.tolist(), self._rows_of(attention) if attention else [])
 
-    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Takes running sentences out, finished or abandoned; returns them."""
-        if hypotheses:
-            gone = set(map(id, hypotheses))
-            order = self.cache.drop([row for row, h in enumerate(self.running) if id(h) in gone])
-            self.running = [self.running[row] for row in order]
-        return list(hypotheses)
+    def drop(self, rows: Sequence[int]) -> list[int]:
+        return self.cache.drop(rows)
 
-    def _extend(self, row: int, token: int, score: float, record: AttentionRecord | None) -> None:
-        hypothesis = self.running[row]
-        hypothesis.tokens.append(token)
-        hypothesis.log_probs.append(score)
-        if record and hypothesis.record:
-            target, source = self.cache.lengths[row], self.cache.source_lengths[row]
-            hypothesis._decoder_rows.append(torch.stack([w[row, :, 0, :target] for w in record.decoder]))
-            hypothesis._cross_rows.append(torch.stack([w[row, :, 0, :source] for w in record.cross]))
-        if token == self.model.config.eos_id:
-            hypothesis.finish_reason = "stop"
-        elif len(hypothesis.tokens) >= hypothesis.limit + (hypothesis.forced is not None):
-            hypothesis.finish_reason = "length"
+    def _rows_of(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
+        def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
+            return torch.stack([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
 
-
-def greedy_decode(
-    model: Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
-) -> list[Hypothesis]:
-    """Decodes every source, at most `rows` at a time, the longest first, each leaving when it ends; in order.
-
-    Raises ValueError if a source is over `limits.max_source` tokens.
-    """
-    for number, source in enumerate(sources):
-        if len(source) > limits.max_source:
-            raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
-    hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
-    waiting = sorted(hypotheses, key=lambda h: len(h.source))
-    batch = DecodeBatch(model, min(rows, max(1, len(waiting))), limits)
-    while waiting or batch.running:
-        # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
-        if waiting and (batch.free >= max(1, batch.cache.rows // 4) or not batch.running):
-            batch.admit([waiting.pop() for _ in range(min(batch.free, len(waiting)))])
-        batch.step()
-    return hypotheses
+        return [
+            (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))
+            for row, (target, source) in enumerate(zip(self.cache.lengths, self.cache.source_lengths, strict=True))
+        ]
