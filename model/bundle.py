@@ -13,7 +13,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,6 @@ def save_bundle(
     there is refused with BundleError unless `replace`; it is then swapped out by renaming and deleted last.
     """
     check_replaceable(folder, replace)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     config = {
         "format_version": FORMAT_VERSION,
         "architecture": model.config.to_dict(),
@@ -198,26 +198,36 @@ def save_bundle(
         VOCABULARY: tokenizer.proto,
     }
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    with written_whole(folder) as temporary:
+        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
+            (temporary / name).write_bytes(content)
+
+
+def check_replaceable(folder: Path, replace: bool, kind: str = "bundle", mark: str = WEIGHTS) -> None:
+    """BundleError if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`."""
+    if not folder.exists():
+        return
+    if not replace:
+        raise BundleError(f"{folder} exists; --replace swaps it for the new {kind}")
+    if not folder.is_dir() or (not (folder / mark).exists() and any(folder.iterdir())):
+        raise BundleError(f"{folder} is not a {kind}, and is left alone")
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """Gives a folder to write in, which on leaving takes the place of `folder`; after an error nothing has changed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
     for abandoned in folder.parent.glob(f".{folder.name}.*.partial*"):  # by an export that was killed
         shutil.rmtree(abandoned, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
-            _write(temporary / name, content)
+        yield temporary
+        for file in temporary.iterdir():
+            _flush(file)
         temporary.chmod(0o755)
         _swap_in(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def check_replaceable(folder: Path, replace: bool) -> None:
-    """BundleError if `folder` exists and must not, or is something else than a bundle."""
-    if not folder.exists():
-        return
-    if not replace:
-        raise BundleError(f"{folder} exists; --replace swaps it for the new bundle")
-    if not folder.is_dir() or (not (folder / CONFIG).exists() and any(folder.iterdir())):
-        raise BundleError(f"{folder} is not a bundle, and is left alone")
 
 
 def _swap_in(temporary: Path, folder: Path) -> None:
@@ -240,16 +250,9 @@ def _exchange(one: Path, other: Path) -> bool:
     return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush(folder: Path) -> None:
-    """Makes renames within `folder` last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """Makes what a file holds, or renames within a folder, last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -383,10 +383,10 @@ def test_what_is_not_a_bundle_is_left_alone(
 def test_a_failure_on_the_way_leaves_nothing_behind(
     folder: Path, model: Transformer, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(bundle_module, "_write", full)
+    monkeypatch.setattr(bundle_module, "_flush", full)
     for place, replace in ((folder, True), (folder.with_name("new"), False)):
         with pytest.raises(OSError, match="No space left"):
             save_bundle(place, model, tokenizer, LIMITS, RECORD, "", replace=replace)
