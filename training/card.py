@@ -1,9 +1,29 @@
-"""The model card of a bundle, in Markdown, out of its config.json. Knows no files."""
+"""The model card of a bundle, and of one converted, in Markdown, out of its config.json. Knows no files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+CONVERTED = """\
+# {source} to {target}, for CTranslate2
+
+Converted from the Interlinear bundle {name}. With a beam of one, as below, float32 gives the bundle's own translations.
+It translates one sentence at a time, of at most {max_source} pieces.
+
+```python
+import ctranslate2
+import sentencepiece
+
+vocabulary = sentencepiece.SentencePieceProcessor(model_file="sentencepiece.model")
+translator = ctranslate2.Translator(".")
+
+source = vocabulary.encode(" " + "Hello.", out_type=str)  # the space makes a first word the same piece as any other
+longest = min({max_target}, int({ratio} * len(source)) + {margin})
+[result] = translator.translate_batch([source], beam_size=1, max_decoding_length=longest, min_decoding_length=0)
+print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
+```
+"""
 
 
 def model_card(config: Mapping[str, Any]) -> str:
@@ -11,6 +31,12 @@ def model_card(config: Mapping[str, Any]) -> str:
     return "\n".join(
         [*_opening(config), *_figures(config), *_training(config), *_rights(config), *_limits(config), *_usage(config)]
     )
+
+
+def converted_card(config: Mapping[str, Any], name: str) -> str:
+    """The card of bundle `name` as a CTranslate2 model: whose it is, and how text becomes its pieces and back."""
+    opening = CONVERTED.format(name=name, source=config["source"], target=config["target"], **config["limits"])
+    return "\n".join([opening, *_rights({"licence": "Not stated", "attribution": [], **config})])
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:

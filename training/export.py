@@ -3,7 +3,7 @@
     python -m training export --run runs/mine --data data/mine --out bundles/mine
 
 Knows which weights ship and what is recorded of them. What a bundle is, and how it is put in place whole, is
-`model.bundle`'s.
+`model.bundle`'s; the verb's other half, a bundle for another library, is `training.export_ctranslate2`'s.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from training.card import model_card
 from training.checkpoint import BEST, average, load_state, saved_weights, step_of
 from training.corpus import Skipped, read_pairs
 from training.evaluate import TestSet, evaluate_set, report
+from training.export_ctranslate2 import ConvertOptions, convert_bundle
 from training.prepared import PreparedSummary
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.scoring import limits_for
@@ -42,6 +43,9 @@ from training.trainer import TrainingError, pick_device, resolve_precision, use_
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
+NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
+"""The options of the command without which it cannot make what `--to` asks for."""
+COMMON = {"to", "out", "replace", "dtype"}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
@@ -241,10 +245,19 @@ def commit() -> str | None:
 
 
 def export(
-    run: Annotated[Path, typer.Option(help="The run folder that `train` made.")],
-    data: Annotated[Path, typer.Option(help="The data folder it was trained on.")],
-    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/en-fr.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Swap a bundle that is there for the new one.")] = False,
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="The folder to make, such as bundles/en-fr.")],
+    run: Annotated[Path | None, typer.Option(help="The run folder that `train` made.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The data folder it was trained on.")] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="bundle|ctranslate2",
+            help="What to make: a bundle out of --run and --data, or a model folder for CTranslate2 out of --bundle.",
+        ),
+    ] = "bundle",
+    bundle: Annotated[Path | None, typer.Option(help="The bundle folder to convert with --to ctranslate2.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Swap what is there for the new one.")] = False,
     evaluate_on: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="Sentence pairs to measure on too; give it again for more."),
@@ -262,11 +275,22 @@ def export(
             "if we have none in the language), the development set, or a file of one a line.",
         ),
     ] = "own",
-    dtype: Annotated[str, typer.Option(help="How weights are stored: float16, bfloat16 or float32.")] = "float16",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="How weights are stored: float16, bfloat16 or float32; for CTranslate2 int8 too. "
+            "(default: float16; for CTranslate2 float32)"
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
 ) -> None:
-    """Export the best of a run's weights, averaged or not, measured, as a bundle."""
+    """Export the best of a run's weights, averaged or not, measured, as a bundle; or a bundle for CTranslate2."""
+    check_given(to, {name for name in context.params if _given(context, name)})
+    if bundle is not None:
+        convert_bundle(ConvertOptions(bundle, out, replace, dtype or "float32"), typer.echo)
+        return
+    assert run is not None and data is not None
     keep_freed_memory()
     use_threads(threads)
     options = ExportOptions(
@@ -274,7 +298,7 @@ def export(
         data=data,
         out=out,
         replace=replace,
-        dtype=dtype,
+        dtype=dtype or "float16",
         evaluate_on=tuple(evaluate_on or ()),
         licence=licence,
         attribution=tuple(attribution or (ATTRIBUTION,)),
@@ -283,6 +307,27 @@ def export(
     )
     export_run(options, typer.echo)
     typer.echo(f"next: {serve_command(out)}")
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def check_given(to: str, given: set[str]) -> None:
+    """ValueError, in one line, unless the options `given` are those that make what `to` asks for."""
+    if to not in NEEDED:
+        raise ValueError(f"--to must be one of {', '.join(NEEDED)}, not {to!r}")
+    others = {name for kind, names in NEEDED.items() if kind != to for name in names}
+    missing = [name for name in NEEDED[to] if name not in given]
+    surplus = sorted(given & others) if to == "bundle" else sorted(given - set(NEEDED[to]) - COMMON)
+    faults = ([f"needs {_spelt(missing)}"] if missing else []) + ([f"takes no {_spelt(surplus)}"] if surplus else [])
+    if faults:
+        raise ValueError(f"--to {to} {' and '.join(faults)}")
+
+
+def _spelt(names: Sequence[str]) -> str:
+    return ", ".join("--" + name.replace("_", "-") for name in names)
 
 
 def serve_command(bundle: Path) -> str:
