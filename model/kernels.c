@@ -1,0 +1,740 @@
+/* The Transformer in 8-bit integers for one processor core with AVX-512 VNNI: a batch of sentences, decoded greedily.
+ *
+ * Knows shapes, weights and token ids. Python side, compilation and the layout of the weights: model/kernels.py; the
+ * readable reference that these kernels are tested against: model/quantised.py over model/transformer.py.
+ *
+ * Every sentence's arithmetic is its own. Integer sums are exact whatever their order, and each sum of floats runs
+ * over one token's or one sentence's numbers in an order fixed by its length alone; multiply-adds are explicit and
+ * the compiler may not form others (-ffp-contract=off). So no bit of a result depends on what else is in the batch.
+ *
+ * A product quantises each row of its input to signed bytes by the row's largest magnitude and multiplies by
+ * unsigned weights (the signed ones plus 128): out = (sum - 128 * row sum) * row scale * column scale + bias.
+ */
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    LANES = 16,       /* floats in a vector */
+    PANEL = 64,       /* output columns computed together, four vectors */
+    TILE = 6,         /* rows computed together: 24 sums, 4 weights and an input fit the 32 registers */
+    QUERIES = 8,      /* rows of an attention product computed together */
+    POSITIONS = 16,   /* of a block of the cache */
+    GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
+};
+
+typedef struct {
+    const uint8_t *weight; /* [outputs / PANEL, inputs / 4, PANEL, 4], outputs padded */
+    const float *scale;    /* [outputs], padded */
+    const float *bias;     /* the same, or NULL */
+    int32_t inputs, outputs;
+} Linear;
+
+typedef struct {
+    const float *weight, *bias; /* [d_model], or NULL for none */
+} Norm;
+
+typedef struct {
+    Linear query_key_value, self_output, cross_query, cross_memory, cross_output, inner, outer;
+    Norm self_norm, cross_norm, feed_norm;
+} Layer;
+
+typedef struct {
+    const float *tokens, *positions; /* [vocabulary, d_model], [positions, d_model] */
+    float scale;
+} Embedding;
+
+enum { PRE, POST, RESIDUAL_POST };
+
+typedef struct {
+    int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
+    Embedding source, target;
+    const Layer *encoder, *decoder;
+    Norm encoder_norm, decoder_norm;
+    Linear output;
+} Model;
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------- */
+
+static inline __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+
+/* e^x as 2^n 2^f, the second a minimax polynomial of relative error 7.5e-8 on [-1/2, 1/2]. */
+static inline __m512 exponential(__m512 x) {
+    const __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.442695041f));
+    const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 f = _mm512_sub_ps(t, n);
+    __m512 p = fused(_mm512_set1_ps(1.327647198e-3f), f, _mm512_set1_ps(9.675541334e-3f));
+    p = fused(p, f, _mm512_set1_ps(5.550713274e-2f));
+    p = fused(p, f, _mm512_set1_ps(2.402211972e-1f));
+    p = fused(p, f, _mm512_set1_ps(6.931469671e-1f));
+    p = fused(p, f, _mm512_set1_ps(1.000000072f));
+    return _mm512_scalef_ps(p, n);
+}
+
+static inline __mmask16 first_lanes(int count) {
+    return count >= LANES ? 0xffff : count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
+}
+
+static inline int rounded_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+/* out = norm(x) (Ba et al. 2016), width a multiple of 16; they may be the same. */
+static void normalise(const float *x, const Norm *norm, int width, float *out) {
+    if (norm->weight == NULL) {
+        if (out != x) memcpy(out, x, sizeof(float) * width);
+        return;
+    }
+    __m512 sum = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
+    for (int i = 0; i < width; i += LANES) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
+    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / width);
+    for (int i = 0; i < width; i += LANES) {
+        const __m512 centred = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
+        squares = fused(centred, centred, squares);
+    }
+    const __m512 rate = _mm512_set1_ps(1.0f / sqrtf(_mm512_reduce_add_ps(squares) / width + 1e-5f));
+    for (int i = 0; i < width; i += LANES) {
+        const __m512 unit = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), rate);
+        _mm512_storeu_ps(out + i, fused(unit, _mm512_loadu_ps(norm->weight + i), _mm512_loadu_ps(norm->bias + i)));
+    }
+}
+
+/* ---- Matrix products -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int8_t *bytes;   /* [rows, inputs] */
+    float *scale;    /* [rows] */
+    int32_t *offset; /* 128 times each row's sum */
+} Quantised;
+
+static void quantise_row(const float *x, int width, Quantised to, int row) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    __m512i largest = _mm512_setzero_si512(), sum = _mm512_setzero_si512();
+    for (int i = 0; i < width; i += LANES) /* as integers, so that a NaN is the largest of all and spreads */
+        largest = _mm512_max_epu32(largest, _mm512_and_si512(magnitude, _mm512_loadu_si512(x + i)));
+    const uint32_t bits = _mm512_reduce_max_epu32(largest);
+    float top;
+    memcpy(&top, &bits, sizeof top);
+    const __m512 inverse = _mm512_set1_ps(top == 0 ? 0 : 127.0f / top);
+    int8_t *bytes = to.bytes + (size_t)row * width;
+    for (int i = 0; i < width; i += LANES) {
+        const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse)); /* half to even */
+        sum = _mm512_add_epi32(sum, q);
+        _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtsepi32_epi8(q));
+    }
+    to.scale[row] = top / 127.0f;
+    to.offset[row] = 128 * _mm512_reduce_add_epi32(sum);
+}
+
+static void quantise(const float *x, int rows, int width, Quantised to) {
+    for (int row = 0; row < rows; row++) quantise_row(x + (size_t)row * width, width, to, row);
+}
+
+#define ALWAYS static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 8") /* early, so that arrays of vectors become registers */
+
+/* sum += the products of four unsigned weights a lane and four signed inputs. Not the intrinsic: GCC 12 keeps the sums
+ * of that in memory, which halves the speed. */
+ALWAYS void add_products(__m512i *sum, __m512i weights, __m512i inputs) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(weights), "v"(inputs));
+}
+
+/* The integer sums of `rows` rows from `row` and the panel of columns from `column`. */
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, __m512i sums[TILE][4]) {
+    const int inputs = linear->inputs;
+    const int8_t *bytes = in.bytes + (size_t)row * inputs;
+    const uint8_t *panel = linear->weight + (size_t)column * inputs;
+    UNROLLED for (int r = 0; r < rows; r++)
+        UNROLLED for (int v = 0; v < 4; v++) sums[r][v] = _mm512_setzero_si512();
+    for (int k = 0; k < inputs; k += 4, panel += 4 * PANEL) {
+        __m512i weights[4];
+        UNROLLED for (int v = 0; v < 4; v++) weights[v] = _mm512_loadu_si512(panel + v * PANEL);
+        UNROLLED for (int r = 0; r < rows; r++) {
+            int32_t four;
+            memcpy(&four, bytes + (size_t)r * inputs + k, sizeof four);
+            const __m512i input = _mm512_set1_epi32(four);
+            UNROLLED for (int v = 0; v < 4; v++) add_products(&sums[r][v], weights[v], input);
+        }
+    }
+}
+
+ALWAYS __m512 scaled(__m512i sum, const Linear *linear, int column, float scale, int32_t offset) {
+    const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(offset)));
+    const __m512 y = _mm512_mul_ps(exact, _mm512_set1_ps(scale));
+    const __m512 bias = linear->bias ? _mm512_loadu_ps(linear->bias + column) : _mm512_setzero_ps();
+    return fused(y, _mm512_loadu_ps(linear->scale + column), bias);
+}
+
+/* What becomes of a product: stored, its negatives made 0 and stored, or added to what is there. */
+typedef enum { STORE, RELU, ADD } Finish;
+
+ALWAYS void finish_row(const Linear *linear, __m512i sums[4], float scale, int32_t offset, int column, float *to,
+                       const Finish finish) {
+    UNROLLED for (int v = 0; v < 4; v++) {
+        const int at = column + v * LANES;
+        const __mmask16 real = first_lanes(linear->outputs - at);
+        __m512 y = scaled(sums[v], linear, at, scale, offset);
+        if (finish == RELU) y = _mm512_max_ps(_mm512_setzero_ps(), y); /* in this order a NaN comes through */
+        if (finish == ADD) y = _mm512_add_ps(_mm512_maskz_loadu_ps(real, to + at), y);
+        _mm512_mask_storeu_ps(to + at, real, y);
+    }
+}
+
+ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int row, int column, float *out,
+                         const Finish finish) {
+    __m512i sums[TILE][4];
+    multiply(rows, linear, in, row, column, sums);
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const int at = row + r;
+        finish_row(linear, sums[r], in.scale[at], in.offset[at], column, out + (size_t)at * linear->outputs, finish);
+    }
+}
+
+ALWAYS void product_tiles(const Linear *linear, Quantised in, int rows, float *out, const Finish finish) {
+    for (int column = 0; column < linear->outputs; column += PANEL) { /* a panel stays in the first-level cache */
+        int row = 0;
+        for (; row + TILE <= rows; row += TILE) product_tile(TILE, linear, in, row, column, out, finish);
+        switch (rows - row) {
+        case 5: product_tile(5, linear, in, row, column, out, finish); break;
+        case 4: product_tile(4, linear, in, row, column, out, finish); break;
+        case 3: product_tile(3, linear, in, row, column, out, finish); break;
+        case 2: product_tile(2, linear, in, row, column, out, finish); break;
+        case 1: product_tile(1, linear, in, row, column, out, finish); break;
+        }
+    }
+}
+
+/* out [rows, outputs] from in [rows, inputs]. */
+static void product(const Linear *linear, Quantised in, int rows, float *out, Finish finish) {
+    switch (finish) {
+    case STORE: product_tiles(linear, in, rows, out, STORE); break;
+    case RELU: product_tiles(linear, in, rows, out, RELU); break;
+    case ADD: product_tiles(linear, in, rows, out, ADD); break;
+    }
+}
+
+/* ---- The best token --------------------------------------------------------------------------------------- */
+
+/* Of one row, over the panels seen: the best logit, where it is, the sum of e^(logit - best), lane by lane, and the
+ * logit of the token asked for. */
+typedef struct {
+    __m512 sum;
+    float best, asked_logit;
+    int32_t token, asked; /* asked: -1 for none */
+} Choice;
+
+ALWAYS void consider(Choice *choice, const __m512 logits[4], const __mmask16 real[4], int column) {
+    const __m512 pair = _mm512_max_ps(logits[0], logits[1]), other = _mm512_max_ps(logits[2], logits[3]);
+    const float best = _mm512_reduce_max_ps(_mm512_max_ps(pair, other));
+    if (best > choice->best) {
+        const __m512 top = _mm512_set1_ps(best);
+        for (int v = 3; v >= 0; v--) {
+            const __mmask16 equal = _mm512_cmpeq_ps_mask(logits[v], top);
+            if (equal) choice->token = column + v * LANES + __builtin_ctz(equal);
+        }
+        const __m512 shrink = exponential(_mm512_set1_ps(choice->best - best));
+        choice->sum = _mm512_mul_ps(choice->sum, shrink);
+        choice->best = best;
+    }
+    const __m512 top = _mm512_set1_ps(choice->best);
+    UNROLLED for (int v = 0; v < 4; v++)
+        choice->sum = _mm512_mask_add_ps(choice->sum, real[v], choice->sum,
+                                         exponential(_mm512_sub_ps(logits[v], top)));
+    if (choice->asked >= column && choice->asked < column + PANEL) {
+        float values[PANEL];
+        UNROLLED for (int v = 0; v < 4; v++) _mm512_storeu_ps(values + v * LANES, logits[v]);
+        choice->asked_logit = values[choice->asked - column];
+    }
+}
+
+/* ---- Attention, a sentence or a row of the cache at its own length ---------------------------------------- */
+
+/* sums[r] = sum over i of a[r][i] * b[i][0..15], in the order of i. */
+ALWAYS void combine(const int rows, const float *const a[QUERIES], const float *b, int stride, int count,
+                    __m512 sums[QUERIES]) {
+    UNROLLED for (int r = 0; r < rows; r++) sums[r] = _mm512_setzero_ps();
+    for (int i = 0; i < count; i++, b += stride) {
+        const __m512 vector = _mm512_loadu_ps(b);
+        UNROLLED for (int r = 0; r < rows; r++) sums[r] = fused(_mm512_set1_ps(a[r][i]), vector, sums[r]);
+    }
+}
+
+/* Turns `count` scores into weights that sum to 1, after scaling; what follows up to a whole vector becomes 0. */
+static void softmax(float *scores, int count, float scale) {
+    const __m512 rate = _mm512_set1_ps(scale);
+    __m512 largest = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+    for (int i = 0; i < count; i += LANES)
+        largest = _mm512_mask_max_ps(largest, first_lanes(count - i), largest, _mm512_loadu_ps(scores + i));
+    const __m512 top = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
+    for (int i = 0; i < count; i += LANES) {
+        const __m512 below = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(scores + i), top), rate);
+        const __m512 power = _mm512_maskz_mov_ps(first_lanes(count - i), exponential(below));
+        sum = _mm512_add_ps(sum, power);
+        _mm512_storeu_ps(scores + i, power);
+    }
+    const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
+    for (int i = 0; i < count; i += LANES)
+        _mm512_storeu_ps(scores + i, _mm512_mul_ps(_mm512_loadu_ps(scores + i), share));
+}
+
+/* One head of a sentence's self-attention. query, key, value: its columns in rows of `stride` floats; keys: room for
+ * [d_k, rounded length]; weights: room for [QUERIES, rounded length]; record: [length, length] or NULL. */
+static void attend_head(const float *query, const float *key, const float *value, int stride, int length, int d_k,
+                        float *keys, float *weights, float *out, int out_stride, float *record) {
+    const int padded = rounded_up(length, LANES);
+    for (int d = 0; d < d_k; d++) {
+        float *row = keys + (size_t)d * padded;
+        for (int t = 0; t < length; t++) row[t] = key[(size_t)t * stride + d];
+        memset(row + length, 0, sizeof(float) * (padded - length));
+    }
+    for (int first = 0; first < length; first += QUERIES) {
+        const int rows = length - first < QUERIES ? length - first : QUERIES;
+        const float *queries[QUERIES], *shares[QUERIES];
+        __m512 sums[QUERIES];
+        for (int r = 0; r < QUERIES; r++) { /* past the end the last row is computed again, and not kept */
+            queries[r] = query + (size_t)(first + (r < rows ? r : rows - 1)) * stride;
+            shares[r] = weights + (size_t)(r < rows ? r : rows - 1) * padded;
+        }
+        for (int t = 0; t < padded; t += LANES) {
+            combine(QUERIES, queries, keys + t, padded, d_k, sums);
+            for (int r = 0; r < rows; r++) _mm512_storeu_ps(weights + (size_t)r * padded + t, sums[r]);
+        }
+        for (int r = 0; r < rows; r++) {
+            softmax(weights + (size_t)r * padded, length, 1.0f / sqrtf(d_k));
+            if (record)
+                memcpy(record + (size_t)(first + r) * length, weights + (size_t)r * padded, sizeof(float) * length);
+        }
+        for (int d = 0; d < d_k; d += LANES) {
+            combine(QUERIES, shares, value + d, stride, length, sums);
+            for (int r = 0; r < rows; r++) _mm512_storeu_ps(out + (size_t)(first + r) * out_stride + d, sums[r]);
+        }
+    }
+}
+
+/* ---- The batch -------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t source_length, length, limit;
+    int32_t forced_length;                    /* -1: the model chooses */
+    int32_t *source_blocks, *target_blocks;   /* which blocks of the pool hold its keys and values */
+    int32_t *tokens, *forced;                 /* [max_target] */
+    float *log_probs;                         /* [max_target] */
+} Sentence;
+
+/* A cache in blocks of positions, given to sentences as they grow (after Kwon et al. 2023, section 4.1): of a block,
+ * a decoder layer has keys [heads, d_k, POSITIONS] and values [heads, POSITIONS, d_k]. */
+typedef struct {
+    const Model *model;
+    int32_t rows, max_source, max_target, live;
+    Sentence *sentences; /* [rows] */
+    int32_t *running;    /* [rows]: the live ones' numbers, then the free ones' */
+    float *pool;
+    size_t pool_bytes;
+    int32_t *free_blocks;
+    int32_t free_count;
+    int32_t *numbers; /* what the sentences' own arrays are cut from */
+    float *log_probs;
+    float *x, *y, *mixed, *keys, *weights;
+    Quantised narrow, wide; /* of d_model and of d_ff columns */
+    Choice *choices;
+} Batch;
+
+static float *key_block(const Batch *batch, int32_t block, int layer, int head) {
+    const Model *model = batch->model;
+    const size_t part = (size_t)model->d_model * POSITIONS;
+    const size_t at = ((size_t)block * model->decoder_layers + layer) * 2 * part;
+    return batch->pool + at + (size_t)head * (model->d_model / model->heads) * POSITIONS;
+}
+
+static float *value_block(const Batch *batch, int32_t block, int layer, int head) {
+    return key_block(batch, block, layer, head) + (size_t)batch->model->d_model * POSITIONS;
+}
+
+/* Puts one position's keys and values, each [d_model], where `blocks` say. */
+static void remember(const Batch *batch, const int32_t *blocks, int position, int layer, const float *key,
+                     const float *value) {
+    const int d_k = batch->model->d_model / batch->model->heads, at = position % POSITIONS;
+    const int32_t block = blocks[position / POSITIONS];
+    for (int head = 0; head < batch->model->heads; head++, key += d_k, value += d_k) {
+        float *keys = key_block(batch, block, layer, head) + at;
+        for (int d = 0; d < d_k; d++) keys[d * POSITIONS] = key[d];
+        memcpy(value_block(batch, block, layer, head) + at * d_k, value, sizeof(float) * d_k);
+    }
+}
+
+/* out[0 .. 16 * vectors) = the values' average over `length` positions. */
+ALWAYS void average(const int vectors, const Batch *batch, const int32_t *blocks, int length, int layer, int head,
+                    int column, const float *weights, float *out) {
+    const int d_k = batch->model->d_model / batch->model->heads;
+    __m512 sums[4];
+    for (int v = 0; v < vectors; v++) sums[v] = _mm512_setzero_ps();
+    for (int first = 0; first < length; first += POSITIONS) {
+        const float *values = value_block(batch, blocks[first / POSITIONS], layer, head) + column;
+        const int last = length - first < POSITIONS ? length - first : POSITIONS;
+        for (int t = 0; t < last; t++, values += d_k) {
+            const __m512 weight = _mm512_set1_ps(weights[first + t]);
+            for (int v = 0; v < vectors; v++) sums[v] = fused(weight, _mm512_loadu_ps(values + v * LANES), sums[v]);
+        }
+    }
+    for (int v = 0; v < vectors; v++) _mm512_storeu_ps(out + v * LANES, sums[v]);
+}
+
+/* One query [d_model] over `length` remembered positions to out [d_model]; record: [heads, length] or NULL. */
+static void attend_cached(const Batch *batch, const int32_t *blocks, int length, int layer, const float *query,
+                          float *out, float *record) {
+    const int heads = batch->model->heads, d_k = batch->model->d_model / heads;
+    float *weights = batch->weights;
+    for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
+        for (int first = 0; first < length; first += POSITIONS) {
+            const float *keys = key_block(batch, blocks[first / POSITIONS], layer, head);
+            __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+            for (int d = 0; d < d_k; d += 4)
+                for (int part = 0; part < 4; part++)
+                    sums[part] = fused(_mm512_set1_ps(query[d + part]), _mm512_loadu_ps(keys + (d + part) * POSITIONS),
+                                       sums[part]);
+            const __m512 sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
+            _mm512_storeu_ps(weights + first, sum);
+        }
+        softmax(weights, length, 1.0f / sqrtf(d_k));
+        if (record) memcpy(record + (size_t)head * length, weights, sizeof(float) * length);
+        int d = 0;
+        for (; d + 64 <= d_k; d += 64) average(4, batch, blocks, length, layer, head, d, weights, out + d);
+        for (; d < d_k; d += 16) average(1, batch, blocks, length, layer, head, d, weights, out + d);
+    }
+}
+
+/* ---- Sublayers -------------------------------------------------------------------------------------------- */
+
+/* A sublayer's input, quantised: x [rows, d_model], normalised first where the placement says so. */
+static Quantised sublayer_input(Batch *batch, const float *x, int rows, const Norm *norm) {
+    const int width = batch->model->d_model;
+    for (int row = 0; row < rows; row++) {
+        const float *from = x + (size_t)row * width;
+        if (batch->model->placement == PRE) {
+            normalise(from, norm, width, batch->mixed);
+            from = batch->mixed;
+        }
+        quantise_row(from, width, batch->narrow, row);
+    }
+    return batch->narrow;
+}
+
+/* A sublayer's last product, and the residual connection: x [rows, d_model] in place. */
+static void sublayer_output(Batch *batch, const Linear *linear, Quantised in, int rows, const Norm *norm, float *x) {
+    const Model *model = batch->model;
+    const int width = model->d_model;
+    if (model->placement != RESIDUAL_POST) product(linear, in, rows, x, ADD);
+    if (model->placement == PRE) return;
+    if (model->placement == RESIDUAL_POST) product(linear, in, rows, batch->y, STORE);
+    for (int row = 0; row < rows; row++, x += width) {
+        if (model->placement == POST) {
+            normalise(x, norm, width, x);
+            continue;
+        }
+        float *y = batch->y + (size_t)row * width;
+        normalise(y, norm, width, y);
+        for (int i = 0; i < width; i += LANES)
+            _mm512_storeu_ps(x + i, _mm512_add_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
+    }
+}
+
+static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
+    const int inner = batch->model->d_ff;
+    product(&layer->inner, sublayer_input(batch, x, rows, &layer->feed_norm), rows, batch->y, RELU);
+    quantise(batch->y, rows, inner, batch->wide);
+    sublayer_output(batch, &layer->outer, batch->wide, rows, &layer->feed_norm, x);
+}
+
+static void embed(const Embedding *embedding, int32_t token, int position, int width, float *x) {
+    const float *row = embedding->tokens + (size_t)token * width, *at = embedding->positions + (size_t)position * width;
+    const __m512 scale = _mm512_set1_ps(embedding->scale);
+    for (int i = 0; i < width; i += LANES) {
+        const __m512 y = _mm512_mul_ps(_mm512_loadu_ps(row + i), scale);
+        _mm512_storeu_ps(x + i, _mm512_add_ps(y, _mm512_loadu_ps(at + i)));
+    }
+}
+
+/* ---- The encoder ------------------------------------------------------------------------------------------ */
+
+/* Self-attention of `count` sentences that lie one after the other in batch->y, into batch->mixed. */
+static void attend_sentences(Batch *batch, int number, int count, const int32_t *lengths, float *const *records) {
+    const Model *model = batch->model;
+    const int width = model->d_model, d_k = width / model->heads, stride = 3 * width;
+    const float *projected = batch->y;
+    float *mixed = batch->mixed;
+    for (int s = 0; s < count; s++) {
+        const int length = lengths[s];
+        for (int head = 0; head < model->heads; head++) {
+            const float *query = projected + head * d_k;
+            float *record = records && records[s] ? records[s] : NULL;
+            if (record) record += ((size_t)number * model->heads + head) * length * length;
+            attend_head(query, query + width, query + 2 * width, stride, length, d_k, batch->keys, batch->weights,
+                        mixed + head * d_k, width, record);
+        }
+        projected += (size_t)length * stride;
+        mixed += (size_t)length * width;
+    }
+}
+
+static void encode_group(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths,
+                         const int32_t *numbers, float *const *records) {
+    const Model *model = batch->model;
+    const int width = model->d_model;
+    int rows = 0;
+    for (int s = 0; s < count; s++)
+        for (int position = 0; position < lengths[s]; position++, rows++)
+            embed(&model->source, tokens[rows], position, width, batch->x + (size_t)rows * width);
+    for (int number = 0; number < model->encoder_layers; number++) {
+        const Layer *layer = model->encoder + number;
+        product(&layer->query_key_value, sublayer_input(batch, batch->x, rows, &layer->self_norm), rows, batch->y,
+                STORE);
+        attend_sentences(batch, number, count, lengths, records);
+        quantise(batch->mixed, rows, width, batch->narrow);
+        sublayer_output(batch, &layer->self_output, batch->narrow, rows, &layer->self_norm, batch->x);
+        feed_forward(batch, layer, rows, batch->x);
+    }
+    for (int row = 0; row < rows; row++) {
+        float *x = batch->x + (size_t)row * width;
+        normalise(x, &model->encoder_norm, width, x);
+    }
+    quantise(batch->x, rows, width, batch->narrow);
+    for (int number = 0; number < model->decoder_layers; number++) {
+        product(&model->decoder[number].cross_memory, batch->narrow, rows, batch->y, STORE);
+        const float *memory = batch->y;
+        for (int s = 0; s < count; s++)
+            for (int position = 0; position < lengths[s]; position++, memory += 2 * width)
+                remember(batch, batch->sentences[numbers[s]].source_blocks, position, number, memory, memory + width);
+    }
+}
+
+/* ---- A step of the decoder -------------------------------------------------------------------------------- */
+
+static float *part_of(float *const *records, int32_t number, size_t size) {
+    return records && records[number] ? records[number] + size : NULL;
+}
+
+static void decode_layer(Batch *batch, int number, float *const *self_records, float *const *cross_records) {
+    const Model *model = batch->model;
+    const Layer *layer = model->decoder + number;
+    const int width = model->d_model, rows = batch->live;
+    product(&layer->query_key_value, sublayer_input(batch, batch->x, rows, &layer->self_norm), rows, batch->y, STORE);
+    for (int row = 0; row < rows; row++) {
+        const Sentence *sentence = batch->sentences + batch->running[row];
+        const float *query = batch->y + (size_t)row * 3 * width;
+        const int length = sentence->length + 1;
+        remember(batch, sentence->target_blocks, sentence->length, number, query + width, query + 2 * width);
+        attend_cached(batch, sentence->target_blocks, length, number, query, batch->mixed + (size_t)row * width,
+                      part_of(self_records, batch->running[row], (size_t)number * model->heads * length));
+    }
+    quantise(batch->mixed, rows, width, batch->narrow);
+    sublayer_output(batch, &layer->self_output, batch->narrow, rows, &layer->self_norm, batch->x);
+
+    product(&layer->cross_query, sublayer_input(batch, batch->x, rows, &layer->cross_norm), rows, batch->y, STORE);
+    for (int row = 0; row < rows; row++) {
+        const Sentence *sentence = batch->sentences + batch->running[row];
+        const int length = sentence->source_length;
+        attend_cached(batch, sentence->source_blocks, length, number, batch->y + (size_t)row * width,
+                      batch->mixed + (size_t)row * width,
+                      part_of(cross_records, batch->running[row], (size_t)number * model->heads * length));
+    }
+    quantise(batch->mixed, rows, width, batch->narrow);
+    sublayer_output(batch, &layer->cross_output, batch->narrow, rows, &layer->cross_norm, batch->x);
+    feed_forward(batch, layer, rows, batch->x);
+}
+
+ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int row, int column, Choice *choices) {
+    __m512i sums[TILE][4];
+    multiply(rows, linear, in, row, column, sums);
+    UNROLLED for (int r = 0; r < rows; r++) {
+        __m512 logits[4];
+        __mmask16 real[4];
+        UNROLLED for (int v = 0; v < 4; v++) {
+            const int at = column + v * LANES;
+            real[v] = first_lanes(linear->outputs - at);
+            logits[v] = _mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), real[v],
+                                           scaled(sums[r][v], linear, at, in.scale[row + r], in.offset[row + r]));
+        }
+        consider(choices + row + r, logits, real, column);
+    }
+}
+
+/* The vocabulary's product: the logits are looked at tile by tile and never written down. */
+static void choose(const Linear *linear, Quantised in, int rows, Choice *choices) {
+    for (int column = 0; column < linear->outputs; column += PANEL) {
+        int row = 0;
+        for (; row + TILE <= rows; row += TILE) choose_tile(TILE, linear, in, row, column, choices);
+        for (; row < rows; row++) choose_tile(1, linear, in, row, column, choices);
+    }
+}
+
+static int32_t take_block(Batch *batch) { return batch->free_blocks[--batch->free_count]; }
+
+/* Notes the choice; whether the sentence has ended. */
+static int extend(Batch *batch, Sentence *sentence, const Choice *choice) {
+    const float logit = choice->asked >= 0 ? choice->asked_logit : choice->best;
+    const int32_t token = choice->asked >= 0 ? choice->asked : choice->token;
+    sentence->tokens[sentence->length] = token;
+    sentence->log_probs[sentence->length] = logit - choice->best - logf(_mm512_reduce_add_ps(choice->sum));
+    sentence->length++;
+    return token == batch->model->eos || sentence->length >= sentence->limit + (sentence->forced_length >= 0);
+}
+
+/* ---- What Python calls ------------------------------------------------------------------------------------ */
+
+int batch_step(Batch *batch, float *const *self_records, float *const *cross_records, int32_t *finished) {
+    const Model *model = batch->model;
+    const int width = model->d_model, rows = batch->live;
+    for (int row = 0; row < rows; row++) {
+        Sentence *sentence = batch->sentences + batch->running[row];
+        const int at = sentence->length;
+        if (at % POSITIONS == 0) sentence->target_blocks[at / POSITIONS] = take_block(batch);
+        embed(&model->target, at ? sentence->tokens[at - 1] : model->bos, at, width, batch->x + (size_t)row * width);
+        int32_t asked = -1;
+        if (sentence->forced_length >= 0) asked = at < sentence->forced_length ? sentence->forced[at] : model->eos;
+        batch->choices[row] = (Choice){_mm512_setzero_ps(), -1e30f, -1e30f, 0, asked};
+    }
+    for (int number = 0; number < model->decoder_layers; number++)
+        decode_layer(batch, number, self_records, cross_records);
+    for (int row = 0; row < rows; row++) {
+        normalise(batch->x + (size_t)row * width, &model->decoder_norm, width, batch->mixed);
+        quantise_row(batch->mixed, width, batch->narrow, row);
+    }
+    choose(&model->output, batch->narrow, rows, batch->choices);
+    int count = 0;
+    for (int row = 0; row < rows; row++)
+        if (extend(batch, batch->sentences + batch->running[row], batch->choices + row))
+            finished[count++] = batch->running[row];
+    return count;
+}
+
+/* Encodes `count` sentences, tokens one after the other, and gives each a number. forced_lengths: -1 for none. */
+void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths, const int32_t *limits,
+                 const int32_t *forced, const int32_t *forced_lengths, float *const *records, int32_t *numbers) {
+    const int most = batch->max_source > GROUP_TOKENS ? batch->max_source : GROUP_TOKENS;
+    for (int s = 0; s < count; s++) {
+        const int32_t number = numbers[s] = batch->running[batch->live++];
+        Sentence *sentence = batch->sentences + number;
+        sentence->source_length = lengths[s];
+        sentence->length = 0;
+        sentence->limit = limits[s];
+        sentence->forced_length = forced_lengths[s];
+        for (int t = 0; t < forced_lengths[s]; t++) sentence->forced[t] = *forced++;
+        for (int t = 0; t < lengths[s]; t += POSITIONS) sentence->source_blocks[t / POSITIONS] = take_block(batch);
+    }
+    for (int first = 0, next = 0; first < count; first = next) {
+        int rows = 0;
+        for (; next < count && (next == first || rows + lengths[next] <= most); next++) rows += lengths[next];
+        encode_group(batch, next - first, tokens, lengths + first, numbers + first, records ? records + first : NULL);
+        tokens += rows;
+    }
+}
+
+/* Copies out what the sentence has so far; returns how many tokens. */
+int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_probs) {
+    const Sentence *sentence = batch->sentences + number;
+    memcpy(tokens, sentence->tokens, sizeof(int32_t) * sentence->length);
+    memcpy(log_probs, sentence->log_probs, sizeof(float) * sentence->length);
+    return sentence->length;
+}
+
+/* Frees the sentence's place and its blocks. */
+void batch_drop(Batch *batch, int32_t number) {
+    Sentence *sentence = batch->sentences + number;
+    for (int t = 0; t < sentence->source_length; t += POSITIONS)
+        batch->free_blocks[batch->free_count++] = sentence->source_blocks[t / POSITIONS];
+    for (int t = 0; t < sentence->length; t += POSITIONS)
+        batch->free_blocks[batch->free_count++] = sentence->target_blocks[t / POSITIONS];
+    int row = 0;
+    while (batch->running[row] != number) row++;
+    batch->running[row] = batch->running[--batch->live];
+    batch->running[batch->live] = number;
+}
+
+static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+
+void batch_free(Batch *batch) {
+    if (batch == NULL) return;
+    if (batch->pool != NULL && batch->pool != MAP_FAILED) munmap(batch->pool, batch->pool_bytes);
+    void *const parts[] = {batch->sentences, batch->running, batch->free_blocks, batch->numbers, batch->log_probs,
+                           batch->x, batch->y, batch->mixed, batch->keys, batch->weights, batch->narrow.bytes,
+                           batch->narrow.scale, batch->narrow.offset, batch->wide.bytes, batch->wide.scale,
+                           batch->wide.offset, batch->choices};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) free(parts[i]);
+    free(batch);
+}
+
+static Quantised quantised_room(size_t rows, size_t columns) {
+    return (Quantised){room(rows * columns), room(rows * sizeof(float)), room(rows * sizeof(int32_t))};
+}
+
+/* Scratch for `tokens` rows at a time, and for one head of the longest sentence. */
+static int make_scratch(Batch *batch, size_t tokens) {
+    const size_t width = batch->model->d_model, inner = batch->model->d_ff, d_k = width / batch->model->heads;
+    const size_t longest = rounded_up(batch->max_source > batch->max_target ? batch->max_source : batch->max_target,
+                                      POSITIONS);
+    batch->x = room(sizeof(float) * tokens * width);
+    batch->y = room(sizeof(float) * tokens * (inner > 3 * width ? inner : 3 * width));
+    batch->mixed = room(sizeof(float) * tokens * width);
+    batch->keys = room(sizeof(float) * d_k * longest);
+    batch->weights = room(sizeof(float) * QUERIES * longest);
+    batch->narrow = quantised_room(tokens, width);
+    batch->wide = quantised_room(tokens, inner);
+    batch->choices = room(sizeof(Choice) * batch->rows);
+    return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&
+           batch->narrow.scale && batch->narrow.offset && batch->wide.bytes && batch->wide.scale &&
+           batch->wide.offset && batch->choices;
+}
+
+/* The pool is reserved for the worst case and touched block by block, the last freed first, so that the memory in
+ * use is that of the most positions ever held at once. */
+static int make_pool(Batch *batch, int source_blocks, int target_blocks) {
+    const int blocks = batch->rows * (source_blocks + target_blocks);
+    const Model *model = batch->model;
+    batch->pool_bytes = sizeof(float) * blocks * model->decoder_layers * 2 * model->d_model * POSITIONS;
+    batch->pool = mmap(NULL, batch->pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                       -1, 0);
+    batch->free_blocks = room(sizeof(int32_t) * blocks);
+    if (batch->pool == MAP_FAILED || !batch->free_blocks) return 0;
+    for (int block = 0; block < blocks; block++) batch->free_blocks[block] = blocks - 1 - block;
+    batch->free_count = blocks;
+    return 1;
+}
+
+static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
+    const size_t each = source_blocks + target_blocks + 2 * (size_t)batch->max_target;
+    batch->sentences = room(sizeof(Sentence) * batch->rows);
+    batch->running = room(sizeof(int32_t) * batch->rows);
+    batch->numbers = room(sizeof(int32_t) * batch->rows * each);
+    batch->log_probs = room(sizeof(float) * batch->rows * batch->max_target);
+    if (!batch->sentences || !batch->running || !batch->numbers || !batch->log_probs) return 0;
+    for (int row = 0; row < batch->rows; row++) {
+        Sentence *sentence = batch->sentences + row;
+        sentence->source_blocks = batch->numbers + row * each;
+        sentence->target_blocks = sentence->source_blocks + source_blocks;
+        sentence->tokens = sentence->target_blocks + target_blocks;
+        sentence->forced = sentence->tokens + batch->max_target;
+        sentence->log_probs = batch->log_probs + (size_t)row * batch->max_target;
+        batch->running[row] = row;
+    }
+    return 1;
+}
+
+/* Room for `rows` sentences of at most so many positions each, the end symbol included; NULL if there is no memory. */
+Batch *batch_new(const Model *model, int rows, int max_source, int max_target) {
+    Batch *batch = calloc(1, sizeof(Batch));
+    if (batch == NULL) return NULL;
+    batch->model = model;
+    batch->rows = rows;
+    batch->max_source = max_source;
+    batch->max_target = max_target;
+    const int source_blocks = rounded_up(max_source, POSITIONS) / POSITIONS;
+    const int target_blocks = rounded_up(max_target, POSITIONS) / POSITIONS;
+    int tokens = max_source > GROUP_TOKENS ? max_source : GROUP_TOKENS;
+    if (rows > tokens) tokens = rows;
+    if (make_scratch(batch, tokens) && make_pool(batch, source_blocks, target_blocks) &&
+        make_sentences(batch, source_blocks, target_blocks))
+        return batch;
+    batch_free(batch);
+    return NULL;
+}
