@@ -114,6 +114,32 @@ class Slots(Protocol):
         ...
 
 
+class Batch(Protocol):
+    """The sentences being decoded together, at most `rows` of them; they join and leave between steps."""
+
+    rows: int
+
+    @property
+    def running(self) -> Sequence[Hypothesis]: ...
+
+    @property
+    def free(self) -> int:
+        """Rows that are not taken."""
+        ...
+
+    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
+        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        ...
+
+    def step(self) -> list[Hypothesis]:
+        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        ...
+
+    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Takes running sentences out, finished or abandoned; returns them."""
+        ...
+
+
 class Runner(Protocol):
     """A model made ready to decode at some precision, on some device."""
 
@@ -121,14 +147,14 @@ class Runner(Protocol):
     precision: str
     device: torch.device
 
-    def new_slots(self, rows: int, limits: Limits) -> Slots: ...
+    def new_batch(self, rows: int, limits: Limits) -> Batch: ...
 
 
 class DecodeBatch:
-    """The sentences being decoded together, at most `rows` of them; they join and leave between steps."""
+    """The Batch that keeps each sentence's tokens here and leaves the arithmetic to Slots."""
 
-    def __init__(self, runner: Runner | Transformer, rows: int, limits: Limits) -> None:
-        runner = as_runner(runner)
+    def __init__(self, runner: TorchRunner | Transformer, rows: int, limits: Limits) -> None:
+        runner = TorchRunner(runner) if isinstance(runner, Transformer) else runner
         self.rows = rows
         self.running: list[Hypothesis] = []
         self._slots = runner.new_slots(rows, limits)
@@ -200,7 +226,7 @@ def greedy_decode(
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
     hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
-    batch = DecodeBatch(model, min(rows, max(1, len(waiting))), limits)
+    batch = as_runner(model).new_batch(min(rows, max(1, len(waiting))), limits)
     while waiting or batch.running:
         # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
         if waiting and (batch.free >= max(1, batch.rows // 4) or not batch.running):
@@ -256,6 +282,9 @@ class TorchRunner:
         weight = model.output.weight
         self.model, self.config = model, model.config
         self.precision, self.device = str(weight.dtype).removeprefix("torch."), weight.device
+
+    def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
+        return DecodeBatch(self, rows, limits)
 
     def new_slots(self, rows: int, limits: Limits) -> TorchSlots:
         return TorchSlots(self.model, rows, limits)
