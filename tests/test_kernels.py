@@ -1,0 +1,307 @@
+"""The int8 kernels in C: their arithmetic against PyTorch's, their batches, and what happens where they cannot be."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import model.kernels as kernels
+from model.config import ModelConfig
+from model.decoding import Hypothesis, Limits
+from model.kernels import KernelBatch, KernelRunner, KernelsUnavailable
+from model.quantised import quantise_rows
+from model.transformer import AttentionRecord, Transformer
+
+VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
+LIMITS = Limits(max_source=40, max_target=44, ratio=1.0, margin=6)
+
+
+def can_run() -> bool:
+    try:
+        kernels.check_processor()
+    except KernelsUnavailable:
+        return False
+    return True
+
+
+here = pytest.mark.skipif(not can_run(), reason="the int8 kernels need AVX-512 VNNI")
+
+
+def make_model(**fields: Any) -> Transformer:
+    """Random weights, large enough that what is decoded varies with the source and that a fair share ends."""
+    torch.manual_seed(3)
+    sizes = {"source_vocab_size": VOCABULARY, "target_vocab_size": VOCABULARY, "max_positions": 64}
+    shape = {"d_model": 64, "num_heads": 2, "d_ff": 112, "encoder_layers": 2, "decoder_layers": 2}
+    model = Transformer(ModelConfig.from_dict({**sizes, **shape, "share_embeddings": "none", **fields})).eval()
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.weight.mul_(1.5)
+                if module.bias is not None:
+                    module.bias.uniform_(-0.2, 0.2)
+            if isinstance(module, nn.LayerNorm):
+                module.bias.uniform_(-0.2, 0.2)
+        model.output.weight[EOS].mul_(1.4)
+    return model
+
+
+def random_sources(count: int, longest: int = 40, seed: int = 0) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [[draw.randrange(3, VOCABULARY) for _ in range(draw.randint(0, longest))] for _ in range(count)]
+
+
+def new_hypotheses(sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
+    return [Hypothesis(source, LIMITS.target(len(source)), **fields) for source in sources]
+
+
+def run_to_the_end(batch: KernelBatch) -> None:
+    while batch.running:
+        batch.step()
+
+
+def decoded(runner: KernelRunner, sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
+    """All of them together."""
+    hypotheses = new_hypotheses(sources, **fields)
+    batch = runner.new_batch(len(sources), LIMITS)
+    batch.admit(hypotheses)
+    run_to_the_end(batch)
+    return hypotheses
+
+
+def answer(hypothesis: Hypothesis) -> tuple[list[int], list[float]]:
+    return hypothesis.tokens, hypothesis.log_probs
+
+
+def quantised_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """What the kernels compute, in double precision: exact for the integers' sums."""
+    rows = x.reshape(-1, x.size(-1))
+    inputs, input_scale = quantise_rows(rows)
+    weights, weight_scale = quantise_rows(weight)
+    sums = inputs.double() @ weights.double().T
+    y = (sums * input_scale[:, None] * weight_scale).float().reshape(*x.shape[:-1], -1)
+    return y if bias is None else y + bias
+
+
+@torch.no_grad()
+def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[float], AttentionRecord]:
+    """The log probability of each of its tokens, by the modules."""
+    src = torch.tensor([[*hypothesis.source, EOS]])
+    record = AttentionRecord()
+    hidden = model.hidden(src, torch.tensor([[BOS, *hypothesis.tokens[:-1]]]), record)
+    log_probs = model.output(hidden)[0].log_softmax(-1)
+    return log_probs.gather(1, torch.tensor(hypothesis.tokens)[:, None])[:, 0].tolist(), record
+
+
+@pytest.fixture(scope="module")
+def runner() -> KernelRunner:
+    return KernelRunner(make_model())
+
+
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"norm": "post"},
+    {"norm": "residual_post", "positions": "learned"},
+    {"norm": "post", "final_norm": True, "attention_bias": False},
+    {"d_model": 128, "num_heads": 2, "d_ff": 256, "final_norm": False},
+    {"d_model": 96, "num_heads": 1, "share_embeddings": "all"},
+    {"d_model": 32, "num_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3},
+]
+
+
+@here
+@pytest.mark.parametrize("fields", SHAPES, ids=str)
+def test_scores_are_those_of_the_modules_with_quantised_products(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(**fields)
+    hypotheses = decoded(KernelRunner(model), random_sources(24))
+    assert len({tuple(h.tokens) for h in hypotheses}) > 12
+    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    errors = []
+    for hypothesis in hypotheses:
+        expected, _ = parallel_pass(model, hypothesis)
+        errors += [abs(a - b) for a, b in zip(hypothesis.log_probs, expected, strict=True)]
+    errors.sort()
+    # Sums of floats in another order turn a few roundings the other way, each worth a hundredth or more.
+    assert errors[len(errors) // 2] < 1e-4
+    assert errors[int(len(errors) * 0.9)] < 0.1
+
+
+@here
+def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model()
+    hypotheses = decoded(KernelRunner(model), random_sources(24, seed=1))
+    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    for hypothesis in hypotheses:
+        src, tgt = torch.tensor([[*hypothesis.source, EOS]]), torch.tensor([[BOS, *hypothesis.tokens[:-1]]])
+        with torch.no_grad():
+            log_probs = model(src, tgt)[0].log_softmax(-1)
+        chosen = log_probs.gather(1, torch.tensor(hypothesis.tokens)[:, None])[:, 0]
+        assert (log_probs.amax(-1) - chosen).max() < 0.05
+
+
+@here
+def test_no_bit_depends_on_the_company(runner: KernelRunner) -> None:
+    sources = random_sources(150, seed=2)
+    alone = [answer(decoded(runner, [source])[0]) for source in sources]
+    assert len({len(tokens) for tokens, _ in alone}) > 10
+    for size in (2, 7, 16, 33, 64, 150):
+        order = random.Random(size).sample(range(len(sources)), len(sources))
+        for first in range(0, len(order), size):
+            numbers = order[first : first + size]
+            for number, hypothesis in zip(numbers, decoded(runner, [sources[n] for n in numbers]), strict=True):
+                assert answer(hypothesis) == alone[number]
+
+
+@here
+def test_who_joins_and_leaves_when_changes_no_bit(runner: KernelRunner) -> None:
+    """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
+    sources = random_sources(600, seed=4)
+    alone = {tuple(source): answer(decoded(runner, [source])[0]) for source in sources}
+    draw, waiting, finished = random.Random(5), new_hypotheses(sources), list[Hypothesis]()
+    batch = runner.new_batch(23, LIMITS)
+    while waiting or batch.running:
+        count = draw.randint(0, batch.free)
+        batch.admit([waiting.pop() for _ in range(min(count, len(waiting)))] if count else [])
+        if batch.running and draw.random() < 0.1:
+            abandoned = batch.remove([draw.choice(batch.running)])
+            waiting += new_hypotheses([h.source for h in abandoned])
+        if batch.running:
+            finished += batch.step()
+    assert len(finished) == len(sources)
+    assert all(answer(h) == alone[tuple(h.source)] for h in finished)
+
+
+@here
+def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(runner: KernelRunner) -> None:
+    hypotheses = decoded(runner, random_sources(60, seed=6))
+    reasons = {h.finish_reason for h in hypotheses}
+    assert reasons == {"stop", "length"}
+    for hypothesis in hypotheses:
+        ended = hypothesis.tokens[-1] == EOS
+        assert hypothesis.finish_reason == ("stop" if ended else "length")
+        assert ended or len(hypothesis.tokens) == hypothesis.limit
+        assert EOS not in hypothesis.tokens[:-1]
+
+
+@here
+def test_forcing_what_was_chosen_gives_the_same_scores(runner: KernelRunner) -> None:
+    for free in decoded(runner, random_sources(20, seed=8)):
+        if free.finish_reason == "stop":
+            (forced,) = decoded(runner, [free.source], forced=free.tokens[:-1])
+            assert answer(forced) == answer(free)
+
+
+@here
+def test_a_forced_target_comes_back_with_the_models_scores_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model()
+    target = [149, 3, 64, 63, 127, 128]
+    (forced,) = decoded(KernelRunner(model), [[9, 8, 7]], forced=target)
+    assert forced.tokens == [*target, EOS]
+    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    assert forced.log_probs == pytest.approx(parallel_pass(model, forced)[0], abs=0.05)
+
+
+@here
+def test_recorded_attention_is_the_modules_and_changes_no_bit(
+    runner: KernelRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sources = make_model(), random_sources(9, seed=9)
+    plain = decoded(runner, sources)
+    batch = runner.new_batch(9, LIMITS)
+    mixed = [Hypothesis(s, LIMITS.target(len(s)), record=number % 2 == 0) for number, s in enumerate(sources)]
+    batch.admit(mixed)
+    run_to_the_end(batch)
+    assert list(map(answer, mixed)) == list(map(answer, plain))
+    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    for hypothesis in mixed[::2]:
+        _, record = parallel_pass(model, hypothesis)
+        assert hypothesis.encoder_attention is not None
+        for ours, theirs in (
+            (hypothesis.encoder_attention, record.encoder),
+            (hypothesis.decoder_attention, record.decoder),
+            (hypothesis.cross_attention, record.cross),
+        ):
+            assert torch.allclose(ours.sum(-1), torch.ones(()), atol=1e-5)
+            assert torch.allclose(ours, torch.cat(theirs), atol=0.02)
+
+
+@here
+def test_a_sentence_without_numbers_spoils_no_other(runner: KernelRunner) -> None:
+    """An embedding of NaN: whoever has that token gets NaN as scores, and the neighbours what they would alone."""
+    model = make_model()
+    with torch.no_grad():
+        model.source_embedding.tokens.weight[77] = math.nan
+    spoilt = KernelRunner(model)
+    sources = [source for source in random_sources(30, seed=10) if 77 not in source]
+    hypotheses = decoded(spoilt, [*sources, [5, 77, 6]])
+    assert all(map(math.isnan, hypotheses[-1].log_probs))
+    assert list(map(answer, hypotheses[:-1])) == list(map(answer, decoded(runner, sources)))
+
+
+@here
+def test_the_longest_source_and_target_fit(runner: KernelRunner) -> None:
+    limits = Limits(max_source=33, max_target=33)
+    batch = runner.new_batch(2, limits)
+    sources = [[4] * 33, [5] * 33]
+    hypotheses = [Hypothesis(source, 33, forced=[6] * 33) for source in sources]
+    batch.admit(hypotheses)
+    run_to_the_end(batch)
+    assert [len(h.tokens) for h in hypotheses] == [34, 34]
+
+
+def test_a_row_is_rounded_to_its_own_scale() -> None:
+    quantised, scale = quantise_rows(torch.tensor([[0.0, 0.0], [-2.54, 1.27], [1e-30, -1e-30]]))
+    assert quantised.tolist() == [[0, 0], [-127, 64], [127, -127]]  # 63.5 goes to the even one
+    assert scale.tolist() == pytest.approx([0, 0.02, 1e-30 / 127])
+
+
+def test_widths_that_fill_no_vector_are_refused() -> None:
+    with pytest.raises(KernelsUnavailable, match="multiples of 16"):
+        KernelRunner(make_model(d_model=72, num_heads=3))
+
+
+@here
+def test_without_a_compiler_and_a_library_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(KernelsUnavailable, match="no C compiler"):
+        kernels.compile_library(tmp_path)
+
+
+@here
+def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler = tmp_path / "broken"
+    compiler.write_text("#!/bin/sh\necho unknown flag >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    with pytest.raises(KernelsUnavailable, match="unknown flag"):
+        kernels.compile_library(tmp_path)
+    assert list(tmp_path.iterdir()) == [compiler]
+
+
+@here
+def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = kernels.compile_library(kernels.cache_folder())
+    monkeypatch.setattr(kernels, "SOURCE", Path(shutil.copy(kernels.SOURCE, tmp_path)))  # nothing lies beside this one
+    monkeypatch.setenv("PATH", "")
+    kernels.library.cache_clear()
+    try:
+        assert kernels.library()._name == str(compiled)
+    finally:
+        kernels.library.cache_clear()
+
+
+def test_a_processor_without_the_instructions_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "INSTRUCTIONS", ("avx512f", "made_up"))
+    with pytest.raises(KernelsUnavailable, match=r"made_up|Linux"):
+        kernels.check_processor()
