@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -133,6 +133,15 @@ class ProblemResponse(Response):
         super().__init__(body, problem.status, headers)
 
 
+def refusal(error: ServiceError) -> ProblemResponse:
+    """`error` on the wire."""
+    retry = error.retry_after_s
+    headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
+    if isinstance(error, BodyTooSlow):
+        headers["Connection"] = "close"  # or the rest would still be waited for
+    return ProblemResponse(error.problem(), headers)
+
+
 def documented(*kinds: type[ServiceError]) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page."""
     statuses = sorted({kind.status for kind in kinds})
@@ -159,15 +168,11 @@ def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
         count(error.slug)
-        retry = error.retry_after_s
-        headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
-        if isinstance(error, BodyTooSlow):
-            headers["Connection"] = "close"  # or the rest would still be waited for
-        return ProblemResponse(error.problem(), headers)
+        return refusal(error)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return await refuse(request, invalid_fields(error))
+        return await refuse(request, invalid_fields([{**e, "loc": e["loc"][1:]} for e in error.errors()], error.body))
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -186,19 +191,19 @@ def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
     app.add_exception_handler(Exception, unexpected)
 
 
-def invalid_fields(error: RequestValidationError) -> InvalidFields:
-    """What pydantic found, as pointers into the body that was sent."""
+def invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
+    """What pydantic found, as pointers into the body that was sent; `faults` are its errors, places from there on."""
     found = [
-        FieldError(pointer=_pointer(e["loc"], error.body), detail=e["msg"].removeprefix("Value error, "))
-        for e in error.errors()
+        FieldError(pointer=_pointer(fault["loc"], body), detail=fault["msg"].removeprefix("Value error, "))
+        for fault in faults
     ]
     return InvalidFields("; ".join(f"{e.pointer}: {e.detail}" for e in found[:3]), found)
 
 
 def _pointer(location: Sequence[str | int], body: Any) -> str:
-    """ "#/text/3" for ("body", "text", "list", 3): what names a place in the body, without pydantic's branch names."""
+    """ "#/text/3" for ("text", "list", 3): what names a place in the body, without pydantic's branch names."""
     places, value = [], body
-    for number, place in enumerate(location[1:], start=2):
+    for number, place in enumerate(location, start=1):
         inside = isinstance(value, dict) and place in value
         if inside or (isinstance(value, list) and isinstance(place, int)):
             value = value[place]

@@ -12,6 +12,7 @@ from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
 
 from app.access import Access
+from app.body import StraightToJSON
 from app.catalogue import Catalogue
 from app.engine import Engine
 from app.errors import add_handlers
@@ -56,7 +57,11 @@ def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
     for module in (translate, attention, catalogue, health):
         app.include_router(module.router)
     app.add_api_route("/", _to_the_manual, include_in_schema=False)
-    add_handlers(app, lambda cause: metrics.refusals.labels(cause).inc())
+    add_handlers(app, metrics.refused)
+    # What is added last is met first.
+    app.add_middleware(
+        StraightToJSON, routes=[*translate.router.routes, *attention.router.routes], count=metrics.refused
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -57,6 +57,10 @@ class Metrics:
             "interlinear_step_seconds", "One decoder step", ["model"], buckets=_SECONDS, registry=registry
         )
 
+    def refused(self, cause: str) -> None:
+        """Counts an error that was answered."""
+        self.refusals.labels(cause).inc()
+
     def exposition(self) -> bytes:
         """All of them, in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -18,6 +18,9 @@ _LINE = re.compile(r"[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 """What may hold sentences. Line ends and tabs end every sentence, and stay where they are."""
 _CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
+_ODD_SPACE = re.compile(r"[^\S ]")
+_SPEECH = re.compile(r"[^\W_]")
+"""What `str.isalnum` is true of."""
 _ABBREVIATED = {
     "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol)\.\s*$"),
     "fr": re.compile(
@@ -45,12 +48,14 @@ def segments(text: str, language: str) -> list[Segment]:
     for line in _LINE.finditer(text):
         if not _is_speech(line[0]):
             continue
-        found.append(Segment(text[end : line.start()], False))
+        if end < line.start():
+            found.append(Segment(text[end : line.start()], False))
         for sentence in _sentences(line[0], language):
             found.extend(_framed(sentence))
         end = line.end()
-    found.append(Segment(text[end:], False))
-    return [segment for segment in found if segment.text]
+    if end < len(text):
+        found.append(Segment(text[end:], False))
+    return found
 
 
 def cut(sentence: str, length: Callable[[str], int], limit: int) -> list[Segment]:
@@ -84,7 +89,7 @@ def _sentences(line: str, language: str) -> Iterator[str]:
 
 def _sentence_lengths(window: str, language: str) -> list[int]:
     # sentencex slices by bytes after white space that it takes for a single one, and panics at others.
-    plain = _SPACE.sub(lambda space: " " * len(space[0]), window)
+    plain = _ODD_SPACE.sub(" ", window)
     abbreviated = _ABBREVIATED.get(language)
     lengths: list[int] = []
     goes_on = False
@@ -100,6 +105,8 @@ def _sentence_lengths(window: str, language: str) -> list[int]:
 
 def _framed(stretch: str) -> Iterable[Segment]:
     core = stretch.strip()
+    if core and core == stretch:
+        return [Segment(core, _is_speech(core))]
     start = stretch.index(core)
     frame = [
         Segment(stretch[:start], False),
@@ -110,7 +117,7 @@ def _framed(stretch: str) -> Iterable[Segment]:
 
 
 def _is_speech(stretch: str) -> bool:
-    return any(character.isalnum() for character in stretch)
+    return _SPEECH.search(stretch) is not None
 
 
 def _place_to_cut(sentence: str) -> int:

@@ -15,10 +15,14 @@ from app.engine import Decoder
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.languages import joint
 from app.scheduler import Job, cost
-from app.segmentation import Segment, cut, segments
+from app.segmentation import cut, segments
 from app.settings import Settings
 from model.bundle import Bundle
 from model.decoding import FinishReason, Hypothesis
+
+AT_ONCE = 2_000
+"""Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
+and is done in a thread; the way there and back costs as much as a short sentence does."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,16 @@ class Translator:
         deadline = monotonic() + limit_ms / 1000
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                drafts = await asyncio.to_thread(self._drafts, bundle, texts)
+                in_turn = sum(map(len, texts)) <= AT_ONCE
+                drafts = (
+                    self._drafts(bundle, texts) if in_turn else await asyncio.to_thread(self._drafts, bundle, texts)
+                )
                 sentences = [sentence for draft in drafts for sentence in draft.sentences]
                 job = Job(bundle.name, sentences, deadline)
                 await self.engine.decode(job)
-                return await asyncio.to_thread(_answer, bundle, drafts, job)
+                return (
+                    _answer(bundle, drafts, job) if in_turn else await asyncio.to_thread(_answer, bundle, drafts, job)
+                )
         except TimeoutError:
             raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None
 
@@ -119,14 +128,13 @@ class Translator:
             draft.error = error
             return draft
         space = joint(bundle.source, bundle.target)
-        for segment in _fitting(bundle, text, draft.warnings):
-            if not segment.translate:
-                draft.parts.append(segment.text)
+        for part in _encoded(bundle, text, draft.warnings):
+            if isinstance(part, str):
+                draft.parts.append(part)
                 continue
             if space and draft.parts and isinstance(draft.parts[-1], Hypothesis):
                 draft.parts.append(space)
-            ids = bundle.tokenizer.encode(segment.text)
-            sentence = Hypothesis(ids, bundle.limits.target(len(ids)))
+            sentence = Hypothesis(part, bundle.limits.target(len(part)))
             draft.parts.append(sentence)
             draft.cost += cost(sentence)
             if draft.cost > room:
@@ -134,15 +142,18 @@ class Translator:
         return draft
 
 
-def _fitting(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[Segment]:
-    """The segments of `text`, those that the model cannot take at once cut, with a warning."""
-    limit = bundle.limits.max_source
+def _encoded(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[str | list[int]]:
+    """The segments of `text`, token ids for those to translate. A sentence that is too long is cut, and warned of."""
+    encode, limit = bundle.tokenizer.encode, bundle.limits.max_source
     for segment in segments(text, bundle.source):
-        parts = cut(segment.text, lambda s: len(bundle.tokenizer.encode(s)), limit) if segment.translate else [segment]
-        if len(parts) > 1:
-            count = sum(part.translate for part in parts)
-            warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
-        yield from parts
+        ids = encode(segment.text) if segment.translate else []
+        if len(ids) <= limit:
+            yield ids if segment.translate else segment.text
+            continue
+        parts = cut(segment.text, lambda s: len(encode(s)), limit)
+        count = sum(part.translate for part in parts)
+        warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
+        yield from (encode(part.text) if part.translate else part.text for part in parts)
 
 
 def _answer(bundle: Bundle, drafts: Sequence[Draft], job: Job[Hypothesis]) -> Translations:

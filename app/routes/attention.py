@@ -12,9 +12,9 @@ from torch import Tensor
 from app import errors
 from app.attention import Attention, Selection, attend
 from app.body import JSONRoute, while_connected
-from app.routes.dependencies import TranslatorState
 from app.routes.translate import FAILURES
 from app.schemas import AttentionRequest, AttentionResponse
+from app.translator import Translator
 from model.tokenizer import Piece
 
 router = APIRouter(route_class=JSONRoute)
@@ -27,8 +27,9 @@ router = APIRouter(route_class=JSONRoute)
     responses=errors.documented(*FAILURES),
     tags=["translation"],
 )
-async def attention(body: AttentionRequest, request: Request, translator: TranslatorState) -> StreamingResponse:
+async def attention(body: AttentionRequest, request: Request) -> StreamingResponse:
     """Translates one sentence and shows every attention weight of the pass that did it."""
+    translator: Translator = request.state.translator
     selection = Selection(body.kinds, body.layers, body.heads)
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
     return StreamingResponse(_written(await while_connected(request, work)), media_type="application/json")

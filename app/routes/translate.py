@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from app import errors
 from app.body import JSONRoute, while_connected
-from app.routes.dependencies import TranslatorState
 from app.schemas import TranslateRequest, TranslateResponse, Translation, Usage
-from app.translator import Translated
+from app.translator import Translated, Translator
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (
@@ -25,17 +24,25 @@ FAILURES = (
 )
 
 
-@router.post("/translate", summary="Translate texts", responses=errors.documented(*FAILURES), tags=["translation"])
-async def translate(body: TranslateRequest, request: Request, translator: TranslatorState) -> TranslateResponse:
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model=TranslateResponse,
+    responses=errors.documented(*FAILURES),
+    tags=["translation"],
+)
+async def translate(body: TranslateRequest, request: Request) -> Response:
     """Translates texts. Sentences are translated one by one; the white space between them stays as it is."""
+    translator: Translator = request.state.translator
     texts = [body.text] if isinstance(body.text, str) else body.text
     work = translator.translate(texts, body.source, body.target, body.deadline_ms)
     done = await while_connected(request, work)
-    return TranslateResponse(
+    answer = TranslateResponse(
         translations=[_translation(item, body.source) for item in done.items],
         model=done.model,
         usage=Usage(source_tokens=done.source_tokens, target_tokens=done.target_tokens),
     )
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 def _translation(item: Translated, source: str) -> Translation:

@@ -1,0 +1,107 @@
+"""Routes with a JSON body: the short way to them is the long way, and who leaves is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Service, serving
+from fastapi import Request
+
+from app.body import StraightToJSON, while_connected
+from app.errors import ClientLeft
+
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+JSON = {"content-type": "application/json"}
+
+
+def request(*messages: str) -> Request:
+    """One whose client has nothing more to say than `messages`."""
+    left = list(messages)
+
+    async def receive() -> dict[str, Any]:
+        if not left:
+            await asyncio.Event().wait()
+        return {"type": left.pop(0)}
+
+    return Request({"type": "http"}, receive)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options"),
+    [
+        ("POST", "/translate", {"json": HELLO}),
+        ("POST", "/translate", {"json": {**HELLO, "text": []}}),
+        ("POST", "/translate", {"json": {**HELLO, "target": "xx"}}),
+        ("POST", "/translate", {"json": {**HELLO, "target": 1}}),
+        ("POST", "/translate", {"content": b"{", "headers": JSON}),
+        ("POST", "/translate", {"content": b"null", "headers": JSON}),
+        ("POST", "/translate", {"content": b"{}"}),
+        ("POST", "/attention", {"json": HELLO}),
+        ("POST", "/attention", {"json": {**HELLO, "layers": [9]}}),
+        ("POST", "/translate/", {"json": HELLO}),
+        ("PUT", "/translate", {"json": HELLO}),
+        ("GET", "/health", {}),
+    ],
+)
+def test_the_straight_way_ends_where_the_long_one_does(
+    service: Service, bundle_folder: Path, method: str, path: str, options: dict[str, Any]
+) -> None:
+    straight = service.request(method, path, **options)
+    with serving(bundle_folder) as other:
+        middleware: list[Any] = other.app.user_middleware
+        (shortcut,) = (entry for entry in middleware if entry.cls is StraightToJSON)
+        middleware.remove(shortcut)
+        long = other.request(method, path, **options)
+    assert (straight.status_code, straight.headers) == (long.status_code, long.headers)
+    assert straight.content == long.content
+
+
+def test_json_in_any_encoding_of_unicode_is_read(service: Service) -> None:
+    answers = [
+        service.request("POST", "/translate", content=json.dumps(HELLO).encode(encoding), headers=JSON)
+        for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32-be")
+    ]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len({answer.content for answer in answers}) == 1
+
+
+def test_a_client_that_leaves_cancels_the_work() -> None:
+    cancelled: list[bool] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    with pytest.raises(ClientLeft):
+        asyncio.run(while_connected(request("http.request", "http.disconnect"), endless()))
+    assert cancelled == [True]
+
+
+def test_work_cancelled_by_others_is_no_client_s_doing() -> None:
+    async def scenario() -> None:
+        task = asyncio.create_task(while_connected(request(), asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(scenario())
+
+
+def test_a_client_that_stays_gets_what_the_work_returns_and_what_it_raises() -> None:
+    async def work() -> int:
+        return 5
+
+    async def faulty() -> None:
+        raise ValueError("5")
+
+    assert asyncio.run(while_connected(request(), work())) == 5
+    with pytest.raises(ValueError, match="5"):
+        asyncio.run(while_connected(request(), faulty()))
