@@ -27,16 +27,15 @@ def serve() -> None:
     from app.catalogue import load_catalogue
     from app.main import create_app
     from app.settings import SettingsError, ignored_variables, load_settings
-    from model.allocator import keep_freed_memory
     from model.bundle import BundleError
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for name in ignored_variables(os.environ):
         logging.warning("%s is not a setting; ignored", name)
-    keep_freed_memory()
     try:
         settings = load_settings()
         bundles = load_catalogue(settings)
+        app = create_app(settings, bundles)
     except (SettingsError, BundleError) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -48,7 +47,7 @@ def serve() -> None:
     # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        create_app(settings, bundles),
+        app,
         host=settings.host,
         port=settings.port,
         root_path=settings.root_path,

@@ -5,12 +5,14 @@ Knows neither requests nor decoding.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
 
 from app.errors import PairNotServed
+from app.link import Order
 from app.settings import Settings, SettingsError
 from model.bundle import Bundle, BundleError, load_bundle
 
@@ -37,9 +39,12 @@ class Catalogue:
 
 
 def load_catalogue(settings: Settings) -> Catalogue:
-    """Every bundle under `settings.bundles`, on its device. Raises SettingsError and BundleError."""
-    device, dtype = torch.device(_device(settings)), _dtype(settings)
-    return Catalogue(load_bundle(folder, device, dtype) for folder in bundle_folders(settings.bundles))
+    """Every bundle under `settings.bundles`, verified, without its weights: those are the workers'.
+
+    Raises BundleError.
+    """
+    nowhere = torch.device("meta")
+    return Catalogue(load_bundle(folder, nowhere) for folder in bundle_folders(settings.bundles))
 
 
 def bundle_folders(place: Path) -> list[Path]:
@@ -56,15 +61,23 @@ def bundle_folders(place: Path) -> list[Path]:
     return folders
 
 
-def _device(settings: Settings) -> str:
+def worker_order(settings: Settings, bundles: Catalogue) -> Order:
+    """What every worker loads. Raises SettingsError."""
+    device = device_of(settings)
+    folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
+    return Order(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
+
+
+def worker_count(settings: Settings) -> int:
+    """One worker on a GPU; on a CPU, where two of one thread beat one of two, one a core that we may use."""
+    if settings.workers or device_of(settings) == "cuda":
+        return settings.workers or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def device_of(settings: Settings) -> str:
+    """Where workers compute: "cpu" or "cuda". Raises SettingsError."""
     has_gpu = torch.cuda.is_available()
     if settings.device == "cuda" and not has_gpu:
         raise SettingsError("INTERLINEAR_DEVICE=cuda: PyTorch finds no GPU here")
     return "cuda" if has_gpu and settings.device != "cpu" else "cpu"
-
-
-def _dtype(settings: Settings) -> torch.dtype:
-    half = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(settings.precision)
-    if half and _device(settings) == "cpu":
-        raise SettingsError(f"INTERLINEAR_PRECISION={settings.precision} needs a GPU; on a CPU, use float32")
-    return half or torch.float32

@@ -1,25 +1,32 @@
-"""One thread that owns the models and takes turns: admit, step, hand back. The event loop only waits for it.
+"""The front's half of the engine: hands sentences to the workers and their answers back, and keeps workers alive.
 
-Knows token ids, queue and batches. Which text they are is `app.translator`'s; who is next, `app.scheduler`'s.
+Lives on the event loop and never blocks it. Who is next is `app.scheduler`'s, how it is decoded `app.worker`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import monotonic, perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
+
+from app.admission import cost
 from app.errors import StepFailed, Unavailable
+from app.link import Greeting, Launch, Link, Order
+from app.link import Worker as Started
 from app.metrics import Metrics
-from app.scheduler import Job, Scheduler, cost
-from model.bundle import Bundle, check_samples
-from model.decoding import DecodeBatch, Hypothesis
+from app.scheduler import Job, Place, Room, Scheduler
+from model.decoding import Hypothesis
 
-ROWS = {"cpu": 64, "cuda": 256}
-"""Sentences decoded together."""
+RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""How long a worker that has died stays so: the more often it did, the longer."""
+WELL_AFTER_S = 60.0
+"""A worker that lived so long has not died "again" when it dies."""
+END_S = 5.0
+"""How long a worker may take to end once its connection is closed."""
 log = logging.getLogger(__name__)
 
 
@@ -29,43 +36,73 @@ class Decoder(Protocol):
     async def decode(self, job: Job[Hypothesis]) -> None: ...
 
 
-class Engine:
-    """Decodes the sentences of many requests together.
+class Seat:
+    """Where a worker is, or will be again: what the engine knows of the one of this number."""
 
-    `failure` is None while it works. It stops for good if a bundle's samples come out wrong or its thread dies;
-    then every request, waiting and to come, gets Unavailable with the reason.
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.state = "starting"
+        self.link: Link | None = None
+        self.worker: Started | None = None
+        self.tasks: list[tuple[Any, ...]] = []
+        self.cancelled: list[int] = []
+
+
+class Engine:
+    """Decodes the sentences of many requests together, in `workers` workers.
+
+    `ready` once each has started or failed to, and as long as one is there; `failure` says why it is not.
     """
 
     def __init__(
-        self,
-        bundles: Sequence[Bundle],
-        scheduler: Scheduler[Hypothesis],
-        metrics: Metrics,
-        rows: int | None = None,
+        self, order: Order, scheduler: Scheduler[Hypothesis], metrics: Metrics, launch: Launch, workers: int = 1
     ) -> None:
         self.scheduler, self.metrics = scheduler, metrics
-        self.ready = False
         self.failure: str | None = None
-        self._bundles = bundles
-        self._rows = rows
-        self._batches = {bundle.name: self._new_batch(bundle) for bundle in bundles}
-        self._jobs: dict[Hypothesis, Job[Hypothesis]] = {}  # of what is being decoded; the thread's own
+        self.precisions: dict[str, str] = {}
+        """By bundle name, as the workers report them."""
+        self.device = order.device
+        self._order, self._launch = order, launch
+        self._models = {name: number for number, (_, name) in enumerate(order.bundles)}
+        self._names = list(self._models)
+        self._seats = [Seat(number) for number in range(workers)]
         self._futures: dict[Job[Hypothesis], asyncio.Future[None]] = {}
-        self._changed = threading.Condition()  # guards the scheduler, the futures and what follows
+        self._keepers: list[asyncio.Task[None]] = []
+        self._flush_is_due = False
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         metrics.queue_sentences.set_function(lambda: scheduler.waiting)
         metrics.queue_tokens.set_function(lambda: scheduler.waiting_tokens)
+        metrics.workers.set_function(lambda: self.alive)
 
-    def start(self) -> None:
-        self._thread.start()
+    @property
+    def alive(self) -> int:
+        """Workers that work."""
+        return sum(seat.state == "working" for seat in self._seats)
 
-    def stop(self) -> None:
-        """Finishes what was accepted, then ends the thread. Blocks."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        self._thread.join()
+    @property
+    def ready(self) -> bool:
+        return self.alive > 0 and all(seat.state != "starting" for seat in self._seats)
+
+    @property
+    def _hopeful(self) -> bool:
+        """Whether a worker is there, or has not had the time yet to be."""
+        return any(seat.state != "dead" for seat in self._seats)
+
+    async def start(self) -> None:
+        """Starts the workers; they are not ready yet when this returns."""
+        self._keepers = [asyncio.create_task(self._keep(seat)) for seat in self._seats]
+
+    async def stop(self) -> None:
+        """Finishes what was accepted, then ends the workers."""
+        self._stopping = True
+        while self._futures:
+            await asyncio.wait(list(self._futures.values()))
+        for keeper, seat in zip(self._keepers, self._seats, strict=True):
+            if seat.link:
+                seat.link.close()
+            else:
+                keeper.cancel()  # it waits for the time to start another
+        await asyncio.gather(*self._keepers, return_exceptions=True)
 
     async def decode(self, job: Job[Hypothesis]) -> None:
         """Returns when every sentence of `job` is finished or in `job.errors`. Cancelling drops the job.
@@ -74,111 +111,147 @@ class Engine:
         """
         if not job.sentences:
             return
-        with self._changed:
-            if self.failure or self._stopping:
-                raise Unavailable(self.failure or "The service is stopping.")
-            self.scheduler.add(job)
-            future = self._futures[job] = asyncio.get_running_loop().create_future()
-            self._changed.notify()
+        if self._stopping:
+            raise Unavailable("The service is stopping.")
+        if not self._hopeful:
+            raise Unavailable(self.failure or "No worker is there.")
+        future = asyncio.get_running_loop().create_future()
+        job.when_done = lambda: None if future.done() else future.set_result(None)
+        self.scheduler.add(job)
+        self._futures[job] = future
+        self._flush_soon()
         try:
             await future
         except asyncio.CancelledError:
-            with self._changed:
-                self.scheduler.cancel(job)
-                self._futures.pop(job, None)
+            for place in self.scheduler.cancel(job):
+                self._seats[place.worker].cancelled.append(place.number)
+            self._flush_soon()
             raise
+        finally:
+            del self._futures[job]
 
-    def _run(self) -> None:
-        try:
-            for bundle in self._bundles:
-                check_samples(bundle)
-            self.ready = True
-            while self._wait_for_work():
-                for bundle in self._bundles:
-                    self._turn(bundle)
-        except BaseException as error:
-            log.critical("the engine stopped", exc_info=error)
-            self._fail_everything(f"The engine has stopped: {type(error).__name__}: {error}")
+    # ---- To and from the workers
 
-    def _wait_for_work(self) -> bool:
-        """Blocks until there is some; False if there never will be again."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self.scheduler.waiting or self._stopping)
-            return bool(self._jobs or self.scheduler.waiting)
+    def _flush_soon(self) -> None:
+        """What many requests ask for in one pass of the event loop becomes one message a worker."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
-    def _turn(self, bundle: Bundle) -> None:
-        started = perf_counter()
-        batch = self._batches[bundle.name]
-        self._forget(batch.remove([h for h in batch.running if self._jobs[h].cancelled]))
-        self._admit(batch, bundle.name)
-        if not batch.running:
-            return
-        self.metrics.rows.labels(bundle.name).observe(len(batch.running))
-        try:
-            finished = batch.step()
-        except Exception as error:
-            self._fail(batch.running, error)
-            self._batches[bundle.name] = self._new_batch(bundle)
-            return
-        self._finish(finished, bundle.name)
-        seconds = perf_counter() - started
-        self.metrics.step_seconds.labels(bundle.name).observe(seconds)
-        with self._changed:
-            self.scheduler.throughput.note(sum(map(cost, finished)), seconds)
-
-    def _admit(self, batch: DecodeBatch, model: str) -> None:
-        with self._changed:
-            taken = self.scheduler.take(model, batch.free, batch.rows)
-        if not taken:
-            return
-        self._jobs.update(taken)
+    def _flush(self) -> None:
+        self._flush_is_due = False
         now = monotonic()
-        for _, job in taken:
-            self.metrics.queue_seconds.observe(now - job.arrived)
-        try:
-            batch.admit([hypothesis for hypothesis, _ in taken])
-        except Exception as error:
-            batch.remove([hypothesis for hypothesis, _ in taken if hypothesis in batch.running])
-            self._fail([hypothesis for hypothesis, _ in taken], error)
+        for place in self.scheduler.assign():
+            self._seats[place.worker].tasks.append(self._task(place))
+            self.metrics.queue_seconds.observe(now - place.job.arrived)
+        for seat in self._seats:
+            if seat.link and (seat.tasks or seat.cancelled):
+                seat.link.send((seat.tasks, seat.cancelled))
+            seat.tasks, seat.cancelled = [], []
 
-    def _finish(self, finished: Sequence[Hypothesis], model: str) -> None:
-        self.metrics.sentences.labels(model).inc(len(finished))
-        self.metrics.tokens.labels(model, "source").inc(sum(len(h.source) + 1 for h in finished))
-        self.metrics.tokens.labels(model, "target").inc(sum(len(h.tokens) for h in finished))
-        self._settle(finished)
+    def _task(self, place: Place[Hypothesis]) -> tuple[Any, ...]:
+        h = place.sentence
+        forced = None if h.forced is None else list(h.forced)
+        return place.number, self._models[place.job.model], list(h.source), h.limit, forced, h.record, place.ahead
 
-    def _fail(self, hypotheses: Sequence[Hypothesis], error: Exception) -> None:
-        log.error("a step with %d sentences failed", len(hypotheses), exc_info=error)
-        for hypothesis in hypotheses:
-            self._jobs[hypothesis].errors[hypothesis] = StepFailed(StepFailed.example)
-        self._settle(hypotheses)
+    def _heard(self, seat: Seat, message: tuple[Any, ...]) -> None:
+        if seat.state != "working":
+            self._greeted(seat, Greeting(*message))
+            return
+        results, failures, steps = message
+        busy = self.scheduler.busy(seat.number)
+        for model, rows, seconds in steps:
+            self.metrics.rows.labels(self._names[model]).observe(rows)
+            self.metrics.step_seconds.labels(self._names[model]).observe(seconds)
+            if busy:
+                self.scheduler.pace.stepped(rows, seconds)
+        for number, *result in results:
+            if place := self.scheduler.release(number):
+                self._finish(place, *result)
+        for number in failures:
+            if place := self.scheduler.release(number):
+                self.scheduler.settle(place, StepFailed(StepFailed.example))
+        self._flush()
 
-    def _settle(self, hypotheses: Iterable[Hypothesis]) -> None:
-        """Counts them as done; a job with none left is handed back."""
-        for hypothesis in list(hypotheses):
-            job = self._jobs.pop(hypothesis)
-            job.unfinished -= 1
-            if not job.unfinished:
-                self._resolve(job, lambda future: future.set_result(None))
+    def _finish(
+        self,
+        place: Place[Hypothesis],
+        tokens: list[int],
+        log_probs: list[float],
+        stopped: bool,
+        waited: float,
+        attention: list[tuple[list[int], str, bytes]] | None,
+    ) -> None:
+        hypothesis, model = place.sentence, place.job.model
+        hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
+        hypothesis.finish_reason = "stop" if stopped else "length"
+        if attention:
+            hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
+            hypothesis._decoder_rows = list(decoder.unbind(-2))
+            hypothesis._cross_rows = list(cross.unbind(-2))
+        self.metrics.sentences.labels(model).inc()
+        self.metrics.tokens.labels(model, "source").inc(len(hypothesis.source) + 1)
+        self.metrics.tokens.labels(model, "target").inc(len(tokens))
+        self.scheduler.pace.finished(len(tokens), cost(hypothesis))
+        self.scheduler.settle(place)
 
-    def _forget(self, hypotheses: Iterable[Hypothesis]) -> None:
-        for hypothesis in hypotheses:
-            del self._jobs[hypothesis]
+    # ---- Workers' lives
 
-    def _fail_everything(self, reason: str) -> None:
-        with self._changed:
-            self.ready, self.failure = False, reason
-            self.scheduler.clear()
-            jobs = list(self._futures)
-        for job in jobs:
-            self._resolve(job, lambda future: future.set_exception(Unavailable(reason)))
+    async def _keep(self, seat: Seat) -> None:
+        """Starts a worker, and another when it has died, at growing intervals if they die again and again."""
+        deaths = 0
+        while True:
+            began = perf_counter()
+            try:
+                reason = await self._live(seat)
+            except OSError as error:
+                reason = f"it could not be started: {error}"
+            self._died(seat, reason)
+            if self._stopping:
+                return
+            if perf_counter() - began > WELL_AFTER_S:
+                deaths = 0
+            await asyncio.sleep(RESTART_S[min(deaths, len(RESTART_S) - 1)])
+            deaths += 1
+            self.metrics.restarts.inc()
 
-    def _resolve(self, job: Job[Hypothesis], outcome: Callable[[asyncio.Future[None]], None]) -> None:
-        with self._changed:
-            future = self._futures.pop(job, None)
-        if future is not None:  # the client may have left
-            future.get_loop().call_soon_threadsafe(lambda: None if future.done() else outcome(future))
+    async def _live(self, seat: Seat) -> str:
+        """One worker from its start to its end; how it ended."""
+        seat.link, seat.worker = await Link.open(self._launch, partial(self._heard, seat))
+        seat.link.send(tuple(self._order))
+        if self._stopping:
+            seat.link.close()
+        await seat.link.closed
+        ended = asyncio.create_task(asyncio.to_thread(seat.worker.wait))
+        await asyncio.wait({ended}, timeout=END_S)
+        if not ended.done():
+            seat.worker.kill()
+        return await ended
 
-    def _new_batch(self, bundle: Bundle) -> DecodeBatch:
-        rows = self._rows or ROWS[bundle.model.output.weight.device.type]
-        return DecodeBatch(bundle.model, rows, bundle.limits)
+    def _greeted(self, seat: Seat, greeting: Greeting) -> None:
+        if greeting.failure:
+            self.failure = greeting.failure  # and it ends
+            return
+        log.info("worker %d is ready", seat.number)
+        seat.state, self.failure = "working", None
+        self.precisions = dict(zip(self._names, greeting.precisions, strict=True))
+        rows = greeting.rows
+        self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
+        self._flush()
+
+    def _died(self, seat: Seat, reason: str) -> None:
+        if not self._stopping:
+            log.critical("worker %d has died: %s", seat.number, reason)
+        if seat.state == "working" or not self.failure:
+            self.failure = f"The workers have died: {reason}."
+        hopeless = seat.state != "working" or self._stopping
+        seat.state, seat.link = "dead", None
+        self.scheduler.leave(seat.number)
+        if hopeless and not self._hopeful:
+            self.scheduler.give_up(Unavailable(self.failure))
+        self._flush()
+
+
+def _unpacked(tensor: tuple[list[int], str, bytes]) -> torch.Tensor:
+    shape, dtype, content = tensor
+    return torch.frombuffer(bytearray(content), dtype=getattr(torch, dtype)).view(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,29 +12,36 @@ from fastapi_offline import FastAPIOffline
 
 from app.access import Access
 from app.body import StraightToJSON
-from app.catalogue import Catalogue
+from app.catalogue import Catalogue, worker_count, worker_order
 from app.engine import Engine
 from app.errors import add_handlers
+from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
 from app.routes import attention, catalogue, health, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
 from app.translator import Translator
+from model.decoding import Hypothesis
 
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 
 Errors are `application/problem+json` (RFC 9457). Unknown fields are refused."""
 
 
-def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
-    """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine."""
+def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess) -> FastAPI:
+    """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
+
+    Raises SettingsError.
+    """
     metrics = Metrics()
+    order = worker_order(settings, bundles)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        engine = Engine(list(bundles), Scheduler(settings.queue_tokens), metrics)
-        engine.start()
+        scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
+        engine = Engine(order, scheduler, metrics, launch, worker_count(settings))
+        await engine.start()
         try:
             yield State(
                 settings=settings,
@@ -44,7 +50,7 @@ def create_app(settings: Settings, bundles: Catalogue) -> FastAPI:
                 translator=Translator(bundles, engine, settings),
             )
         finally:
-            await asyncio.to_thread(engine.stop)
+            await engine.stop()
 
     # As FastAPI, but the assets of /docs come from here and not from the network.
     app: FastAPI = FastAPIOffline(

@@ -50,6 +50,10 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self.workers = Gauge("interlinear_workers", "Workers that work", registry=registry)
+        self.restarts = Counter(
+            "interlinear_worker_restarts", "Workers started in place of one that died", registry=registry
+        )
         self.rows = Histogram(
             "interlinear_batch_rows", "Sentences in one step", ["model"], buckets=_ROWS, registry=registry
         )

@@ -1,36 +1,24 @@
-"""Which sentence is decoded next: the waiting queue, bounded, and fair between requests.
+"""Which sentence is decoded next and by which worker: one queue, bounded, and fair between requests.
 
-Knows how many tokens a sentence has and nothing of tensors or threads: the engine calls it under a lock.
+Knows how many tokens a sentence has and workers by their numbers; nothing of tensors, processes or messages.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from app.errors import Overloaded, ServiceError, TooMuchText
+from app.admission import Sentence, cost
+from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
 
-TILE = 16
-"""A sentence's cost is its source tokens, with the end symbol, rounded up to this: short ones are not free."""
-
-
-class Sentence(Protocol):
-    """What waits: anything with source tokens, the end symbol not counted. Told apart by identity."""
-
-    @property
-    def source(self) -> Sequence[int]: ...
-
-
+DEATHS = 3
+"""A sentence that was in a worker at so many deaths is taken for their cause."""
 S = TypeVar("S", bound=Sentence)
-
-
-def cost(sentence: Sentence) -> int:
-    """In tokens, as the queue and the encoder's budget count them."""
-    return math.ceil((len(sentence.source) + 1) / TILE) * TILE
 
 
 @dataclass(eq=False)
@@ -38,49 +26,109 @@ class Job(Generic[S]):
     """All sentences of one request, for one model; `deadline` on `monotonic`'s clock, seconds."""
 
     model: str
-    sentences: Sequence[S]
+    sentences: list[S]
     deadline: float = math.inf
     cancelled: bool = False
     errors: dict[S, ServiceError] = field(default_factory=dict)
     """What became of sentences that did not come back translated."""
+    when_done: Callable[[], None] = lambda: None
+    """Called once, when the last sentence is translated or in `errors`; never if it is cancelled."""
     arrived: float = field(default_factory=monotonic)
     unfinished: int = 0
     waiting: deque[S] = field(default_factory=deque)
+    places: set[Place[S]] = field(default_factory=set)
+    deaths: Counter[S] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.unfinished = len(self.sentences)
         self.waiting.extend(self.sentences)
 
 
-class Throughput:
-    """Tokens a second, of late: older work counts half for every `half_life_s` of newer work."""
+@dataclass(eq=False)
+class Place(Generic[S]):
+    """A sentence in a worker. `ahead`: its request has no other there, so it need not wait behind those that have."""
 
-    def __init__(self, half_life_s: float = 10.0) -> None:
-        self.half_life_s, self._tokens, self._seconds = half_life_s, 0.0, 0.0
+    number: int
+    worker: int
+    sentence: S
+    job: Job[S]
+    ahead: bool
 
-    def note(self, tokens: int, seconds: float) -> None:
-        """`tokens` were finished in `seconds` of work."""
+
+@dataclass(frozen=True)
+class Room:
+    """What a worker holds at once of each model.
+
+    `places` sentences, those that wait for a row included, and `spare` more that are only for requests which have
+    no place yet; `tokens`: what they cost together, where one sentence is taken whatever it costs.
+    """
+
+    places: int
+    spare: int
+    tokens: int
+
+
+class _Worker(Generic[S]):
+    """What the scheduler knows of a worker: its room, and by model what it holds."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self.held: dict[str, set[Place[S]]] = {}
+        self.tokens: Counter[str] = Counter()
+        self.doubted: set[str] = set()
+
+    def fits(self, model: str, sentence: Sentence, ahead: bool) -> bool:
+        held = len(self.held.get(model, ()))
+        if not held:
+            return True
+        places = self.room.places + (self.room.spare if ahead else 0)
+        return held < places and self.tokens[model] + cost(sentence) <= self.room.tokens
+
+
+class Pace:
+    """How long the workers take for a source token, from what they did of late while sentences waited for them."""
+
+    def __init__(self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0) -> None:
+        self.half_life_s, self.half_life_tokens = half_life_s, half_life_tokens
+        self._rows, self._seconds = 0.0, 0.0
+        self._target_tokens, self._cost = 0.0, 0.0
+
+    def stepped(self, rows: int, seconds: float) -> None:
+        """A worker with nothing to spare took `seconds` for a step of `rows` sentences."""
         kept = 0.5 ** (seconds / self.half_life_s)
-        self._tokens = self._tokens * kept + tokens
-        self._seconds = self._seconds * kept + seconds
+        self._rows, self._seconds = self._rows * kept + rows, self._seconds * kept + seconds
 
-    def seconds(self, tokens: int) -> float:
-        """How long `tokens` will take; 0 as long as nothing is known."""
-        return tokens * self._seconds / self._tokens if self._tokens else 0.0
+    def finished(self, target_tokens: int, tokens: int) -> None:
+        """A sentence that cost `tokens` took so many steps."""
+        kept = 0.5 ** (tokens / self.half_life_tokens)
+        self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
+
+    def seconds(self, tokens: float) -> float:
+        """How long one worker will take for `tokens`; 0 as long as nothing is known."""
+        if not self._rows or not self._cost:
+            return 0.0
+        return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
 
 
 class Scheduler(Generic[S]):
-    """The waiting sentences of every model. `queue_tokens` bounds their cost, `encode_tokens` one admission's.
+    """The sentences of every model, waiting or in a worker. `queue_tokens` bounds what the waiting ones cost.
 
-    `waiting` sentences cost `waiting_tokens`; both may be read without the lock.
+    A request is refused if its turn would come later than `max_wait_s` from now, or its end after its deadline.
     """
 
-    def __init__(self, queue_tokens: int, encode_tokens: int = 2_048) -> None:
-        self.queue_tokens, self.encode_tokens = queue_tokens, encode_tokens
+    def __init__(self, queue_tokens: int, max_wait_s: float = math.inf) -> None:
+        self.queue_tokens, self.max_wait_s = queue_tokens, max_wait_s
         self.waiting = 0
+        """Sentences that no worker has; `waiting_tokens` is what they cost."""
         self.waiting_tokens = 0
-        self.throughput = Throughput()
-        self._turns: dict[str, deque[Job[S]]] = {}
+        self.pace = Pace()
+        self._workers: dict[int, _Worker[S]] = {}
+        self._turns: dict[str, OrderedDict[Job[S], None]] = {}
+        self._doubtful: dict[str, deque[tuple[S, Job[S]]]] = {}  # one death more, and they are taken for its cause
+        self._places: dict[int, Place[S]] = {}
+        self._numbers = itertools.count()
+
+    # ---- Requests
 
     def add(self, job: Job[S]) -> None:
         """Queues a job. Raises TooMuchText if it never can be, Overloaded if it cannot now or not in time."""
@@ -89,55 +137,186 @@ class Scheduler(Generic[S]):
             raise TooMuchText(f"The text is {tokens} tokens long; the queue holds {self.queue_tokens}.")
         excess = self.waiting_tokens + tokens - self.queue_tokens
         if excess > 0:
-            raise _overloaded("The queue is full.", self.throughput.seconds(excess))
-        late = self.throughput.seconds(self.waiting_tokens) - (job.deadline - monotonic())
-        if late > 0 and self.waiting_tokens:
-            raise _overloaded("The queue is too long for the deadline.", late)
+            raise _overloaded("The queue is full.", self._seconds(excess))
+        if self.waiting:
+            self._check_wait(job, tokens)
         if job.waiting:
-            self._turns.setdefault(job.model, deque()).append(job)
-            self._count(job.waiting, 1)
+            self._turns.setdefault(job.model, OrderedDict())[job] = None
+            self._count(len(job.waiting), tokens)
 
-    def cancel(self, job: Job[S]) -> None:
-        """Drops what waits of `job`. What is being decoded of it, the engine drops when it sees `cancelled`."""
+    def cancel(self, job: Job[S]) -> list[Place[S]]:
+        """Forgets `job`, waiting or not; returns its places, which their workers must be told to give up."""
         job.cancelled = True
-        if job.waiting:
-            self._turns[job.model].remove(job)
-            self._count(job.waiting, -1)
-            job.waiting.clear()
+        self._drop_waiting(job)
+        return [self._vacate(place) for place in list(job.places)]
 
-    def take(self, model: str, free: int, rows: int) -> list[tuple[S, Job[S]]]:
-        """Sentences to admit now into the `free` ones of a batch's `rows`: one from each request in turn.
+    def _check_wait(self, job: Job[S], tokens: int) -> None:
+        """Requests take turns, so a job of one sentence waits for one of each other, a long one for as many as it has.
 
-        As many as the encoder's budget allows, padded to the longest; one at least. None while less than a quarter
-        of the rows is free and more wait than fit: encoding many together costs less than one after the other.
+        Raises Overloaded if that is too long.
         """
+        requests = sum(map(len, self._turns.values())) + sum(map(len, self._doubtful.values()))
+        late = self._seconds(self.waiting_tokens / self.waiting * requests) - self.max_wait_s
+        if late > 0:
+            raise _overloaded("The queue is too long.", late)
+        work = min(self.waiting_tokens, tokens * requests) + tokens
+        late = self._seconds(work) - (job.deadline - monotonic())
+        if late > 0:
+            raise _overloaded("The queue is too long for the deadline.", late)
+
+    # ---- Workers
+
+    def join(self, worker: int, room: Room) -> None:
+        """A worker is there and holds nothing."""
+        self._workers[worker] = _Worker(room)
+
+    def leave(self, worker: int) -> None:
+        """A worker is dead. Its sentences wait again, before the others, but for those that saw too many deaths."""
+        if worker not in self._workers:
+            return
+        for held in self._workers.pop(worker).held.values():
+            for place in sorted(held, key=lambda place: place.number, reverse=True):
+                self._places.pop(place.number)
+                place.job.places.remove(place)
+                self._wait_again(place.sentence, place.job)
+
+    def assign(self) -> list[Place[S]]:
+        """Gives waiting sentences to workers with room for them, one of each request in turn; each new place once.
+
+        A sentence goes to the worker with the least to do. One whose deadline has passed is not started.
+        """
+        now = monotonic()
+        places: list[Place[S]] = []
+        for model in list(self._turns) + list(self._doubtful):
+            while place := self._next_doubtful(model) or self._next(model, now):
+                places.append(place)
+        return places
+
+    def release(self, number: int) -> Place[S] | None:
+        """A worker is done with a place. None if that was given up meanwhile; else `settle` must follow."""
+        place = self._places.get(number)
+        return self._vacate(place) if place else None
+
+    def settle(self, place: Place[S], error: ServiceError | None = None) -> None:
+        """The sentence of a released place is translated, or ended in `error`."""
+        self._settle(place.sentence, place.job, error)
+
+    def busy(self, worker: int) -> bool:
+        """Whether sentences wait because `worker`, and every other, has its hands full."""
+        return self.waiting > 0 and worker in self._workers
+
+    def give_up(self, error: ServiceError) -> None:
+        """Everything that waits ends in `error`."""
+        for turns in list(self._turns.values()):
+            for job in list(turns):
+                self._end(job, error)
+        for doubtful in self._doubtful.values():
+            while doubtful:
+                sentence, job = doubtful.popleft()
+                self._count(-1, -cost(sentence))
+                self._settle(sentence, job, error)
+
+    def _next(self, model: str, now: float) -> Place[S] | None:
         turns = self._turns.get(model)
-        if not turns or (free < rows // 4 and sum(len(job.waiting) for job in turns) > free):
-            return []
-        taken: list[tuple[S, Job[S]]] = []
-        longest = 0
-        while turns and len(taken) < free:
-            job = turns[0]
-            longest = max(longest, cost(job.waiting[0]))
-            if taken and longest * (len(taken) + 1) > self.encode_tokens:
-                break
-            taken.append((job.waiting.popleft(), job))
-            turns.rotate(-1)
+        while turns:
+            job = next(iter(turns))
+            if job.deadline <= now:
+                self._end(job, DeadlinePassed("Not begun by the deadline."))
+                continue
+            ahead = not job.places
+            worker = self._least_busy(model, job.waiting[0], ahead)
+            if worker is None:
+                return None
+            sentence = job.waiting.popleft()
+            turns.move_to_end(job)
             if not job.waiting:
-                turns.pop()
-        self._count([sentence for sentence, _ in taken], -1)
-        return taken
+                del turns[job]
+            return self._occupy(worker, sentence, job, ahead)
+        return None
 
-    def clear(self) -> list[Job[S]]:
-        """Empties the queue; returns the jobs that were in it."""
-        jobs = [job for turns in self._turns.values() for job in turns]
-        for job in jobs:
-            self.cancel(job)
-        return jobs
+    def _next_doubtful(self, model: str) -> Place[S] | None:
+        """Sentences that were in a worker at all deaths but one too many: one at a time in each worker."""
+        doubtful = self._doubtful.get(model)
+        if not doubtful:
+            return None
+        sentence, job = doubtful[0]
+        worker = self._least_busy(model, sentence, ahead=True, doubted=True)
+        if worker is None:
+            return None
+        doubtful.popleft()
+        self._workers[worker].doubted.add(model)
+        return self._occupy(worker, sentence, job, ahead=True)
 
-    def _count(self, sentences: Collection[S], sign: int) -> None:
-        self.waiting += sign * len(sentences)
-        self.waiting_tokens += sign * sum(map(cost, sentences))
+    def _least_busy(self, model: str, sentence: S, ahead: bool, doubted: bool = False) -> int | None:
+        able = (
+            (worker.tokens.total(), number)
+            for number, worker in self._workers.items()
+            if worker.fits(model, sentence, ahead) and not (doubted and model in worker.doubted)
+        )
+        return min(able, default=(0, None))[1]
+
+    def _occupy(self, worker: int, sentence: S, job: Job[S], ahead: bool) -> Place[S]:
+        place = Place(next(self._numbers), worker, sentence, job, ahead)
+        self._places[place.number] = place
+        job.places.add(place)
+        self._workers[worker].held.setdefault(job.model, set()).add(place)
+        self._workers[worker].tokens[job.model] += cost(sentence)
+        self._count(-1, -cost(sentence))
+        return place
+
+    def _vacate(self, place: Place[S]) -> Place[S]:
+        del self._places[place.number]
+        place.job.places.remove(place)
+        worker, model = self._workers[place.worker], place.job.model
+        worker.held[model].remove(place)
+        worker.tokens[model] -= cost(place.sentence)
+        if place.job.deaths[place.sentence] == DEATHS - 1:
+            worker.doubted.discard(model)
+        return place
+
+    def _wait_again(self, sentence: S, job: Job[S]) -> None:
+        job.deaths[sentence] += 1
+        if job.deaths[sentence] >= DEATHS:
+            self._settle(sentence, job, StepFailed(f"{DEATHS} workers died with this sentence in them."))
+            return
+        self._count(1, cost(sentence))
+        if job.deaths[sentence] == DEATHS - 1:
+            self._doubtful.setdefault(job.model, deque()).append((sentence, job))
+            return
+        job.waiting.appendleft(sentence)
+        turns = self._turns.setdefault(job.model, OrderedDict())
+        turns[job] = None
+        turns.move_to_end(job, last=False)
+
+    def _drop_waiting(self, job: Job[S]) -> list[S]:
+        dropped = list(job.waiting)
+        if dropped:
+            del self._turns[job.model][job]
+            job.waiting.clear()
+        if doubtful := self._doubtful.get(job.model):
+            dropped += [sentence for sentence, owner in doubtful if owner is job]
+            self._doubtful[job.model] = deque(entry for entry in doubtful if entry[1] is not job)
+        self._count(-len(dropped), -sum(map(cost, dropped)))
+        return dropped
+
+    def _end(self, job: Job[S], error: ServiceError) -> None:
+        for sentence in self._drop_waiting(job):
+            self._settle(sentence, job, error)
+
+    def _settle(self, sentence: S, job: Job[S], error: ServiceError | None) -> None:
+        if error:
+            job.errors[sentence] = error
+        job.unfinished -= 1
+        if not job.unfinished and not job.cancelled:
+            job.when_done()
+
+    def _count(self, sentences: int, tokens: int) -> None:
+        self.waiting += sentences
+        self.waiting_tokens += tokens
+
+    def _seconds(self, tokens: float) -> float:
+        """How long all workers together take for `tokens`."""
+        return self.pace.seconds(tokens) / max(1, len(self._workers))
 
 
 def _overloaded(why: str, wait_s: float) -> Overloaded:

@@ -29,14 +29,18 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=0, le=65535)
     bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="auto: float32; half precision needs cuda"
+    precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
+        default="auto", description="auto: the fastest that is close to float32 on this processor"
     )
+    workers: int = Field(default=0, ge=0, description="Processes that decode; 0: one a core, on a GPU one")
     max_body_bytes: int = Field(default=1 << 20, ge=1, description="Size of one request")
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
     max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
     queue_tokens: int = Field(
         default=1 << 17, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
+    )
+    max_wait_ms: int = Field(
+        default=500, ge=1, description="A request whose turn would come later than this is refused at once"
     )
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
+from app.admission import cost
 from app.catalogue import Catalogue
 from app.engine import Decoder
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.languages import joint
-from app.scheduler import Job, cost
+from app.scheduler import Job
 from app.segmentation import cut, segments
 from app.settings import Settings
 from model.bundle import Bundle

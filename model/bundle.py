@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.decoding import Limits, greedy_decode
+from model.decoding import Limits, Runner, greedy_decode
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 
@@ -117,7 +117,7 @@ def _checksums(sums: bytes) -> dict[str, str]:
 
 
 def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> Bundle:
-    """Loads a bundle for inference with its weights as `dtype` on `device`.
+    """Loads a bundle for inference with its weights as `dtype` on `device`; on "meta", verified but without them.
 
     Raises BundleError, in one line, for a missing or changed file, another format version, or weights that do not
     have the shapes of the architecture.
@@ -128,7 +128,8 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
         _ = config["source"], config["target"], config["samples"]
-        model = Transformer(architecture)
+        with device if device.type == "meta" else nullcontext():
+            model = Transformer(architecture)
         _fill(model, load(files[WEIGHTS]))
         _check_agreement(architecture, limits, tokenizer)
     except KeyError as error:
@@ -155,14 +156,14 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Token
             raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")
 
 
-def check_samples(bundle: Bundle) -> None:
-    """Translates the bundle's samples; BundleError if a token differs from the one recorded.
+def check_samples(bundle: Bundle, runner: Runner | None = None) -> None:
+    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs.
 
     They were chosen so that no precision or processor changes them: a difference means that the model does not
     compute what it did when it was exported.
     """
     samples = bundle.config["samples"]
-    found = greedy_decode(bundle.model, [sample["source_ids"] for sample in samples], bundle.limits)
+    found = greedy_decode(runner or bundle.model, [sample["source_ids"] for sample in samples], bundle.limits)
     for sample, hypothesis in zip(samples, found, strict=True):
         if hypothesis.tokens != sample["target_ids"]:
             raise BundleError(f"{bundle.folder}: the sample {sample['source']!r} is not translated as on export")

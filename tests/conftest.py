@@ -15,8 +15,10 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from app.catalogue import load_catalogue
+from app.link import InProcessWorker
 from app.main import create_app
 from app.settings import Settings
+from app.worker import Station
 from model.bundle import Bundle, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import DecodeBatch, Hypothesis, Limits
@@ -116,9 +118,9 @@ def bundle(bundle_folder: Path) -> Bundle:
 
 
 def serving(bundles: Path, **settings: Any) -> Service:
-    """The service of a folder of bundles, to be entered."""
-    chosen = Settings(bundles=bundles, device="cpu", **settings)
-    return Service(create_app(chosen, load_catalogue(chosen)))
+    """The service of a folder of bundles, to be entered; its worker is a thread."""
+    chosen = Settings(bundles=bundles, device="cpu", **{"workers": 1, "precision": "float32", **settings})
+    return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker))
 
 
 @pytest.fixture(scope="session")
@@ -126,6 +128,11 @@ def service(bundle_folder: Path) -> Iterator[Service]:
     """The service with its default limits."""
     with serving(bundle_folder) as service:
         yield service
+
+
+def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers started in this test, which are threads, decode with `batch`."""
+    monkeypatch.setattr(Station, "new_batch", lambda self: batch(self.runner, self.rows, self.bundle.limits))
 
 
 class Gate:
@@ -151,7 +158,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
             gate.pass_through(len(self.running))
             return super().step()
 
-    monkeypatch.setattr("app.engine.DecodeBatch", Gated)
+    decode_with(Gated, monkeypatch)
     yield gate
     gate.opened.set()
 

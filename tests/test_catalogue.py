@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 import torch
 from conftest import make_bundle
 
-from app.catalogue import Catalogue, bundle_folders, load_catalogue
+from app.catalogue import Catalogue, bundle_folders, load_catalogue, worker_count
 from app.errors import PairNotServed
+from app.main import create_app
 from app.settings import Settings, SettingsError
 from model.bundle import Bundle, BundleError
 
@@ -57,12 +59,15 @@ def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
         catalogue.find("fr", "en")
 
 
-@pytest.mark.parametrize(
-    "settings", [{"device": "cuda"}, {"precision": "float16"}, {"precision": "bfloat16", "device": "cpu"}]
-)
-def test_what_this_machine_cannot_do_is_said(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
-) -> None:
+def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SettingsError, match=r"INTERLINEAR_(DEVICE|PRECISION)="):
-        load_catalogue(Settings.model_validate({"bundles": bundle_folder, **settings}))
+    with pytest.raises(SettingsError, match="INTERLINEAR_DEVICE="):
+        create_app(Settings(device="cuda"), Catalogue([bundle]))
+
+
+def test_there_is_a_worker_for_each_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 4, 5}, raising=False)
+    assert worker_count(Settings(device="cpu")) == 3
+    assert worker_count(Settings(device="cpu", workers=2)) == 2
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert worker_count(Settings()) == 1

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Gate, Service, serving
+from conftest import Gate, Service, decode_with, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.bundle import Bundle
-from model.decoding import DecodeBatch, Hypothesis, greedy_decode
+from app.worker import ROWS
+from model.bundle import Bundle, BundleError
+from model.decoding import DecodeBatch, Hypothesis, Runner, greedy_decode
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
@@ -252,7 +253,10 @@ def test_no_bytes_break_the_service(service: Service, content: bytes) -> None:
     assert service.request("POST", "/translate", content=content, headers=JSON).status_code in {400, 422}
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(bundle_folder: Path, gate: Gate) -> None:
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
+    bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ROWS, "cpu", 1)
     with serving(bundle_folder, queue_tokens=16) as service:
         decoding = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
         assert gate.entered.wait(timeout=30)
@@ -313,14 +317,13 @@ def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> Non
     assert sent[0]["status"] == 499
 
 
-def test_a_dead_engine_is_told_by_ready_and_translate_while_health_answers(
+def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Deadly(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
-            raise SystemExit("killed")
+    def wrong(bundle: Bundle, runner: Runner) -> None:
+        raise BundleError("the sample 'Hello.' is not translated as on export")
 
-    monkeypatch.setattr("app.engine.DecodeBatch", Deadly)
+    monkeypatch.setattr("app.worker.check_samples", wrong)
     with serving(bundle_folder) as service:
         for path in ("/translate", "/attention"):
             assert service.post(path, HELLO).status_code == 503
@@ -328,21 +331,25 @@ def test_a_dead_engine_is_told_by_ready_and_translate_while_health_answers(
         assert service.get("/health").status_code == 200
         assert service.post("/translate", {**HELLO, "text": ""}).status_code == 200
     assert ready.status_code == 503
-    assert "SystemExit: killed" in ready.json()["detail"]
+    assert "'Hello.' is not translated" in ready.json()["detail"]
 
 
-def test_a_failing_step_is_one_request_s_500(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_that_breaks_every_step_is_its_request_s_500(
+    bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Faulty(DecodeBatch):
         def step(self) -> list[Hypothesis]:
-            if broken:
-                raise RuntimeError(broken.pop())
+            if any(h.source == poison for h in self.running):
+                raise RuntimeError("secret of the house")
             return super().step()
 
-    broken = ["secret of the house"]
-    monkeypatch.setattr("app.engine.DecodeBatch", Faulty)
+    poison = bundle.tokenizer.encode("Hello.")
+    decode_with(Faulty, monkeypatch)
     with serving(bundle_folder) as service:
-        failed, later = service.post("/translate", HELLO), service.post("/translate", HELLO)
-    assert (failed.status_code, later.status_code) == (500, 200)
+        texts = ["How are you?", "Hello.", "The cat sleeps."]
+        failed, *others = service.post_together("/translate", [{**HELLO, "text": text} for text in sorted(texts)])
+    assert failed.status_code == 500
+    assert [response.status_code for response in others] == [200, 200]
     assert "secret" not in failed.text
 
 

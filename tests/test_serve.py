@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from app.__main__ import cli
 from app.catalogue import load_catalogue
+from app.link import InProcessWorker
 from app.main import create_app
 from app.settings import Settings
 
@@ -34,8 +35,8 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 @contextmanager
 def listening(bundles: Path, **options: Any) -> Iterator[str]:
     """The address of a server in a thread of this process."""
-    settings = Settings(bundles=bundles, device="cpu")
-    app = create_app(settings, load_catalogue(settings))
+    settings = Settings(bundles=bundles, device="cpu", precision="float32", workers=1)
+    app = create_app(settings, load_catalogue(settings), InProcessWorker)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **options))
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],))
@@ -125,7 +126,7 @@ def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> Non
     ("variables", "message"),
     [
         ({"INTERLINEAR_BUNDLES": "nowhere"}, "there is no bundle in nowhere"),
-        ({"INTERLINEAR_PRECISION": "int8"}, "INTERLINEAR_PRECISION=int8"),
+        ({"INTERLINEAR_PRECISION": "int7"}, "INTERLINEAR_PRECISION=int7"),
     ],
 )
 def test_a_start_that_cannot_succeed_ends_with_one_line(

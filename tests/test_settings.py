@@ -26,7 +26,7 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     [
         ("INTERLINEAR_PORT", "many"),
         ("INTERLINEAR_PORT", "65536"),
-        ("INTERLINEAR_PRECISION", "int8"),
+        ("INTERLINEAR_PRECISION", "int7"),
         ("INTERLINEAR_DEVICE", "tpu"),
         ("INTERLINEAR_MAX_ITEMS", "0"),
     ],

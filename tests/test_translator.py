@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.admission import TILE
 from app.catalogue import Catalogue
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
-from app.scheduler import TILE, Job
+from app.scheduler import Job
 from app.settings import Settings
 from app.translator import Translated, Translations, Translator
 from model.bundle import Bundle

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from app.engine import Engine
 from app.languages import language_name
-from app.routes.dependencies import TranslatorState
+from app.routes.dependencies import EngineState, TranslatorState
 from app.schemas import ServedLanguage, ServedModel
 from model.bundle import Bundle
 
@@ -22,13 +23,12 @@ async def languages(translator: TranslatorState) -> list[ServedLanguage]:
 
 
 @router.get("/models", summary="Models, their training and their quality")
-async def models(translator: TranslatorState) -> list[ServedModel]:
-    """The bundles, as their own records describe them."""
-    return [_served(bundle) for bundle in translator.catalogue]
+async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
+    """The bundles, as their own records describe them, and how they are computed here."""
+    return [_served(bundle, engine) for bundle in translator.catalogue]
 
 
-def _served(bundle: Bundle) -> ServedModel:
-    weight = bundle.model.output.weight
+def _served(bundle: Bundle, engine: Engine) -> ServedModel:
     return ServedModel(
         model=bundle.name,
         source=bundle.source,
@@ -38,6 +38,6 @@ def _served(bundle: Bundle) -> ServedModel:
         metrics=bundle.config.get("metrics", []),
         corpora=bundle.config.get("training", {}).get("corpora", []),
         licence=bundle.config.get("licence"),
-        device=weight.device.type,
-        precision=str(weight.dtype).removeprefix("torch."),
+        device=engine.device,
+        precision=engine.precisions.get(bundle.name, "not known yet"),
     )

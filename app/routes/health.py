@@ -24,7 +24,7 @@ async def health() -> Health:
 async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
     if not engine.ready:
-        raise errors.Unavailable(engine.failure or "The bundles' samples are being checked.")
+        raise errors.Unavailable(engine.failure or "The workers are loading the bundles and checking their samples.")
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 

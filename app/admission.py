@@ -1,0 +1,75 @@
+"""What a sentence costs, and which are encoded together next. Knows lengths in tokens; no tensors, no requests."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+TILE = 16
+"""A sentence's cost is its source tokens, with the end symbol, rounded up to this: short ones are not free."""
+
+
+class Sentence(Protocol):
+    """What waits: anything with source tokens, the end symbol not counted. Told apart by identity."""
+
+    @property
+    def source(self) -> Sequence[int]: ...
+
+
+S = TypeVar("S", bound=Sentence)
+
+
+def cost(sentence: Sentence) -> int:
+    """In tokens, as the queue and the encoder's budget count them."""
+    return (len(sentence.source) // TILE + 1) * TILE
+
+
+class Inbox(Generic[S]):
+    """The sentences that a worker has been given and that have no row yet, in two lanes that take turns.
+
+    Those that are `ahead` need not wait for the others, nor can they keep the others waiting for ever.
+    """
+
+    def __init__(self, encode_tokens: int = 2_048, patience: int = 2) -> None:
+        """`encode_tokens`: padded tokens encoded in one turn; `patience`: turns that a place may stay empty."""
+        self.encode_tokens, self.patience = encode_tokens, patience
+        self._lanes: tuple[deque[S], deque[S]] = (deque(), deque())
+        self._turns_held_back = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lanes))
+
+    def add(self, sentence: S, ahead: bool = False) -> None:
+        self._lanes[not ahead].append(sentence)
+
+    def remove(self, sentence: S) -> bool:
+        """Takes out one that shall not be decoded after all; False if it is not here."""
+        for lane in self._lanes:
+            if sentence in lane:
+                lane.remove(sentence)
+                return True
+        return False
+
+    def take(self, free: int, rows: int) -> list[S]:
+        """Sentences to encode now into the `free` ones of a batch's `rows`: within the budget, one at least.
+
+        None for a few turns while less than a quarter of the rows is free and more wait than fit: encoding many
+        together costs less than one after the other.
+        """
+        if not len(self) or not free:
+            return []
+        if free < rows // 4 and free < len(self) and self._turns_held_back < self.patience:
+            self._turns_held_back += 1
+            return []
+        self._turns_held_back = 0
+        taken: list[S] = []
+        longest, number = 0, 0
+        while len(self) and len(taken) < free:
+            lane = self._lanes[number % 2] or self._lanes[(number + 1) % 2]
+            longest = max(longest, cost(lane[0]))
+            if taken and longest * (len(taken) + 1) > self.encode_tokens:
+                break
+            taken.append(lane.popleft())
+            number += 1
+        return taken

@@ -1,0 +1,286 @@
+"""A worker: holds every bundle and takes turns - admit, step, hand back - for as long as the front is there.
+
+Knows token ids, batches and messages. Requests, their order and their deadlines are the front's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from app.admission import Inbox
+from app.link import Channel, Greeting, Order
+from model.allocator import keep_freed_memory
+from model.bundle import Bundle, BundleError, check_samples, load_bundle
+from model.decoding import Batch, Hypothesis, Runner
+from model.precision import prepare
+
+ROWS = {"cpu": 64, "cuda": 256}
+"""Sentences decoded together."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Task:
+    """A sentence as the front gave it. `arrived` and `waited`: seconds, until it got its row."""
+
+    number: int
+    hypothesis: Hypothesis
+    ahead: bool
+    arrived: float = field(default_factory=perf_counter)
+    waited: float = 0.0
+
+    @property
+    def source(self) -> Sequence[int]:
+        return self.hypothesis.source
+
+    def start_again(self) -> None:
+        """Nothing of a decoding that broke down is kept."""
+        old = self.hypothesis
+        self.hypothesis = Hypothesis(old.source, old.limit, old.forced, old.record)
+
+
+@dataclass
+class Report:
+    """What became of the last turns, for the front."""
+
+    results: list[tuple[Any, ...]] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    steps: list[tuple[int, int, float]] = field(default_factory=list)
+
+    @property
+    def due(self) -> bool:
+        """Steps alone are only counted there, and may wait a while."""
+        return bool(self.results or self.failures or len(self.steps) >= 64)
+
+
+class Station:
+    """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
+
+    def __init__(self, runner: Runner, bundle: Bundle, rows: int) -> None:
+        self.runner, self.bundle, self.rows = runner, bundle, rows
+        self._batch = self.new_batch()
+        self._inbox: Inbox[Task] = Inbox()
+        self._suspects: list[Inbox[Task]] = []
+        self._inside: dict[Hypothesis, Task] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._batch.running or len(self._inbox) or self._suspects)
+
+    def add(self, task: Task) -> None:
+        self._inbox.add(task, task.ahead)
+
+    def remove(self, task: Task) -> None:
+        """Frees the place of a sentence that nobody waits for any more."""
+        if self._inside.pop(task.hypothesis, None):
+            self._batch.remove([task.hypothesis])
+        else:
+            assert any(inbox.remove(task) for inbox in (self._inbox, *self._suspects))
+
+    def turn(self) -> tuple[list[Task], list[Task]]:
+        """Admits, and makes one step for all. Returns the finished tasks and those that cannot be done.
+
+        A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until
+        who breaks it is alone. Decoding gives the same however often it is done and with whomever.
+        """
+        joining = self._joining()
+        try:
+            if joining:
+                self._batch.admit([task.hypothesis for task in joining])
+            self._inside.update((task.hypothesis, task) for task in joining)
+            finished = self._batch.step() if self._batch.running else []
+        except Exception as error:
+            return [], self._isolate(joining, error)
+        done = [self._inside.pop(hypothesis) for hypothesis in finished]
+        broken = [task for task in (*done, *self._inside.values()) if not _sound(task.hypothesis)]
+        if broken:
+            self._clean(broken)
+        return [task for task in done if task not in broken], broken
+
+    def _joining(self) -> list[Task]:
+        """Who is admitted now. While there are suspects, they alone, and one group of them after the other."""
+        while self._suspects and not self._suspects[-1] and not self._inside:
+            self._suspects.pop()
+        inbox = self._suspects[-1] if self._suspects else self._inbox
+        joining = inbox.take(self._batch.free, self.rows)
+        now = perf_counter()
+        for task in joining:
+            task.waited = now - task.arrived
+        return joining
+
+    def _isolate(self, joining: list[Task], error: Exception) -> list[Task]:
+        """Divides those whose turn failed; returns the culprit once it is found."""
+        running = [task for task in self._inside.values() if task not in joining]
+        log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
+        self._restart([*running, *joining])
+        if running and joining:
+            self._suspect(running, joining)
+            return []
+        group = running or joining
+        if len(group) == 1:
+            return group
+        self._suspect(group[: len(group) // 2], group[len(group) // 2 :])
+        return []
+
+    def _clean(self, broken: list[Task]) -> None:
+        """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
+        log.error("%d sentences have no finite log probability", len(broken))
+        others = [task for task in self._inside.values() if task not in broken]
+        self._restart(others)
+        self._suspect(others)
+
+    def _suspect(self, *groups: list[Task]) -> None:
+        for group in groups:
+            inbox: Inbox[Task] = Inbox()
+            for task in group:
+                inbox.add(task)
+            self._suspects.append(inbox)
+
+    def _restart(self, tasks: list[Task]) -> None:
+        self._inside.clear()
+        for task in tasks:
+            task.start_again()
+        self._batch = self.new_batch()
+
+    def new_batch(self) -> Batch:
+        return self.runner.new_batch(self.rows, self.bundle.limits)
+
+    @property
+    def size(self) -> int:
+        """Sentences in rows."""
+        return len(self._batch.running)
+
+
+class Turns:
+    """Takes turns between the bundles, as the front's messages say."""
+
+    def __init__(self, stations: Sequence[Station]) -> None:
+        self._stations = stations
+        self._tasks: dict[int, tuple[Station, Task]] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
+    def hear(self, tasks: list[tuple[Any, ...]], cancelled: list[int]) -> None:
+        """A message of the front's."""
+        for number, model, source, limit, forced, record, ahead in tasks:
+            task = Task(number, Hypothesis(source, limit, forced, record), ahead)
+            self._tasks[number] = self._stations[model], task
+            self._stations[model].add(task)
+        for number in cancelled:
+            if number in self._tasks:  # else it was finished meanwhile
+                station, task = self._tasks.pop(number)
+                station.remove(task)
+
+    def take(self, report: Report) -> None:
+        """One turn of every bundle that has work."""
+        for model, station in enumerate(self._stations):
+            if station.busy:
+                self._turn(model, station, report)
+
+    def _turn(self, model: int, station: Station, report: Report) -> None:
+        started = perf_counter()
+        finished, failed = station.turn()
+        rows = station.size + len(finished) + len(failed)
+        report.results += [_result(task) for task in finished]
+        report.failures += [task.number for task in failed]
+        report.steps.append((model, rows, perf_counter() - started))
+        for task in (*finished, *failed):
+            del self._tasks[task.number]
+
+
+def work(channel: Channel) -> None:
+    """Loads what the front orders, says so, and serves it until the front is gone."""
+    first = channel.receive(wait=True)
+    while first == []:
+        first = channel.receive(wait=True)
+    if first is None:
+        return
+    order = Order(*first[0])
+    try:
+        stations = _stations(order)
+    except (BundleError, ValueError, RuntimeError) as error:
+        log.critical("the worker cannot serve: %s", error)
+        channel.send(tuple(Greeting(f"{error}", 0, [])))
+        return
+    if not channel.send(tuple(Greeting("", stations[0].rows, [station.runner.precision for station in stations]))):
+        return
+    turns, report = Turns(stations), Report()
+    while (messages := channel.receive(wait=not turns.busy)) is not None:
+        for message in messages:
+            turns.hear(*message)
+        turns.take(report)
+        if report.due:
+            if not channel.send((report.results, report.failures, report.steps)):
+                return
+            report = Report()
+
+
+def _stations(order: Order) -> list[Station]:
+    """Raises BundleError, in one line, for a bundle that is not the one ordered or whose samples come out wrong."""
+    device = torch.device(order.device)
+    if order.threads:
+        torch.set_num_threads(order.threads)
+    stations = []
+    for folder, name in order.bundles:
+        bundle = load_bundle(Path(folder), device)
+        if bundle.name != name:
+            raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service started")
+        runner = prepare(bundle.model, "float32" if order.precision == "auto" else order.precision)
+        check_samples(bundle, runner)
+        stations.append(Station(runner, bundle, order.rows or ROWS[device.type]))
+    return stations
+
+
+def _sound(hypothesis: Hypothesis) -> bool:
+    return math.isfinite(sum(hypothesis.log_probs[-1:] if hypothesis.finish_reason is None else hypothesis.log_probs))
+
+
+def _result(task: Task) -> tuple[Any, ...]:
+    h = task.hypothesis
+    attention = None
+    if h.record:
+        assert h.encoder_attention is not None
+        attention = [_packed(tensor) for tensor in (h.encoder_attention, h.decoder_attention, h.cross_attention)]
+    return task.number, h.tokens, h.log_probs, h.finish_reason == "stop", task.waited, attention
+
+
+def _packed(tensor: Tensor) -> tuple[list[int], str, bytes]:
+    """Shape, type and bytes; NumPy, through which PyTorch would go, is not there in the container."""
+    tensor = tensor.cpu().contiguous()
+    content = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+    return list(tensor.shape), str(tensor.dtype).removeprefix("torch."), content
+
+
+def main(descriptor: int) -> None:
+    """Works at the socket that this process was started with."""
+    faulthandler.enable()
+    for number in (signal.SIGINT, signal.SIGTERM):  # these may go to the whole group; the front says when to end
+        signal.signal(number, signal.SIG_IGN)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s worker %(process)d: %(message)s")
+    keep_freed_memory()
+    with socket.socket(fileno=descriptor) as end:
+        work(Channel(end))
+    # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
