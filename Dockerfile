@@ -10,7 +10,8 @@
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS builder
-RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm -rf /var/lib/apt/lists/*
+# gcc: for the int8 kernels, which are compiled here so that what ships needs no compiler.
+RUN apt-get update && apt-get install -y --no-install-recommends binutils gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 # pip stays outside the environment that ships.
 RUN python -m venv --without-pip /opt/venv
 WORKDIR /build
@@ -30,6 +31,7 @@ RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-comp
 COPY app app
 COPY model model
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main" \
+    && { [ "$(uname -m)" != x86_64 ] || /opt/venv/bin/python -m model.kernels; } \
     && python -m compileall -q app model
 
 

@@ -166,6 +166,18 @@ ALWAYS __m512 scaled(__m512i sum, const Linear *linear, int column, float scale,
     return fused(y, _mm512_loadu_ps(linear->scale + column), bias);
 }
 
+/* Calls `tile` for all `rows`, at most TILE at a time, from `row` on; how many is a constant each time. */
+#define IN_TILES(rows, tile)                                                                                           \
+    int row = 0;                                                                                                       \
+    for (; row + TILE <= (rows); row += TILE) tile(TILE);                                                              \
+    switch ((rows) - row) {                                                                                            \
+    case 5: tile(5); break;                                                                                            \
+    case 4: tile(4); break;                                                                                            \
+    case 3: tile(3); break;                                                                                            \
+    case 2: tile(2); break;                                                                                            \
+    case 1: tile(1); break;                                                                                            \
+    }
+
 /* What becomes of a product: stored, its negatives made 0 and stored, or added to what is there. */
 typedef enum { STORE, RELU, ADD } Finish;
 
@@ -193,15 +205,9 @@ ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int
 
 ALWAYS void product_tiles(const Linear *linear, Quantised in, int rows, float *out, const Finish finish) {
     for (int column = 0; column < linear->outputs; column += PANEL) { /* a panel stays in the first-level cache */
-        int row = 0;
-        for (; row + TILE <= rows; row += TILE) product_tile(TILE, linear, in, row, column, out, finish);
-        switch (rows - row) {
-        case 5: product_tile(5, linear, in, row, column, out, finish); break;
-        case 4: product_tile(4, linear, in, row, column, out, finish); break;
-        case 3: product_tile(3, linear, in, row, column, out, finish); break;
-        case 2: product_tile(2, linear, in, row, column, out, finish); break;
-        case 1: product_tile(1, linear, in, row, column, out, finish); break;
-        }
+#define ROWS(count) product_tile(count, linear, in, row, column, out, finish)
+        IN_TILES(rows, ROWS)
+#undef ROWS
     }
 }
 
@@ -562,9 +568,9 @@ ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int 
 /* The vocabulary's product: the logits are looked at tile by tile and never written down. */
 static void choose(const Linear *linear, Quantised in, int rows, Choice *choices) {
     for (int column = 0; column < linear->outputs; column += PANEL) {
-        int row = 0;
-        for (; row + TILE <= rows; row += TILE) choose_tile(TILE, linear, in, row, column, choices);
-        for (; row < rows; row++) choose_tile(1, linear, in, row, column, choices);
+#define ROWS(count) choose_tile(count, linear, in, row, column, choices)
+        IN_TILES(rows, ROWS)
+#undef ROWS
     }
 }
 

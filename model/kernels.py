@@ -1,5 +1,7 @@
 """The int8 runner in C (model/kernels.c): compiles it where there is a compiler, lays the weights out, and calls it.
 
+    python -m model.kernels     compiles it beside its source, for where there will be no compiler
+
 Knows pointers and the layout of the weights. What the arithmetic is, the C file says and `model.quantised` shows.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import mmap
 import os
 import shutil
 import subprocess
@@ -56,7 +59,7 @@ def cache_folder() -> Path:
 
 
 def compile_library(folder: Path) -> Path:
-    """Compiles the library into `folder`, put in place whole. Raises KernelsUnavailable."""
+    """Compiles the library into `folder`, put in place whole; any x86-64 machine can. Raises KernelsUnavailable."""
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))), None)
     if compiler is None:
         raise KernelsUnavailable("there is no C compiler")
@@ -155,12 +158,31 @@ class _Model(Structure):
     )
 
 
+class _Arena:
+    """One stretch of memory for all weights, in huge pages where the system has them: a step reads every weight."""
+
+    def __init__(self, size: int) -> None:
+        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._used = 0
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+
+    def keep(self, tensor: Tensor) -> int:
+        """Copies `tensor` in; returns its address, a multiple of 64."""
+        flat = tensor.detach().flatten()
+        place = torch.frombuffer(self._memory, dtype=flat.dtype, count=flat.numel(), offset=self._used)
+        place.copy_(flat)
+        self._used += -(-flat.numel() * flat.element_size() // 64) * 64
+        return place.data_ptr()
+
+
 class _Layout:
-    """Makes the C structures of a model. `kept` holds the tensors that they point to."""
+    """Makes the C structures of a model."""
 
     def __init__(self, model: Transformer) -> None:
-        self.kept: list[Tensor] = []
         config = model.config
+        floats = sum(parameter.numel() for parameter in model.parameters())
+        self._arena = _Arena(4 * floats + 4 * 2 * config.max_positions * config.d_model + (1 << 21))
         self.structure = _Model(
             d_model=config.d_model,
             heads=config.num_heads,
@@ -180,8 +202,7 @@ class _Layout:
         )
 
     def _keep(self, tensor: Tensor) -> int:
-        self.kept.append(tensor.detach().contiguous())
-        return self.kept[-1].data_ptr()
+        return self._arena.keep(tensor)
 
     def _embedding(self, embedding: Embedding) -> _Embedding:
         tokens, positions = self._keep(embedding.tokens.weight), self._keep(embedding.positions)
@@ -356,3 +377,7 @@ def _addresses(tensors: Sequence[Tensor | None]) -> ctypes.Array[c_void_p] | Non
     if not any(tensor is not None for tensor in tensors):
         return None
     return (c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
+
+
+if __name__ == "__main__":  # python -m model.kernels: compiles them beside the source, as a container image wants it
+    print(compile_library(SOURCE.parent))
