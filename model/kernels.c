@@ -576,14 +576,16 @@ static void choose(const Linear *linear, Quantised in, int rows, Choice *choices
 
 static int32_t take_block(Batch *batch) { return batch->free_blocks[--batch->free_count]; }
 
-/* Notes the choice; whether the sentence has ended. */
+/* Notes the choice; whether the sentence has ended. One whose numbers broke down ends there, with NaN as its last. */
 static int extend(Batch *batch, Sentence *sentence, const Choice *choice) {
     const float logit = choice->asked >= 0 ? choice->asked_logit : choice->best;
     const int32_t token = choice->asked >= 0 ? choice->asked : choice->token;
+    const float log_prob = logit - choice->best - logf(_mm512_reduce_add_ps(choice->sum));
     sentence->tokens[sentence->length] = token;
-    sentence->log_probs[sentence->length] = logit - choice->best - logf(_mm512_reduce_add_ps(choice->sum));
+    sentence->log_probs[sentence->length] = log_prob;
     sentence->length++;
-    return token == batch->model->eos || sentence->length >= sentence->limit + (sentence->forced_length >= 0);
+    return token == batch->model->eos || isnan(log_prob) ||
+           sentence->length >= sentence->limit + (sentence->forced_length >= 0);
 }
 
 /* ---- What Python calls ------------------------------------------------------------------------------------ */
