@@ -93,7 +93,7 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--precision", "int8"], "--precision must be one of"),
+        (["--precision", "int4"], "precision must be one of"),
         (["--rows", "0"], "--rows must be at least 1"),
         (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),

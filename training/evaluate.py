@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 
 from model.allocator import keep_freed_memory
 from model.bundle import load_bundle
-from model.decoding import Limits
+from model.decoding import Limits, Runner, as_runner
+from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.corpus import Pair, Skipped, look_at, parse_spec
@@ -26,12 +26,6 @@ from training.scoring import Score, Translations, scores, translate
 from training.text_file import CorpusError
 from training.trainer import pick_device, use_threads
 
-PRECISIONS = {
-    "auto": torch.float32,  # the reference, whatever may be faster
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 Say = Callable[[str], None]
 
 
@@ -84,14 +78,14 @@ class Result:
 
 
 def evaluate_set(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, target: str, test: TestSet, rows: int = 64
+    model: Runner | Transformer, tokenizer: Tokenizer, limits: Limits, target: str, test: TestSet, rows: int = 64
 ) -> Result:
     """Translates the sources of `test` into the language `target` and scores them."""
-    translations = translate(model, tokenizer, limits, [pair.source for pair in test.pairs], rows)
+    runner = as_runner(model)
+    translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows)
     found = scores(translations.texts, [pair.target for pair in test.pairs], target)
-    weight = model.output.weight
-    precision = str(weight.dtype).removeprefix("torch.")
-    return Result(test.name, found, translations, precision, weight.device.type, test.skipped.counts.total())
+    skipped = test.skipped.counts.total()
+    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped)
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
@@ -103,12 +97,6 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
         say(f"  {line}")
     if result.translations.cut:
         say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
-
-
-def _precision(name: str) -> torch.dtype:
-    if name not in PRECISIONS:
-        raise ValueError(f"--precision must be one of {', '.join(PRECISIONS)}, not {name!r}")
-    return PRECISIONS[name]
 
 
 def _write_lines(path: Path, texts: Sequence[str]) -> None:
@@ -127,8 +115,8 @@ def evaluate(
         ),
     ],
     precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 or float16; auto is float32, the reference.")
-    ] = "auto",
+        str, typer.Option(help="float32, the reference; or bfloat16, float16, int8, auto, as the service offers them.")
+    ] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
     rows: Annotated[int, typer.Option(help="Sentences decoded together; affects the speed.")] = 64,
@@ -142,13 +130,14 @@ def evaluate(
     use_threads(threads)
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, not {rows}")
-    loaded = load_bundle(bundle, pick_device(device), _precision(precision))
+    loaded = load_bundle(bundle, pick_device(device))
+    runner = prepare(loaded.model, precision)
     tests = [TestSet.read(text, loaded.source, loaded.target) for text in pairs]
     results = []
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")
     for test in tests:
-        result = evaluate_set(loaded.model, loaded.tokenizer, loaded.limits, loaded.target, test, rows)
+        result = evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows)
         results.append(result)
         if not as_json:
             report(result, test, loaded.limits, typer.echo)

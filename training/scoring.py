@@ -13,7 +13,7 @@ import numpy as np
 import sacrebleu
 
 from model.config import ModelConfig
-from model.decoding import Limits, greedy_decode
+from model.decoding import Limits, Runner, greedy_decode
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs
@@ -33,10 +33,11 @@ class Translations:
 
 
 def translate(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], rows: int = 64
+    model: Runner | Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], rows: int = 64
 ) -> Translations:
     """Translates every sentence greedily, `rows` at a time. One over the model's limit is cut, and counted."""
-    model.eval()
+    if isinstance(model, Transformer):
+        model.eval()
     encoded = [tokenizer.encode(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
     found = greedy_decode(model, [ids[: limits.max_source] for ids in encoded], limits, rows)
