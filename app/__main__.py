@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -44,6 +45,8 @@ def serve() -> None:
     # What our log does not show is not looked up: a tenth of a short request's time (logging's HOWTO, "Optimization").
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    # What is here now stays: to look through PyTorch's objects for garbage would stop all requests for 0.1 s.
+    gc.freeze()
     # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(

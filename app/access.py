@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from time import perf_counter
 
+from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.metrics import Metrics
@@ -18,6 +19,7 @@ class Access:
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,6 +43,10 @@ class Access:
         # The route's template: clients choose paths and methods, and a metric's labels must stay few.
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        self.metrics.requests.labels(method, route, status).inc()
-        self.metrics.request_seconds.labels(route).observe(seconds)
+        key = method, route, status
+        if key not in self._series:
+            self._series[key] = self.metrics.requests.labels(*key), self.metrics.request_seconds.labels(route)
+        requests, request_seconds = self._series[key]
+        requests.inc()
+        request_seconds.observe(seconds)
         log.info("%s %s %d %.0f ms", method, route, status, seconds * 1000)

@@ -58,6 +58,8 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         title="Interlinear",
         version="0.1.0",
         description=DESCRIPTION,
+        # FastAPI's own would tell whoever is configured to listen what was in the requests.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
     for module in (translate, attention, catalogue, health):
