@@ -15,6 +15,7 @@ from app.errors import PairNotServed
 from app.link import Order
 from app.settings import Settings, SettingsError
 from model.bundle import Bundle, BundleError, load_bundle
+from model.precision import PRECISIONS
 
 
 class Catalogue:
@@ -64,6 +65,9 @@ def bundle_folders(place: Path) -> list[Path]:
 def worker_order(settings: Settings, bundles: Catalogue) -> Order:
     """What every worker loads. Raises SettingsError."""
     device = device_of(settings)
+    offered = PRECISIONS[device]
+    if settings.precision not in ("auto", *offered):
+        raise SettingsError(f"INTERLINEAR_PRECISION={settings.precision}: on {device} there are {', '.join(offered)}")
     folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
     return Order(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
 

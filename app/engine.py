@@ -218,7 +218,7 @@ class Engine:
     async def _live(self, seat: Seat) -> str:
         """One worker from its start to its end; how it ended."""
         seat.link, seat.worker = await Link.open(self._launch, partial(self._heard, seat))
-        seat.link.send(tuple(self._order))
+        seat.link.send(self._order)
         if self._stopping:
             seat.link.close()
         await seat.link.closed

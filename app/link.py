@@ -56,7 +56,7 @@ class Greeting(NamedTuple):
 
 def frame(message: tuple[Any, ...]) -> bytes:
     """A message as it goes over the socket."""
-    content = marshal.dumps(message)
+    content = marshal.dumps(tuple(message))
     return _LENGTH.pack(len(content)) + content
 
 

@@ -88,8 +88,10 @@ class _Worker(Generic[S]):
 class Pace:
     """How long the workers take for a source token, from what they did of late while sentences waited for them."""
 
-    def __init__(self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0) -> None:
-        self.half_life_s, self.half_life_tokens = half_life_s, half_life_tokens
+    def __init__(
+        self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0, known_after_s: float = 0.25
+    ) -> None:
+        self.half_life_s, self.half_life_tokens, self.known_after_s = half_life_s, half_life_tokens, known_after_s
         self._rows, self._seconds = 0.0, 0.0
         self._target_tokens, self._cost = 0.0, 0.0
 
@@ -104,8 +106,8 @@ class Pace:
         self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
 
     def seconds(self, tokens: float) -> float:
-        """How long one worker will take for `tokens`; 0 as long as nothing is known."""
-        if not self._rows or not self._cost:
+        """How long one worker will take for `tokens`; 0 as long as too little is known: a batch fills up slowly."""
+        if self._seconds < self.known_after_s or not self._rows or not self._cost:
             return 0.0
         return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
 
@@ -307,7 +309,7 @@ class Scheduler(Generic[S]):
         if error:
             job.errors[sentence] = error
         job.unfinished -= 1
-        if not job.unfinished and not job.cancelled:
+        if not job.unfinished:
             job.when_done()
 
     def _count(self, sentences: int, tokens: int) -> None:

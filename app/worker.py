@@ -26,7 +26,7 @@ from app.admission import Inbox
 from app.link import Channel, Greeting, Order
 from model.allocator import keep_freed_memory
 from model.bundle import Bundle, BundleError, check_samples, load_bundle
-from model.decoding import Batch, Hypothesis, Runner
+from model.decoding import Batch, Hypothesis, Runner, greedy_decode
 from model.precision import prepare
 
 ROWS = {"cpu": 64, "cuda": 256}
@@ -72,7 +72,9 @@ class Station:
     """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
 
     def __init__(self, runner: Runner, bundle: Bundle, rows: int) -> None:
-        self.runner, self.bundle, self.rows = runner, bundle, rows
+        """Of `bundle` it keeps limits and samples; the runner has the weights in a form of its own."""
+        self.runner, self.rows = runner, rows
+        self.limits, self.samples = bundle.limits, bundle.config["samples"]
         self._batch = self.new_batch()
         self._inbox: Inbox[Task] = Inbox()
         self._suspects: list[Inbox[Task]] = []
@@ -133,9 +135,19 @@ class Station:
             return []
         group = running or joining
         if len(group) == 1:
+            self._check_samples()
             return group
         self._suspect(group[: len(group) // 2], group[len(group) // 2 :])
         return []
+
+    def _check_samples(self) -> None:
+        """Who fails alone may be the culprit, or the first to notice that nothing works any more, such as a lost GPU.
+
+        Raises whatever fails, or BundleError, which ends this worker.
+        """
+        found = greedy_decode(self.runner, [sample["source_ids"] for sample in self.samples], self.limits)
+        if [h.tokens for h in found] != [sample["target_ids"] for sample in self.samples]:
+            raise BundleError("the samples are not translated any more as on export")
 
     def _clean(self, broken: list[Task]) -> None:
         """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
@@ -158,7 +170,7 @@ class Station:
         self._batch = self.new_batch()
 
     def new_batch(self) -> Batch:
-        return self.runner.new_batch(self.rows, self.bundle.limits)
+        return self.runner.new_batch(self.rows, self.limits)
 
     @property
     def size(self) -> int:
@@ -217,9 +229,9 @@ def work(channel: Channel) -> None:
         stations = _stations(order)
     except (BundleError, ValueError, RuntimeError) as error:
         log.critical("the worker cannot serve: %s", error)
-        channel.send(tuple(Greeting(f"{error}", 0, [])))
+        channel.send(Greeting(f"{error}", 0, []))
         return
-    if not channel.send(tuple(Greeting("", stations[0].rows, [station.runner.precision for station in stations]))):
+    if not channel.send(Greeting("", stations[0].rows, [station.runner.precision for station in stations])):
         return
     turns, report = Turns(stations), Report()
     while (messages := channel.receive(wait=not turns.busy)) is not None:
@@ -242,7 +254,7 @@ def _stations(order: Order) -> list[Station]:
         bundle = load_bundle(Path(folder), device)
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service started")
-        runner = prepare(bundle.model, "float32" if order.precision == "auto" else order.precision)
+        runner = prepare(bundle.model, order.precision)
         check_samples(bundle, runner)
         stations.append(Station(runner, bundle, order.rows or ROWS[device.type]))
     return stations

@@ -132,7 +132,7 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers started in this test, which are threads, decode with `batch`."""
-    monkeypatch.setattr(Station, "new_batch", lambda self: batch(self.runner, self.rows, self.bundle.limits))
+    monkeypatch.setattr(Station, "new_batch", lambda self: batch(self.runner, self.rows, self.limits))
 
 
 class Gate:

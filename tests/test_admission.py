@@ -1,0 +1,95 @@
+"""What is encoded next: within the budget, nobody twice, nobody never."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.admission import TILE, Inbox, cost
+
+
+@dataclass(eq=False)
+class Words:
+    source: list[int]
+
+
+def words(length: int = 5) -> Words:
+    return Words([0] * length)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.booleans()), max_size=40),
+    st.integers(1, 12),
+    st.integers(0, 3),
+)
+def test_everyone_but_the_removed_is_taken_once_and_within_the_budget(
+    given: list[tuple[int, bool, bool]], rows: int, patience: int
+) -> None:
+    inbox: Inbox[Words] = Inbox(encode_tokens=128, patience=patience)
+    sentences = [(words(length), ahead, removed) for length, ahead, removed in given]
+    for sentence, ahead, _ in sentences:
+        inbox.add(sentence, ahead)
+    removed = [sentence for sentence, _, removed in sentences if removed]
+    assert all(inbox.remove(sentence) for sentence in removed)
+    assert not any(inbox.remove(sentence) for sentence in removed)
+    taken: list[Words] = []
+    while len(inbox):
+        turns = [inbox.take(rows, 4 * rows) for _ in range(patience + 1)]
+        assert any(turns)
+        for turn in turns:
+            assert len(turn) <= rows
+            assert len(turn) <= 1 or len(turn) * max(map(cost, turn)) <= 128
+        taken += [sentence for turn in turns for sentence in turn]
+    assert Counter(taken) == Counter(sentence for sentence, _, removed in sentences if not removed)
+
+
+def test_those_ahead_take_turns_with_those_that_were_there_before() -> None:
+    inbox: Inbox[Words] = Inbox()
+    first, second, third, late = (words() for _ in range(4))
+    for sentence in (first, second, third):
+        inbox.add(sentence)
+    inbox.add(late, ahead=True)
+    assert inbox.take(4, 4) == [late, first, second, third]
+
+
+def test_whoever_is_overtaken_all_the_time_is_taken_all_the_same() -> None:
+    inbox: Inbox[Words] = Inbox()
+    patient = words()
+    inbox.add(patient)
+    turns = 0
+    while inbox.remove(patient):
+        inbox.add(patient)
+        inbox.add(words(), ahead=True)
+        inbox.add(words(), ahead=True)
+        if patient in inbox.take(2, 2):
+            break
+        turns += 1
+    assert turns <= 1
+
+
+def test_a_batch_that_is_nearly_full_is_filled_up_in_groups() -> None:
+    inbox: Inbox[Words] = Inbox(patience=2)
+    for _ in range(8):
+        inbox.add(words())
+    assert [len(inbox.take(free=2, rows=16)) for _ in range(6)] == [0, 0, 2, 0, 0, 2]
+    assert len(inbox.take(free=4, rows=16)) == 4
+
+
+def test_nobody_waits_for_a_group_if_all_fit() -> None:
+    inbox: Inbox[Words] = Inbox()
+    inbox.add(words())
+    assert len(inbox.take(free=1, rows=16)) == 1
+
+
+def test_a_sentence_over_the_budget_is_encoded_alone() -> None:
+    inbox: Inbox[Words] = Inbox(encode_tokens=32)
+    inbox.add(words(100))
+    inbox.add(words())
+    assert [len(inbox.take(8, 8)) for _ in range(2)] == [1, 1]
+
+
+def test_a_sentence_costs_its_tokens_and_its_end_symbol_in_whole_tiles() -> None:
+    assert [cost(words(length)) for length in (0, TILE - 1, TILE)] == [TILE, TILE, 2 * TILE]

@@ -1,0 +1,292 @@
+"""A worker's turns: whoever breaks a step fails alone, everybody else gets the answer that he gets alone."""
+
+from __future__ import annotations
+
+import math
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import decode_with, make_bundle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.link import Channel, Frames, Greeting, Order, frame
+from app.worker import Station, Task, work
+from model.bundle import Bundle, BundleError, load_bundle
+from model.decoding import DecodeBatch, Hypothesis, TorchRunner, greedy_decode
+
+CPU = torch.device("cpu")
+
+
+class Faulty(DecodeBatch):
+    """Fails as the class says: in a step or an admission, of whatever sentences."""
+
+    broken: Callable[[list[Hypothesis]], bool]
+    in_step = True
+
+    def admit(self, hypotheses: Iterable[Hypothesis]) -> None:
+        hypotheses = list(hypotheses)
+        if not self.in_step and self.broken([*self.running, *hypotheses]):
+            raise RuntimeError("an admission failed")
+        super().admit(hypotheses)
+
+    def step(self) -> list[Hypothesis]:
+        if self.in_step and self.broken(self.running):
+            raise RuntimeError("a step failed")
+        return super().step()
+
+
+def faulty(broken: Callable[[list[Hypothesis]], bool], in_step: bool = True) -> type[Faulty]:
+    return type("Broken", (Faulty,), {"broken": staticmethod(broken), "in_step": in_step})
+
+
+def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
+    """Whether `poison` is among them and has come to step `at`."""
+    return lambda running: any(h.source == poison and len(h.tokens) >= at for h in running)
+
+
+def station(bundle: Bundle, rows: int = 8) -> Station:
+    return Station(TorchRunner(bundle.model), bundle, rows)
+
+
+def tasks(bundle: Bundle, count: int, first: int = 0) -> list[Task]:
+    sources = [bundle.tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
+    return [Task(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)]
+
+
+def turns(station: Station) -> tuple[list[Task], list[Task], int]:
+    """Takes turns until nothing is left: the finished, the failed, how many turns."""
+    finished: list[Task] = []
+    failed: list[Task] = []
+    count = 0
+    while station.busy:
+        done, broken = station.turn()
+        finished += done
+        failed += broken
+        count += 1
+        assert count < 5_000
+    return finished, failed, count
+
+
+@pytest.fixture(scope="module")
+def alone(bundle: Bundle) -> dict[int, Hypothesis]:
+    """What becomes of each of the first `tasks` without any trouble."""
+    everybody = tasks(bundle, 20)
+    return dict(enumerate(greedy_decode(bundle.model, [task.source for task in everybody], bundle.limits)))
+
+
+def are_as_alone(tasks: list[Task], alone: dict[int, Hypothesis]) -> None:
+    for task in tasks:
+        assert task.hypothesis.tokens == alone[task.number].tokens
+        assert task.hypothesis.log_probs == pytest.approx(alone[task.number].log_probs, abs=1e-5)
+
+
+@pytest.mark.parametrize("in_step", [True, False])
+@pytest.mark.parametrize("place", [0, 5, 12])
+def test_the_culprit_fails_alone(
+    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch, place: int, in_step: bool
+) -> None:
+    everybody = tasks(bundle, 13)
+    poison = list(everybody[place].source)
+    decode_with(faulty(has(poison, at=2 if in_step else 0), in_step), monkeypatch)
+    one = station(bundle)
+    for task in everybody:
+        one.add(task)
+    finished, failed, _ = turns(one)
+    assert [task.number for task in failed] == [place]
+    assert {task.number for task in finished} == set(range(13)) - {place}
+    are_as_alone(finished, alone)
+
+
+def test_what_is_too_much_together_is_done_in_parts(
+    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
+    one = station(bundle)
+    for task in tasks(bundle, 8):
+        one.add(task)
+    finished, failed, _ = turns(one)
+    assert (len(finished), failed) == (8, [])
+    are_as_alone(finished, alone)
+
+
+def test_a_sentence_without_finite_numbers_fails_alone(
+    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Poisoned(DecodeBatch):
+        """Whoever is in a row that has held the poison gets NaN too, as memory that is masked with 0 would give."""
+
+        spoilt = False
+
+        def step(self) -> list[Hypothesis]:
+            finished = super().step()
+            self.spoilt = self.spoilt or any(
+                h.source == poison and len(h.tokens) == 3 for h in (*finished, *self.running)
+            )
+            for hypothesis in (*finished, *self.running):
+                if hypothesis.source == poison or (self.spoilt and len(hypothesis.tokens) == 1):
+                    hypothesis.log_probs[-1] = math.nan if self.spoilt else hypothesis.log_probs[-1]
+            return finished
+
+    decode_with(Poisoned, monkeypatch)
+    everybody = tasks(bundle, 20)
+    poison = list(everybody[4].source)
+    one = station(bundle, rows=6)
+    for task in everybody:
+        one.add(task)
+    finished, failed, _ = turns(one)
+    assert [task.number for task in failed] == [4]
+    assert len(finished) == 19
+    are_as_alone(finished, alone)
+
+
+def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count(batch: type[DecodeBatch]) -> int:
+        decode_with(batch, monkeypatch)
+        one = station(bundle, rows=16)
+        for task in tasks(bundle, 16):
+            one.add(task)
+        return turns(one)[2]
+
+    poison = list(tasks(bundle, 16)[7].source)
+    assert count(faulty(has(poison, at=1))) <= 6 * count(DecodeBatch)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    guilty=st.sets(st.integers(0, 11), max_size=3),
+    at=st.integers(0, 3),
+    in_step=st.booleans(),
+    crowd=st.integers(2, 8),
+    seed=st.integers(0, 1_000),
+)
+def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
+    bundle: Bundle, alone: dict[int, Hypothesis], guilty: set[int], at: int, in_step: bool, crowd: int, seed: int
+) -> None:
+    chance, everybody = random.Random(seed), tasks(bundle, 12)
+    poisons = [list(everybody[number].source) for number in guilty]
+    broken = faulty(
+        lambda running: len(running) > crowd or any(has(p, at * in_step)(running) for p in poisons), in_step
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        decode_with(broken, patch)
+        one = station(bundle, rows=6)
+        arriving, there = list(everybody), dict[int, Task]()
+        finished, failed, left = [], [], set()
+        while arriving or one.busy:
+            for _ in range(chance.randint(0, 4)):
+                if arriving:
+                    task = arriving.pop()
+                    one.add(task)
+                    there[task.number] = task
+            if there and chance.random() < 0.15:
+                number = chance.choice(sorted(there))
+                one.remove(there.pop(number))
+                left.add(number)
+            done, wrong = one.turn()
+            for task in (*done, *wrong):
+                del there[task.number]
+            finished += done
+            failed += wrong
+    numbers = sorted([*(task.number for task in (*finished, *failed)), *left])
+    assert numbers == list(range(12))
+    assert all(list(task.source) in poisons for task in failed)
+    are_as_alone(finished, alone)
+
+
+def test_a_worker_for_which_nothing_works_any_more_ends(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would fail sentence after sentence for ever, where another process could do them."""
+    decode_with(faulty(lambda running: True), monkeypatch)
+    one = station(bundle)
+    one.samples = [{"source_ids": [40], "target_ids": [2]}]
+    one.add(tasks(bundle, 1)[0])
+    with pytest.raises(BundleError, match="samples"):
+        one.turn()
+
+
+class Front:
+    """The front's end of a worker that runs in a thread."""
+
+    def __init__(self) -> None:
+        self.ours, theirs = socket.socketpair()
+        self.ours.settimeout(30)
+        self._frames = Frames()
+        self.thread = threading.Thread(target=self._work, args=(theirs,))
+        self.thread.start()
+
+    def _work(self, end: socket.socket) -> None:
+        with end:
+            work(Channel(end))
+
+    def ask(self, message: tuple[object, ...]) -> list[tuple[object, ...]]:
+        """The messages that come next."""
+        self.ours.sendall(frame(message))
+        while not (messages := list(self._frames.add(self.ours.recv(1 << 16)))):
+            pass
+        return messages
+
+    def close(self) -> None:
+        self.ours.close()
+        self.thread.join(timeout=30)
+        assert not self.thread.is_alive()
+
+
+def order(bundle: Bundle, name: str | None = None, precision: str = "float32") -> Order:
+    return Order([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
+
+
+def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: Bundle) -> None:
+    front = Front()
+    assert front.ask(order(bundle)) == [Greeting("", 4, ["float32"])]
+    front.close()
+
+
+def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: Bundle) -> None:
+    front = Front()
+    [(failure, *_)] = front.ask(order(bundle, name="en-fr@000000000000"))
+    assert "was en-fr@000000000000 when the service started" in str(failure)
+    front.close()
+
+
+def test_a_precision_that_there_is_not_is_said(bundle: Bundle) -> None:
+    front = Front()
+    [(failure, *_)] = front.ask(order(bundle, precision="float16"))
+    assert "float16" in str(failure)
+    front.close()
+
+
+def test_a_wrong_sample_is_said(tmp_path: Path) -> None:
+    sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
+    wrong = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), CPU)
+    front = Front()
+    [(failure, *_)] = front.ask(order(wrong))
+    assert "'Hello.' is not translated as on export" in str(failure)
+    front.close()
+
+
+def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: Bundle) -> None:
+    front = Front()
+    front.ask(order(bundle))
+    ids = bundle.tokenizer.encode("Hello.")
+    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, False) for number in range(500)], [])))
+    front.close()
+
+
+@given(
+    st.lists(st.tuples(st.integers(), st.lists(st.floats(allow_nan=False)), st.binary(max_size=50)), max_size=6),
+    st.integers(1, 40),
+)
+def test_messages_come_out_as_they_went_in_however_they_are_cut(
+    messages: list[tuple[int, list[float], bytes]], size: int
+) -> None:
+    stream = b"".join(map(frame, messages))
+    frames = Frames()
+    pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+    assert [message for piece in pieces for message in frames.add(piece)] == messages
