@@ -1,0 +1,48 @@
+"""The engine without HTTP: sentences of a file through a decode batch that is always full, in this one process.
+
+    python -m benchmarks.alone BUNDLE SENTENCES PRECISION SECONDS
+
+Prints one line of JSON: sentences and target tokens a second. Sentences are a line each, decoded again and again until
+the time is up; loading and the first round do not count.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from model.allocator import keep_freed_memory
+from model.bundle import load_bundle
+from model.decoding import greedy_decode
+from model.precision import prepare
+
+ROWS = 64
+"""As a worker of the service on a CPU."""
+
+
+def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds: float) -> dict[str, float]:
+    """Sentences and target tokens a second, end symbols included."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    bundle = load_bundle(bundle_folder, torch.device("cpu"))
+    runner = prepare(bundle.model, precision)
+    sources = [bundle.tokenizer.encode(text) for text in texts]
+    greedy_decode(runner, sources[:ROWS], bundle.limits, ROWS)
+    sentences = tokens = 0
+    began = perf_counter()
+    while perf_counter() - began < seconds:
+        done = greedy_decode(runner, sources, bundle.limits, ROWS)
+        sentences += len(done)
+        tokens += sum(len(hypothesis.tokens) for hypothesis in done)
+    spent = perf_counter() - began
+    return {"requests": sentences / spent, "tokens": tokens / spent}
+
+
+if __name__ == "__main__":
+    folder, file, precision, seconds = sys.argv[1:]
+    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    print(json.dumps(decode_alone(Path(folder), lines, precision, float(seconds))))

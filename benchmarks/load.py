@@ -1,0 +1,77 @@
+"""Load on a server by `load.c`, compiled where it is needed, and the figures that come of it. Knows no server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.cores import pinned
+
+SOURCE = Path(__file__).with_name("load.c")
+CONNECTIONS = 8_192
+"""At most, in the open loop; later arrivals wait, and their waiting counts."""
+
+Figures = dict[str, float]
+"""requests, tokens: answered a second; p50, p95, p99: milliseconds; refused, failed: shares of the arrivals."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """`amount` clients (closed), or arrivals a second as a multiple of the capacity (open)."""
+
+    kind: Literal["closed", "open"]
+    amount: float
+
+    def __str__(self) -> str:
+        if self.kind == "open":
+            return f"{self.amount:.1f} x capacity"
+        return f"{self.amount:.0f} client{'s' * (self.amount != 1)}"
+
+
+class Generator:
+    """The compiled load generator, on a core of its own."""
+
+    def __init__(self, folder: Path, core: int | None, seconds: float, warmup: float) -> None:
+        """Compiles it. `seconds` are measured, after `warmup` seconds of the same load."""
+        self.core, self.seconds, self.warmup = core, seconds, warmup
+        self.program = folder / "load"
+        command = [compiler() or "cc", "-O2", "-std=gnu11", "-o", str(self.program), str(SOURCE), "-lm"]
+        subprocess.run(command, check=True)
+
+    def run(self, port: int, bodies: Path, load: Load, capacity: float = 1.0, seed: int = 1) -> dict[str, Any]:
+        """What `load.c` prints."""
+        amount = load.amount if load.kind == "closed" else load.amount * capacity
+        drain = 2 * (self.warmup + self.seconds) + 2  # enough to answer all of twice the capacity, however late
+        options = [self.seconds, self.warmup, drain, CONNECTIONS, seed, "target_tokens"]
+        words = ["127.0.0.1", port, "/translate", bodies, load.kind, amount, *options]
+        with pinned(self.core):
+            output = subprocess.run([self.program, *map(str, words)], check=True, capture_output=True, text=True)
+        printed: dict[str, Any] = json.loads(output.stdout)
+        return printed
+
+
+def compiler() -> str | None:
+    """The C compiler, if there is one."""
+    return shutil.which(os.environ.get("CC", "cc"))
+
+
+def figures(printed: dict[str, Any]) -> Figures:
+    """What is shown of what the generator printed."""
+    arrived = max(1, printed["arrived"])
+    statuses: dict[str, int] = printed["statuses"]
+    failed = printed["errors"] + printed["unanswered"]
+    failed += sum(count for status, count in statuses.items() if status not in ("200", "503"))
+    quantiles = {name: printed["answered_ms"].get(name, float("nan")) for name in ("p50", "p95", "p99")}
+    shares = {"refused": statuses.get("503", 0) / arrived, "failed": failed / arrived}
+    return {"requests": printed["completed_per_s"], "tokens": printed["field_per_s"], **quantiles, **shares}
+
+
+def medians(rounds: Sequence[Figures]) -> Figures:
+    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}

@@ -1,0 +1,83 @@
+"""The sentences that servers are asked to translate: short ones, and ones of all lengths."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.bundle import read_bundle
+from model.tokenizer import Tokenizer
+from training.corpus import read_pairs
+
+SHORT_TOKENS = 12
+"""Source tokens, end symbol included, that a sentence of the short workload has at most."""
+LENGTHS = (8, 16, 32, 64, 128)
+"""Of the mixed workload: as many sentences of up to each of these source tokens as there are of any."""
+SENTENCES = 1_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Sentences to translate, and the file of requests made of them."""
+
+    name: str
+    texts: list[str]
+    tokens: float
+    """Source tokens of a sentence, end symbol included, on average."""
+    bodies: Path
+
+    @classmethod
+    def of(cls, name: str, texts: list[str], tokenizer: Tokenizer, pair: tuple[str, str], folder: Path) -> Workload:
+        bodies = folder / f"{name}.jsonl"
+        source, target = pair
+        bodies.write_text("".join(request(text, source, target) + "\n" for text in texts), encoding="utf-8")
+        return cls(name, texts, statistics.mean(len(tokenizer.encode(text)) + 1 for text in texts), bodies)
+
+
+def request(text: str, source: str, target: str) -> str:
+    return json.dumps({"text": text, "source": source, "target": target})
+
+
+def short_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    return [text for text in texts if len(tokenizer.encode(text)) < SHORT_TOKENS][:SENTENCES]
+
+
+def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """As many of each class of lengths, as far as they go; in the order of `texts`."""
+    share = SENTENCES // len(LENGTHS)
+    kept: list[str] = []
+    taken = dict.fromkeys(LENGTHS, 0)
+    for text in texts:
+        size = next((size for size in LENGTHS if len(tokenizer.encode(text)) < size), None)
+        if size and taken[size] < share:
+            taken[size] += 1
+            kept.append(text)
+    return kept
+
+
+def made_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
+    """Sentences of everyday words in no sensible order, of 2 to 60 words, short ones more often."""
+    words = "the a my your old new big dog house man woman train water book day time good two red open here now with in"
+    verbs = "is was has sees takes wants likes finds gives opens reads"
+    choose = random.Random(seed)
+    made = []
+    for _ in range(count):
+        length = min(60, max(2, round(choose.lognormvariate(2.2, 0.8))))
+        sentence = " ".join(choose.choice((verbs if place % 4 == 1 else words).split()) for place in range(length))
+        made.append(sentence.capitalize() + ".")
+    return made
+
+
+def workloads(bundle: Path, pairs: Sequence[Path] | None, folder: Path) -> list[Workload]:
+    """The short and the mixed sentences of files, or made ones; a kind of which there is none is left out."""
+    config, files = read_bundle(bundle)
+    tokenizer = Tokenizer(files["sentencepiece.model"])
+    texts = [pair.source for file in pairs for pair in read_pairs(file)[0]] if pairs else made_sentences()
+    random.Random(1).shuffle(texts)
+    languages = str(config["source"]), str(config["target"])
+    named = {"short": short_sentences(texts, tokenizer), "mixed": mixed_sentences(texts, tokenizer)}
+    return [Workload.of(name, kept, tokenizer, languages, folder) for name, kept in named.items() if kept]

@@ -1,0 +1,258 @@
+"""The service over HTTP under load, against its engine alone and against what people put around CTranslate2.
+
+    python -m benchmarks.serving --pairs my.tsv --seconds 5
+
+Every server is pinned to one core and the load generator to another; the servers take turns, and those whose turn it is
+not are stopped. Closed loop: as many clients as shown, each with one request at a time. Open loop: random arrivals at
+multiples of the server's own capacity, the best throughput of its closed loops; latency counts from the arrival.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.cores import Cores, pinned
+from benchmarks.load import Figures, Generator, Load, compiler, figures, medians
+from benchmarks.sentences import Workload, workloads
+from benchmarks.servers import ROOT, Contestant, Server, batched, convert, locked, ours, running
+from benchmarks.training import processor
+
+CLIENTS = (1, 4, 16, 64, 256)
+FACTORS = (0.5, 0.8, 1.0, 1.5, 2.0)
+BATCHINGS = [(size, timeout_s) for size in (16, 32, 64, 128) for timeout_s in (0.002, 0.01, 0.05)]
+"""LitServe's max_batch_size and batch_timeout that are tried."""
+SWEEP_CLIENTS = 64
+WHOLE = Load("closed", 0)
+"""Under which the engine alone stands: all sentences are there from the start."""
+
+
+def engine_alone(bundle: Path, workload: Workload, precision: str, seconds: float, core: int | None) -> Figures:
+    """Our engine on the servers' core without HTTP, in a process of its own: see `benchmarks.alone`."""
+    texts = workload.bodies.with_suffix(".txt")
+    texts.write_text("".join(text + "\n" for text in workload.texts), encoding="utf-8")
+    words = [sys.executable, "-m", "benchmarks.alone", str(bundle), str(texts), precision, str(seconds)]
+    with pinned(core):
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+        output = subprocess.run(words, cwd=ROOT, env=environ, check=True, capture_output=True, text=True)
+    figures: Figures = json.loads(output.stdout)
+    return figures
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every measurement needs."""
+
+    bundle: Path
+    cores: Cores
+    generator: Generator
+    workloads: list[Workload]
+    loads: list[Load]
+    say: Callable[[str], None]
+
+    @property
+    def probe(self) -> bytes:
+        return self.workloads[0].bodies.read_bytes().splitlines()[0]
+
+    def running(self, contestant: Contestant) -> contextlib.AbstractContextManager[Server]:
+        return running(contestant, self.bundle, self.cores.server, self.probe)
+
+    def best_batching(self, model: Path, batchings: Sequence[tuple[int, float]]) -> Contestant:
+        """LitServe with the settings that answer most at 64 clients, the sum over the workloads; prints the sweep."""
+        speeds = {}
+        for size, timeout_s in batchings:
+            contestant = batched(model, size, timeout_s)
+            with self.running(contestant) as server:
+                load = Load("closed", SWEEP_CLIENTS)
+                found = [figures(self.generator.run(server.port, w.bodies, load))["requests"] for w in self.workloads]
+            self.say(f"  {contestant.label}: " + ", ".join(f"{speed:,.0f}" for speed in found) + " requests/s")
+            speeds[size, timeout_s] = sum(found)
+        return batched(model, *max(speeds, key=speeds.__getitem__))
+
+    def measure(self, server: Server, workload: Workload, seed: int) -> dict[Load, Figures]:
+        """One round of one server: the closed loops, then the open ones at multiples of what those reached."""
+        found: dict[Load, Figures] = {}
+        for load in self.loads:
+            capacity = max((f["requests"] for done, f in found.items() if done.kind == "closed"), default=1.0)
+            found[load] = figures(self.generator.run(server.port, workload.bodies, load, capacity, seed))
+            server.wait_until_it_answers(self.probe)  # what the load left behind is done by then
+        return found
+
+
+Results = dict[str, dict[str, dict[Load, list[Figures]]]]
+"""By workload, by label, by load: a round each."""
+
+
+def rounds(bench: Bench, contestants: Sequence[Contestant], count: int, precision: str) -> tuple[Results, Results]:
+    """All the measurements of servers, and those of the engine alone; the order is reversed every other round."""
+    served: Results = {
+        w.name: {c.label: {load: [] for load in bench.loads} for c in contestants} for w in bench.workloads
+    }
+    whole = Load("closed", 0)
+    alone: Results = {w.name: {"engine alone": {whole: []}} for w in bench.workloads}
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for contestant in contestants:
+            servers.append(stack.enter_context(bench.running(contestant)))
+            servers[-1].signal(signal.SIGSTOP)
+        for number, workload in itertools.product(range(count), bench.workloads):
+            bench.say(f"round {number + 1} of {count}, {workload.name} sentences")
+            speed = engine_alone(bench.bundle, workload, precision, bench.generator.seconds, bench.cores.server)
+            alone[workload.name]["engine alone"][WHOLE].append(speed)
+            for server in servers[:: -1 if number % 2 else 1]:
+                with server.turn():
+                    for load, found in bench.measure(server, workload, number + 1).items():
+                        served[workload.name][server.contestant.label][load].append(found)
+    return served, alone
+
+
+def agreement(servers: Sequence[Server], workload: Workload, count: int = 100) -> list[int]:
+    """How many of the first sentences each server translates as the first one does, one at a time."""
+    bodies = workload.bodies.read_bytes().splitlines()[:count]
+    texts = [[server.post(body)["translations"][0]["text"] for body in bodies] for server in servers]
+    return [sum(text == first for text, first in zip(answers, texts[0], strict=True)) for answers in texts]
+
+
+def report(served: Results, alone: Results) -> Iterator[str]:
+    """The tables, and what HTTP keeps of the engine."""
+    for workload, labels in served.items():
+        engine = medians(alone[workload]["engine alone"][WHOLE])
+        yield ""
+        yield f"{workload} sentences"
+        yield f"  the engine alone: {engine['requests']:,.0f} sentences/s, {engine['tokens']:,.0f} target tokens/s"
+        for label, loads in labels.items():
+            yield f"  {label}"
+            yield " " * 20 + "".join(f"{title:>{width}}" for title, width, _, _ in COLUMNS)
+            yield from (_row(load, medians(found)) for load, found in loads.items())
+        yield from _comparison(labels, engine)
+
+
+COLUMNS = (
+    ("requests/s", 12, ",.0f", "requests"),
+    ("tokens/s", 10, ",.0f", "tokens"),
+    ("p50 ms", 10, ",.1f", "p50"),
+    ("p95 ms", 10, ",.1f", "p95"),
+    ("p99 ms", 10, ",.1f", "p99"),
+    ("refused", 9, ".1%", "refused"),
+    ("failed", 9, ".1%", "failed"),
+)
+"""Title, width, format and key."""
+
+
+def _row(load: Load, found: Figures) -> str:
+    return f"    {load!s:<16}" + "".join(f"{found[key]:>{width}{form}}" for _, width, form, key in COLUMNS)
+
+
+def _comparison(labels: dict[str, dict[Load, list[Figures]]], alone: Figures) -> Iterator[str]:
+    first, *rest = labels
+    for load in (load for load in labels[first] if load.kind == "closed"):
+        own = medians(labels[first][load])["tokens"]
+        line = f"  at {load}, {first} has {own / alone['tokens']:.0%} of the engine's tokens/s"
+        for label in rest:
+            line += f"; {own / medians(labels[label][load])['tokens']:.2f} x {label.partition(' (')[0]}"
+        yield line
+
+
+def as_json(served: Results, alone: Results) -> dict[str, Any]:
+    """Every round's figures."""
+    both = {workload: {**alone[workload], **served[workload]} for workload in served}
+    return {
+        workload: {
+            label: {("all at once" if not load.amount else str(load)): found for load, found in loads.items()}
+            for label, loads in labels.items()
+        }
+        for workload, labels in both.items()
+    }
+
+
+def versions(names: Sequence[str]) -> str:
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {metadata.version(name)}" for name in names)])
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    def lacks(name: str) -> bool:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return not metadata.version(name)
+        return True
+
+    return [name for name in names if lacks(name)]
+
+
+def main(
+    bundle: Annotated[Path, typer.Option(help="The bundle to serve.")] = ROOT / "bundles" / "en-fr",
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Pairs whose sources are sent, a TSV; else made ones."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Of each measurement, after as much again at most to warm up.")] = 3.0,
+    count: Annotated[int, typer.Option("--rounds", help="How often each is measured; medians are shown.")] = 3,
+    short: Annotated[bool, typer.Option("--short", help="A minute or two: one round, fewer loads, no sweep.")] = False,
+    peers: Annotated[bool, typer.Option(help="Measure the servers around CTranslate2 as well.")] = True,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures here.")] = None,
+) -> None:
+    """Measure the service over HTTP: throughput, latency and refusals by load, against engine and peers."""
+    if not compiler():
+        typer.echo("the load generator is in C, and there is no C compiler: install one, or name it in CC", err=True)
+        raise typer.Exit(1)
+    if short:
+        seconds, count = min(seconds, 1.0), 1
+    lacking = missing(["ctranslate2", "litserve"]) if peers else []
+    if lacking:
+        typer.echo(f"without the peers, since {' and '.join(lacking)} is missing: pip install '.[bench]'")
+    compared = peers and not lacking
+    cores = Cores.found()
+    typer.echo(f"{processor()}; servers on core {cores.server}, load from core {cores.load}")
+    typer.echo(versions(["torch", "fastapi", "uvicorn", *(["ctranslate2", "litserve"] if compared else [])]))
+    if cores.server == cores.load:
+        typer.echo("only one core: the load generator takes time from the servers")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generator = Generator(folder, cores.load, seconds, min(1.0, seconds))
+        bench = Bench(bundle, cores, generator, workloads(bundle, pairs, folder), chosen_loads(short), typer.echo)
+        for workload in bench.workloads:
+            typer.echo(f"{workload.name}: {len(workload.texts):,} sentences of {workload.tokens:.1f} source tokens")
+        contestants = [ours()]
+        if compared:
+            model = convert(bundle, folder / "ctranslate2")
+            contestants += [locked(model), bench.best_batching(model, BATCHINGS[4:5] if short else BATCHINGS)]
+        precision = check(bench, contestants)
+        served, alone = rounds(bench, contestants, count, precision)
+    for line in report(served, alone):
+        typer.echo(line)
+    if json_file:
+        json_file.write_text(json.dumps(as_json(served, alone), indent=1) + "\n", encoding="utf-8")
+
+
+def chosen_loads(short: bool) -> list[Load]:
+    clients, factors = ((1, 64), (0.8, 2.0)) if short else (CLIENTS, FACTORS)
+    return [*(Load("closed", n) for n in clients), *(Load("open", factor) for factor in factors)]
+
+
+def check(bench: Bench, contestants: Sequence[Contestant]) -> str:
+    """Says how far the servers agree; returns the precision that ours serves at."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(bench.running(contestant)) for contestant in contestants]
+        precision: str = servers[0].get("/models")[0]["precision"]
+        bench.say(f"{contestants[0].label} serves in {precision}, its rivals in int8")
+        for workload in bench.workloads:
+            for contestant, same in zip(contestants[1:], agreement(servers, workload)[1:], strict=True):
+                bench.say(f"{contestant.label}: {same} of 100 {workload.name} sentences translated as ours")
+    return precision
+
+
+if __name__ == "__main__":
+    typer.run(main)
