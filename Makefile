@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 TORCH_INDEX_URL ?=
 PYTEST_ARGS ?=
 ARGS ?= --help
-BENCHMARK ?= training
+BENCHMARK ?= training engine serving
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
@@ -41,8 +41,8 @@ format: .venv/.everything  ## let ruff format the code and mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/.everything  ## measure on this machine: BENCHMARK=training is benchmarks/training.py
-	$(BIN)/python -m benchmarks.$(BENCHMARK)
+bench: .venv/.benchmarks  ## measure on this machine, briefly, on made data: BENCHMARK=engine is benchmarks/engine.py alone
+	$(foreach name,$(BENCHMARK),$(BIN)/python -m benchmarks.$(name) $(if $(filter-out training,$(name)),--short) &&) true
 
 clean:  ## remove .venv and what the tools left
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
@@ -67,4 +67,8 @@ clean:  ## remove .venv and what the tools left
 
 .venv/.everything: .venv/.made pyproject.toml
 	$(PIP_INSTALL) --editable '.[train,dev]'
+	@touch $@ .venv/.serving .venv/.training
+
+.venv/.benchmarks: .venv/.made pyproject.toml
+	$(PIP_INSTALL) --editable '.[train,bench]'
 	@touch $@ .venv/.serving .venv/.training

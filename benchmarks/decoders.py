@@ -1,0 +1,187 @@
+"""The two engines that are compared, each in processes of its own, which take orders on standard input.
+
+Knows how each is loaded, called and kept busy. Neither's library is imported where the other decodes, since memory is
+compared too. Who gives the orders is `benchmarks.team`.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+OURS, THEIRS = "interlinear", "ctranslate2"
+NUMBERS = "i"
+"""The type in `array` of the sentences' numbers in a supply: the pipe out of which our workers take them."""
+
+
+class Decoder(Protocol):
+    """One process of an engine. Arguments and results are what JSON can say."""
+
+    def about(self) -> str:
+        """What computes, and its version."""
+        ...
+
+    def load(self, sources: list[list[int]], limit: int) -> None:
+        """Takes the place of the sentences before."""
+        ...
+
+    def ready(self, rows: int) -> None:
+        """From now on as many sentences are decoded together, at most."""
+        ...
+
+    def decode(self) -> int:
+        """Decodes the sentences, or those that this process takes out of the supply; returns their target tokens."""
+        ...
+
+    def answers(self) -> list[tuple[int, list[int], float]]:
+        """Number, target tokens and mean log probability of each sentence that the last `decode` had."""
+        ...
+
+    def alone(self, numbers: list[int]) -> list[float]:
+        """Seconds that each of these sentences takes with nothing else to do."""
+        ...
+
+
+class OurDecoder:
+    """One worker of ours: sentences join its batch as others leave it."""
+
+    def __init__(self, model: str, precision: str, threads: int, supply: int) -> None:
+        import torch
+
+        from model.allocator import keep_freed_memory
+        from model.bundle import load_bundle
+        from model.decoding import Batch, Hypothesis
+        from model.precision import prepare
+
+        torch.set_num_threads(threads)
+        bundle = load_bundle(Path(model), torch.device("cpu"))
+        self._runner, self._limits = prepare(bundle.model, precision), bundle.limits
+        keep_freed_memory()  # from now on: what loading needed goes back to the system
+        self._version, self._hypothesis = torch.__version__, Hypothesis
+        self._supply = supply
+        self._batches: dict[int, Batch] = {}
+        self._done: dict[int, Hypothesis] = {}
+
+    def about(self) -> str:
+        return f"{type(self._runner).__name__}, {self._runner.precision}; PyTorch {self._version}"
+
+    def load(self, sources: list[list[int]], limit: int) -> None:
+        self._sources, self._limit = sources, limit
+
+    def ready(self, rows: int) -> None:
+        if rows not in self._batches:
+            self._batches[rows] = self._runner.new_batch(rows, self._limits)
+        self._batch = self._batches[rows]
+
+    def decode(self) -> int:
+        batch, taken = self._batch, {}
+        while True:
+            # As greedy_decode has it: fewer than a quarter of the rows are not worth a pass of the encoder.
+            if batch.free >= max(1, batch.rows // 4) and (joining := self._take(batch.free)):
+                taken.update(joining)
+                batch.admit(list(joining.values()))
+            if not batch.running:
+                self._done = taken
+                return sum(len(hypothesis.tokens) for hypothesis in taken.values())
+            batch.step()
+
+    def answers(self) -> list[tuple[int, list[int], float]]:
+        return [(number, h.tokens, sum(h.log_probs) / len(h.log_probs)) for number, h in self._done.items()]
+
+    def alone(self, numbers: list[int]) -> list[float]:
+        seconds = []
+        for number in numbers:
+            began = perf_counter()
+            self._batch.admit([self._hypothesis(self._sources[number], self._limit)])
+            while self._batch.running:
+                self._batch.step()
+            seconds.append(perf_counter() - began)
+        return seconds
+
+    def _take(self, count: int) -> dict[int, Any]:
+        """At most `count` sentences of the supply, by number; none when it is empty."""
+        numbers = array.array(NUMBERS)
+        with contextlib.suppress(BlockingIOError):
+            numbers.frombytes(os.read(self._supply, count * numbers.itemsize))
+        return {number: self._hypothesis(self._sources[number], self._limit) for number in numbers}
+
+
+class TheirDecoder:
+    """CTranslate2 as its documentation says: all sentences in one call, which sorts and cuts them itself.
+
+    It is not asked for scores while time counts, which saves it a softmax; ours has every token's.
+    """
+
+    def __init__(self, model: str, precision: str, threads: int, workers: int) -> None:
+        import ctranslate2
+
+        self._pieces: list[str] = json.loads((Path(model) / "shared_vocabulary.json").read_text(encoding="utf-8"))
+        self._ids = {piece: id for id, piece in enumerate(self._pieces)}
+        self._translator = ctranslate2.Translator(
+            model, device="cpu", compute_type=precision, inter_threads=workers, intra_threads=threads
+        )
+        self._version = ctranslate2.__version__
+
+    def about(self) -> str:
+        return f"CTranslate2 {self._version}, {self._translator.compute_type}"
+
+    def load(self, sources: list[list[int]], limit: int) -> None:
+        self._sources = [[self._pieces[id] for id in source] for source in sources]
+        self._limit = limit
+
+    def ready(self, rows: int) -> None:
+        self._rows = rows
+
+    def decode(self) -> int:
+        return sum(len(result.hypotheses[0]) for result in self._translate(self._sources))
+
+    def answers(self) -> list[tuple[int, list[int], float]]:
+        results = self._translate(self._sources, return_scores=True)
+        tokens = [[self._ids[piece] for piece in result.hypotheses[0]] for result in results]
+        return [
+            (number, ids, result.scores[0]) for number, (ids, result) in enumerate(zip(tokens, results, strict=True))
+        ]
+
+    def alone(self, numbers: list[int]) -> list[float]:
+        seconds = []
+        for number in numbers:
+            began = perf_counter()
+            self._translate([self._sources[number]])
+            seconds.append(perf_counter() - began)
+        return seconds
+
+    def _translate(self, sources: list[list[str]], **options: Any) -> Sequence[Any]:
+        results: Sequence[Any] = self._translator.translate_batch(
+            sources,
+            max_batch_size=self._rows,
+            batch_type="examples",
+            beam_size=1,
+            max_decoding_length=self._limit,
+            min_decoding_length=0,
+            max_input_length=0,
+            return_end_token=True,
+            **options,
+        )
+        return results
+
+
+def take_orders(kind: str, options: dict[str, Any], cores: Sequence[int]) -> None:
+    """Loads, and does what each line of standard input says, until there are no more."""
+    if cores and platform.system() == "Linux":
+        os.sched_setaffinity(0, cores)
+    decoder: Decoder = OurDecoder(**options) if kind == OURS else TheirDecoder(**options)
+    for line in sys.stdin:
+        order = json.loads(line)
+        print(json.dumps(getattr(decoder, order["verb"])(**order["arguments"])), flush=True)
+
+
+if __name__ == "__main__":
+    take_orders(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,0 +1,237 @@
+"""Laws of the engine benchmark: both engines get the same ids, no sentence twice; its arithmetic; that it prints all.
+
+How fast anything is, is no test's business.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+
+from benchmarks.decoders import OURS, THEIRS
+from benchmarks.engine import (
+    PARTS,
+    Bench,
+    Plan,
+    Setting,
+    Speed,
+    chosen_cores,
+    chosen_work,
+    compared,
+    duel,
+    in_turns,
+    joined,
+    main,
+    models_of,
+)
+from benchmarks.table import Table, shown
+from benchmarks.team import SUPPLY, Answer, Engine, Team, Work
+from model.bundle import Bundle, load_bundle, save_bundle
+from model.transformer import Transformer
+
+WORK = Work([[5 + 7 * n % 300, 4 + n % 7, 20, *range(30, 30 + n % 13)] for n in range(60)], limit=20)
+EOS = 2
+A, B = Setting(Engine(OURS, "int8", 2), 64), Setting(Engine(THEIRS, "float32", 1, 2), 16)
+
+
+@pytest.fixture(scope="module")
+def talkative(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A bundle whose random weights are large enough that different sentences get different answers."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(2)
+        model = Transformer(replace(bundle.model.config, share_embeddings="none")).eval()
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+        model.output.weight[EOS] *= 2  # so that some end
+    folder = tmp_path_factory.mktemp("bundles") / "talkative"
+    record = {"source": "en", "target": "fr", "samples": []}
+    save_bundle(folder, model, bundle.tokenizer, bundle.limits, record, "A bundle for tests.\n")
+    return load_bundle(folder, torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def models(talkative: Bundle, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    return models_of(talkative, tmp_path_factory.mktemp("ctranslate2"), ["float32"])
+
+
+def answers(models: dict[tuple[str, str], Path], engine: Engine, rows: int) -> tuple[int, list[Answer]]:
+    """Target tokens as counted while time runs, and the answers."""
+    with Team(engine, models[engine.kind, engine.precision], []) as team:
+        team.load(WORK)
+        team.ready(rows)
+        tokens, seconds = team.decode()
+        assert seconds > 0
+        assert all(taken > 0 for taken in team.alone([0, 5]))
+        return tokens, team.answers()
+
+
+@pytest.fixture(scope="module")
+def reference(models: dict[tuple[str, str], Path]) -> list[Answer]:
+    return answers(models, Engine(OURS, "float32"), 16)[1]
+
+
+@pytest.mark.parametrize(("engine", "rows"), [(Engine(OURS, "float32", 2), 8), (Engine(THEIRS, "float32", 2, 1), 16)])
+def test_every_engine_decodes_the_same_sentences_each_once(
+    models: dict[tuple[str, str], Path], reference: list[Answer], engine: Engine, rows: int
+) -> None:
+    tokens, found = answers(models, engine, rows)
+    assert [answer.tokens for answer in found] == [answer.tokens for answer in reference]
+    assert [answer.log_prob for answer in found] == pytest.approx([answer.log_prob for answer in reference], abs=1e-4)
+    assert tokens == sum(len(answer.tokens) for answer in found)
+    assert {answer.tokens[-1] == EOS for answer in found} == {True, False}
+    assert {len(answer.tokens) for answer in found if answer.tokens[-1] != EOS} == {WORK.limit}
+    assert len(found) == len(WORK.sources)
+
+
+def test_the_sentences_can_be_decoded_again_and_others_after_them(models: dict[tuple[str, str], Path]) -> None:
+    with Team(Engine(OURS, "float32", 2), models[OURS, "float32"], []) as team:
+        team.load(WORK)
+        counts = set()
+        for rows in (4, 64, 4):
+            team.ready(rows)
+            counts.add(team.decode()[0])
+        assert len(counts) == 1
+        team.load(Work(WORK.sources[:3], 5))
+        team.decode()
+        assert [len(answer.tokens) <= 5 for answer in team.answers()] == [True] * 3
+
+
+def test_what_decodes_imports_neither_library_before_it_knows_which() -> None:
+    check = "import sys, benchmarks.decoders; sys.exit(bool({'torch', 'ctranslate2', 'model'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", check], timeout=60).returncode == 0
+
+
+def test_a_process_that_ends_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="CTranslate2 int8, 1 x 1 has ended with 1"):
+        Team(Engine(THEIRS, "int8"), tmp_path, [])
+
+
+def test_more_sentences_than_a_supply_holds_are_refused(models: dict[tuple[str, str], Path]) -> None:
+    with (
+        Team(Engine(THEIRS, "float32"), models[THEIRS, "float32"], []) as team,
+        pytest.raises(ValueError, match="are over"),
+    ):
+        team.load(Work([[5]] * (SUPPLY + 1), 5))
+
+
+class Played(Bench):
+    """Turns whose speeds are known."""
+
+    def __init__(self, speeds: dict[Setting, list[float]]) -> None:
+        super().__init__({}, [0], Plan(rounds=1), WORK)
+        self.left: dict[Setting, Iterator[float]] = {setting: iter(values) for setting, values in speeds.items()}
+        self.turns: list[Setting] = []
+
+    def warm_up(self, setting: Setting, work: Work) -> None:
+        self.turns.append(setting)
+
+    def turn(self, setting: Setting, work: Work) -> Speed:
+        self.turns.append(setting)
+        speed = next(self.left[setting])
+        return Speed(speed, 10 * speed)
+
+
+def test_turns_alternate_after_each_has_been_warmed_up() -> None:
+    bench = Played({A: [1, 1, 1], B: [1, 1, 1]})
+    bench.rounds([A, B], WORK, 3)
+    assert bench.turns == [A, B, A, B, B, A, A, B]
+
+
+def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
+    table = duel(Played({A: [100, 400, 300], B: [50, 100, 100]}), {OURS: A, THEIRS: B})
+    assert table.rows["ours / theirs"] == [[2, 4, 3], [2, 4, 3]]
+    lines = list(table.lines())
+    assert lines[-1].split()[-4:] == ["3", "(2", "to", "4)"]
+    assert "Interlinear int8, 2 x 1, rows: 64" in lines[2]
+    assert "100 (50 to 100)" in lines[3]
+
+
+def test_the_turns_of_both_engines_are_spread_over_a_round() -> None:
+    many, few = [Setting(Engine(THEIRS, "int8"), rows) for rows in range(8)], [A, B]
+    assert in_turns(many, few) == [many[0], A, *many[1:5], B, *many[5:]]
+
+
+def test_answers_are_compared_by_their_tokens_and_equal_ones_by_their_scores() -> None:
+    reference = [Answer([5, 2], -0.1), Answer([6, 7, 2], -0.2), Answer([8, 2], -0.5)]
+    found = [Answer([5, 2], -0.2), Answer([6, 2], -0.1), Answer([8, 2], -0.2)]
+    assert compared(reference, found) == pytest.approx([100 * 2 / 3, 0.2, 0.3, 6])
+    assert compared(reference[:1], [Answer([9], -0.1)]) == [0, None, None, 1]
+
+
+@pytest.mark.parametrize(("length", "count"), [(1, 3), (7, 2), (5, 11)])
+def test_joined_sentences_have_the_length_asked_for(length: int, count: int) -> None:
+    sources = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
+    made = joined(sources, length, count)
+    assert [len(source) for source in made] == [length] * count
+    flat = [id for source in made for id in source]
+    assert flat == [1 + place % 9 for place in range(length * count)]
+
+
+def test_the_limit_is_that_of_the_longest_sentence_and_common_to_all(bundle: Bundle, tmp_path: Path) -> None:
+    texts = ["The cat sleeps.", "Hello.", "long " * 400]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{text}\tcourt\n" for text in texts), encoding="utf-8")
+    work = chosen_work(bundle, tmp_path / "pairs.tsv", 10)
+    lengths = [len(bundle.tokenizer.encode(text)) for text in texts[:2]]
+    assert sorted(work.lengths) == sorted(length + 1 for length in lengths)
+    assert work.limit == bundle.limits.target(max(lengths))
+    (tmp_path / "long.tsv").write_text(f"{texts[2]}\tcourt\n", encoding="utf-8")
+    with pytest.raises(typer.BadParameter, match="no sentence"):
+        chosen_work(bundle, tmp_path / "long.tsv", 10)
+
+
+def test_cores_are_those_that_we_may_use() -> None:
+    everything, single = chosen_cores(None)[0], chosen_cores([1])[0]
+    assert single == everything[:1]
+    with pytest.raises(typer.BadParameter, match="must be 1 to"):
+        chosen_cores([len(everything) + 1])
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (None, "-"),
+        (0.0, "0"),
+        (128, "128"),
+        (12345.6, "12,346"),
+        (3.14159, "3.14"),
+        (0.0123, "0.0123"),
+        (3.2e-7, "3.2e-07"),
+        ([2.0, 1.0, 4.0], "2 (1 to 4)"),
+        ([0.5], "0.500"),
+    ],
+)
+def test_figures_are_shown_to_three_digits_with_their_range(cell: float | list[float] | None, text: str) -> None:
+    assert shown(cell) == text
+
+
+def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
+    table = Table("speed", ("a", "b"), {"one": [[1.5, 2.5], 3], "another": [None, 1234]}, note="made up")
+    title, *rows = table.lines()
+    assert title == "speed: made up"
+    assert len(set(map(len, rows))) == 1
+    assert json.loads(json.dumps(table.as_json()))["rows"]["one"] == {"a": [1.5, 2.5], "b": 3}
+
+
+def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: Bundle, tmp_path: Path) -> None:
+    options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
+    command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    for part in (bundle.name, "at most", "no target over", "CTranslate2 4", "PyTorch", "ours / theirs"):
+        assert part in result.stdout
+    (tables,) = json.loads((tmp_path / "all.json").read_text()).values()
+    assert len(tables) == len(PARTS) + 1
+    assert all(table["title"] in result.stdout and table["rows"] for table in tables)
+
+
+def test_parts_that_there_are_not_are_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="everything"):
+        main(parts=["speed", "everything"])
