@@ -132,12 +132,20 @@ static void quantise(const float *x, int rows, int width, Quantised to) {
 }
 
 #define ALWAYS static inline __attribute__((always_inline))
-#define UNROLLED _Pragma("GCC unroll 8") /* early, so that arrays of vectors become registers */
+#ifdef __clang__ /* early, so that arrays of vectors become registers */
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 8")
+#endif
 
-/* sum += the products of four unsigned weights a lane and four signed inputs. Not the intrinsic: GCC 12 keeps the sums
- * of that in memory, which halves the speed. */
+/* sum += the products of four unsigned weights a lane and four signed inputs. GCC 12 keeps the intrinsic's sums in
+ * memory, which halves the speed; Clang 14 does so with the other form. */
 ALWAYS void add_products(__m512i *sum, __m512i weights, __m512i inputs) {
+#ifdef __clang__
+    *sum = _mm512_dpbusd_epi32(*sum, weights, inputs);
+#else
     __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(weights), "v"(inputs));
+#endif
 }
 
 /* The integer sums of `rows` rows from `row` and the panel of columns from `column`. */

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import mmap
-import os
 import shutil
 import subprocess
 import sys
@@ -36,6 +35,7 @@ FLAGS = (
     *("-std=gnu11", "-O3", "-shared", "-fPIC", "-ffp-contract=off", "-mfma"),
     *(f"-m{name.replace('_', '')}" for name in INSTRUCTIONS),
 )
+COMPILERS = ("cc", "gcc", "clang")
 PANEL, LANES = 64, 16  # as in the C file
 PLACEMENTS = ("pre", "post", "residual_post")
 
@@ -54,13 +54,16 @@ def library_path(folder: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where a library compiled at start-up is kept for the next start."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlinear"
+    """Where a library compiled at start-up is kept for the next start. Raises KernelsUnavailable."""
+    try:
+        return Path.home() / ".cache" / "interlinear"
+    except RuntimeError as error:
+        raise KernelsUnavailable(f"there is no folder to keep them in: {error}") from None
 
 
 def compile_library(folder: Path) -> Path:
     """Compiles the library into `folder`, put in place whole; any x86-64 machine can. Raises KernelsUnavailable."""
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))), None)
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise KernelsUnavailable("there is no C compiler")
     try:
@@ -95,8 +98,11 @@ def library() -> ctypes.CDLL:
     Raises KernelsUnavailable.
     """
     check_processor()
-    folders = (SOURCE.parent, cache_folder())
-    path = next((library_path(f) for f in folders if library_path(f).exists()), None) or compile_library(folders[-1])
+    path = library_path(SOURCE.parent)
+    if not path.exists():
+        path = library_path(cache_folder())
+    if not path.exists():
+        path = compile_library(path.parent)
     try:
         kernels = ctypes.CDLL(str(path))
     except OSError as error:
