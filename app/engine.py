@@ -17,7 +17,7 @@ from app.admission import cost
 from app.errors import StepFailed, Unavailable
 from app.link import Greeting, Launch, Link, Order
 from app.link import Worker as Started
-from app.metrics import Metrics
+from app.metrics import Metrics, ModelSeries
 from app.scheduler import Job, Place, Room, Scheduler
 from model.decoding import Hypothesis
 
@@ -65,6 +65,7 @@ class Engine:
         self._order, self._launch = order, launch
         self._models = {name: number for number, (_, name) in enumerate(order.bundles)}
         self._names = list(self._models)
+        self._series = [ModelSeries(metrics, name) for name in self._names]
         self._seats = [Seat(number) for number in range(workers)]
         self._futures: dict[Job[Hypothesis], asyncio.Future[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
@@ -98,10 +99,12 @@ class Engine:
         while self._futures:
             await asyncio.wait(list(self._futures.values()))
         for keeper, seat in zip(self._keepers, self._seats, strict=True):
-            if seat.link:
+            if not seat.link or not seat.worker:
+                keeper.cancel()  # it waits for the time to start another
+            elif seat.state == "working":
                 seat.link.close()
             else:
-                keeper.cancel()  # it waits for the time to start another
+                seat.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
     async def decode(self, job: Job[Hypothesis]) -> None:
@@ -161,8 +164,8 @@ class Engine:
         results, failures, steps = message
         busy = self.scheduler.busy(seat.number)
         for model, rows, seconds in steps:
-            self.metrics.rows.labels(self._names[model]).observe(rows)
-            self.metrics.step_seconds.labels(self._names[model]).observe(seconds)
+            self._series[model].rows.observe(rows)
+            self._series[model].step_seconds.observe(seconds)
             if busy:
                 self.scheduler.pace.stepped(rows, seconds)
         for number, *result in results:
@@ -182,16 +185,16 @@ class Engine:
         waited: float,
         attention: list[tuple[list[int], str, bytes]] | None,
     ) -> None:
-        hypothesis, model = place.sentence, place.job.model
+        hypothesis, series = place.sentence, self._series[self._models[place.job.model]]
         hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
         hypothesis.finish_reason = "stop" if stopped else "length"
         if attention:
             hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
             hypothesis._decoder_rows = list(decoder.unbind(-2))
             hypothesis._cross_rows = list(cross.unbind(-2))
-        self.metrics.sentences.labels(model).inc()
-        self.metrics.tokens.labels(model, "source").inc(len(hypothesis.source) + 1)
-        self.metrics.tokens.labels(model, "target").inc(len(tokens))
+        series.sentences.inc()
+        series.source_tokens.inc(len(hypothesis.source) + 1)
+        series.target_tokens.inc(len(tokens))
         self.scheduler.pace.finished(len(tokens), cost(hypothesis))
         self.scheduler.settle(place)
 

@@ -182,9 +182,13 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, launch: Launch, heard: Callable[[Any], None]) -> tuple[Link, Worker]:
-        """Starts a worker and the connection with it."""
+        """Starts a worker and the connection with it. Raises OSError if it cannot be started."""
         ours, theirs = socket.socketpair()
-        worker = await asyncio.to_thread(launch, theirs)
+        try:
+            worker = await asyncio.to_thread(launch, theirs)
+        except OSError:
+            ours.close()
+            raise
         _, link = await asyncio.get_running_loop().create_unix_connection(lambda: cls(heard), sock=ours)
         return link, worker
 

@@ -1,34 +1,44 @@
-"""One thread decodes for everybody: together, as each alone would be, and whatever goes wrong is told."""
+"""The front and its workers: decoded together as each would be alone, and whatever goes wrong is told or made good."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import Gate, make_bundle
+from conftest import Gate, decode_with, make_bundle
 
 from app.engine import Engine
 from app.errors import StepFailed, Unavailable
+from app.link import InProcessWorker, Launch, Order, Worker, WorkerProcess
 from app.metrics import Metrics
-from app.scheduler import Job, Scheduler
+from app.scheduler import DEATHS, Job, Scheduler
 from model.bundle import Bundle, load_bundle
 from model.decoding import DecodeBatch, Hypothesis, greedy_decode
 
+SLEEP = asyncio.sleep  # the real one, whatever tests put in its place
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
 
 
-@contextmanager
-def running(*bundles: Bundle, rows: int = 8) -> Iterator[Engine]:
-    engine = Engine(bundles, Scheduler(100_000), Metrics(), rows)
-    engine.start()
+def engine_of(*bundles: Bundle, rows: int = 8, workers: int = 1, launch: Launch = InProcessWorker) -> Engine:
+    order = Order([(str(bundle.folder), bundle.name) for bundle in bundles], "cpu", "float32", 0, rows)
+    return Engine(order, Scheduler(1_000_000), Metrics(), launch, workers)
+
+
+@asynccontextmanager
+async def running(engine: Engine) -> AsyncIterator[Engine]:
+    await engine.start()
     try:
         yield engine
     finally:
-        engine.stop()
+        await engine.stop()
 
 
 @pytest.fixture(scope="module")
@@ -45,154 +55,309 @@ def alone(bundle: Bundle, text: str) -> list[int]:
     return greedy_decode(bundle.model, [bundle.tokenizer.encode(text)], bundle.limits)[0].tokens
 
 
-async def until(engine: Engine, waiting: int) -> None:
-    while engine.scheduler.waiting != waiting:  # noqa: ASYNC110 (the scheduler has no events)
-        await asyncio.sleep(0.001)
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await SLEEP(0.001)
 
 
 def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: Bundle, gate: Gate) -> None:
-    async def scenario(engine: Engine) -> None:
-        first = asyncio.create_task(engine.decode(jobs[0]))
-        await asyncio.to_thread(gate.entered.wait)
-        others = [asyncio.create_task(engine.decode(job)) for job in jobs[1:]]
-        await until(engine, waiting=len(TEXTS) - 1)
-        gate.opened.set()
-        await asyncio.gather(first, *others)
+    async def scenario() -> None:
+        async with running(engine_of(bundle)) as engine:
+            first = asyncio.create_task(engine.decode(jobs[0]))
+            await asyncio.to_thread(gate.entered.wait)
+            others = [asyncio.create_task(engine.decode(job)) for job in jobs[1:]]
+            await asyncio.sleep(0.01)
+            gate.opened.set()
+            await asyncio.gather(first, *others)
 
     jobs = [job(bundle, text) for text in TEXTS]
-    with running(bundle) as engine:
-        asyncio.run(scenario(engine))
+    asyncio.run(scenario())
     assert max(gate.sizes) > 1
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
 
 
-def test_more_sentences_than_rows_are_all_decoded(bundle: Bundle) -> None:
+@pytest.mark.parametrize(("rows", "workers"), [(3, 1), (4, 3)])
+def test_more_sentences_than_rows_are_all_decoded(bundle: Bundle, rows: int, workers: int) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle, rows=rows, workers=workers)) as engine:
+            await engine.decode(request)
+
     request = job(bundle, *TEXTS * 4)
-    with running(bundle, rows=3) as engine:
-        asyncio.run(engine.decode(request))
+    asyncio.run(scenario())
     assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS] * 4
+    assert all(h.finish_reason for h in request.sentences)
 
 
 def test_bundles_take_turns(bundle: Bundle, other_bundle: Bundle) -> None:
-    async def scenario(engine: Engine) -> None:
-        await asyncio.gather(*map(engine.decode, jobs))
+    async def scenario() -> None:
+        async with running(engine_of(bundle, other_bundle)) as engine:
+            await asyncio.gather(*map(engine.decode, jobs))
 
     jobs = [job(bundle, TEXTS[1]), job(other_bundle, TEXTS[1])]
-    with running(bundle, other_bundle) as engine:
-        asyncio.run(scenario(engine))
+    asyncio.run(scenario())
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
 
 
-def test_a_failing_step_fails_its_sentences_alone_and_the_engine_goes_on(
+def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: Bundle) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle)) as engine:
+            await engine.decode(Job(bundle.name, [served]))
+
+    def forced() -> Hypothesis:
+        return Hypothesis(bundle.tokenizer.encode(TEXTS[2]), 3, bundle.tokenizer.encode("Bonjour."), record=True)
+
+    served, here = forced(), forced()
+    here.limit = served.limit = len(here.forced or [])
+    asyncio.run(scenario())
+    batch = DecodeBatch(bundle.model, 1, bundle.limits)
+    batch.admit([here])
+    while batch.running:
+        batch.step()
+    assert (served.tokens, served.log_probs) == (here.tokens, here.log_probs)
+    assert served.encoder_attention is not None
+    assert here.encoder_attention is not None
+    assert torch.equal(served.encoder_attention, here.encoder_attention)
+    assert torch.equal(served.decoder_attention, here.decoder_attention)
+    assert torch.equal(served.cross_attention, here.cross_attention)
+
+
+def test_a_sentence_that_breaks_its_step_fails_alone(
     bundle: Bundle, other_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Fragile(DecodeBatch):
         def step(self) -> list[Hypothesis]:
-            if len(self.running[0].tokens) == 2 and self.running[0].source == poison:
+            if any(len(h.tokens) == 2 and h.source == poison for h in self.running):
                 raise RuntimeError("a kernel failed")
             return super().step()
 
-    async def scenario(engine: Engine) -> None:
-        await asyncio.gather(engine.decode(bad), engine.decode(good))
-        await engine.decode(later)
+    async def scenario() -> None:
+        async with running(engine_of(bundle, other_bundle)) as engine:
+            await asyncio.gather(engine.decode(bad), engine.decode(good), engine.decode(other))
+            assert engine.ready
 
-    monkeypatch.setattr("app.engine.DecodeBatch", Fragile)
+    decode_with(Fragile, monkeypatch)
     poison = bundle.tokenizer.encode(TEXTS[2])
-    bad, good, later = job(bundle, TEXTS[2]), job(other_bundle, TEXTS[0]), job(bundle, TEXTS[0])
-    with running(bundle, other_bundle) as engine:
-        asyncio.run(scenario(engine))
-        assert engine.ready
+    bad, good, other = job(bundle, TEXTS[2]), job(bundle, TEXTS[0]), job(other_bundle, TEXTS[0])
+    asyncio.run(scenario())
     assert isinstance(bad.errors[bad.sentences[0]], StepFailed)
     assert not good.errors
-    assert good.sentences[0].tokens == alone(other_bundle, TEXTS[0])
-    assert later.sentences[0].tokens == alone(bundle, TEXTS[0])
+    assert good.sentences[0].tokens == alone(bundle, TEXTS[0])
+    assert other.sentences[0].tokens == alone(other_bundle, TEXTS[0])
 
 
-def test_sentences_that_cannot_be_encoded_fail_without_those_being_decoded(
-    bundle: Bundle, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(engine: Engine) -> None:
-        first = asyncio.create_task(engine.decode(good))
-        await asyncio.to_thread(gate.entered.wait)
-        second = asyncio.create_task(engine.decode(bad))
-        await until(engine, waiting=1)
-        gate.opened.set()
-        await asyncio.gather(first, second)
+def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bundle: Bundle, gate: Gate) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle)) as engine:
+            first = asyncio.create_task(engine.decode(good))
+            await asyncio.to_thread(gate.entered.wait)
+            second = asyncio.create_task(engine.decode(bad))
+            await asyncio.sleep(0.01)
+            gate.opened.set()
+            await asyncio.gather(first, second)
 
     good, bad = job(bundle, TEXTS[2]), job(bundle, "Hello.")
     bad.sentences[0].source = [10**9]  # no such token
-    with running(bundle) as engine:
-        asyncio.run(scenario(engine))
+    asyncio.run(scenario())
     assert set(bad.errors) == set(bad.sentences)
     assert good.sentences[0].tokens == alone(bundle, TEXTS[2])
 
 
-@pytest.mark.parametrize("death", [SystemExit("killed"), KeyboardInterrupt()])
-def test_when_the_thread_dies_everybody_is_told(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, death: BaseException
-) -> None:
-    class Deadly(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
-            raise death
-
-    async def scenario(engine: Engine) -> None:
-        outcomes = await asyncio.gather(*(engine.decode(job(bundle, *TEXTS)) for _ in range(3)), return_exceptions=True)
-        assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
-        with pytest.raises(Unavailable, match=type(death).__name__):
-            await engine.decode(job(bundle, "Hello."))
-
-    monkeypatch.setattr("app.engine.DecodeBatch", Deadly)
-    with running(bundle, rows=2) as engine:
-        asyncio.run(scenario(engine))
-        assert not engine.ready
-        assert engine.failure is not None
-
-
-def test_a_wrong_sample_stops_the_engine_and_says_which(tmp_path: Path) -> None:
-    sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
-    bundle = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), torch.device("cpu"))
-    assert alone(bundle, "Hello.") != [2]
-    with running(bundle) as engine, pytest.raises(Unavailable, match=r"'Hello\.' is not translated as on export"):
-        asyncio.run(engine.decode(job(bundle, "Hello.")))
-
-
-def test_a_cancelled_job_leaves_queue_and_batch(bundle: Bundle, gate: Gate) -> None:
-    async def scenario(engine: Engine) -> None:
-        tasks = [asyncio.create_task(engine.decode(request)) for request in (decoding, waiting)]
-        await asyncio.to_thread(gate.entered.wait)
-        await until(engine, waiting=1)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        assert engine.scheduler.waiting == 0
-        gate.opened.set()
-        await engine.decode(later)
+def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: Bundle, gate: Gate) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle, rows=1)) as engine:
+            tasks = [asyncio.create_task(engine.decode(request)) for request in (decoding, waiting)]
+            await asyncio.to_thread(gate.entered.wait)
+            await until(lambda: engine.scheduler.waiting == 1)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert engine.scheduler.waiting == 0
+            await asyncio.sleep(0.01)
+            gate.opened.set()
+            await engine.decode(later)
 
     decoding, waiting, later = job(bundle, TEXTS[2]), job(bundle, TEXTS[0]), job(bundle, TEXTS[1])
-    with running(bundle, rows=1) as engine:
-        asyncio.run(scenario(engine))
-    assert len(decoding.sentences[0].tokens) == 1  # the step that was under way
-    assert waiting.sentences[0].tokens == []
+    asyncio.run(scenario())
+    # The step that was under way, and then those of the last alone.
+    assert gate.sizes == [1] * (1 + len(alone(bundle, TEXTS[1])))
+    assert decoding.sentences[0].tokens == waiting.sentences[0].tokens == []
     assert later.sentences[0].tokens == alone(bundle, TEXTS[1])
 
 
+def test_a_single_sentence_does_not_wait_for_a_document(bundle: Bundle) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle, rows=4)) as engine:
+            work = asyncio.create_task(engine.decode(document))
+            await until(lambda: any(h.finish_reason for h in document.sentences))
+            await engine.decode(single)
+            done.append(sum(h.finish_reason is not None for h in document.sentences))
+            await work
+
+    document, single = job(bundle, *["The cat sleeps."] * 500), job(bundle, "Hello.")
+    done: list[int] = []
+    asyncio.run(scenario())
+    assert done[0] < 60
+
+
 def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: Bundle, gate: Gate) -> None:
-    async def scenario(engine: Engine) -> None:
+    async def scenario() -> None:
+        engine = engine_of(bundle, rows=2)
+        await engine.start()
         accepted = asyncio.create_task(engine.decode(request))
         await asyncio.to_thread(gate.entered.wait)
-        stopped = asyncio.create_task(asyncio.to_thread(engine.stop))
-        while not engine._stopping:  # noqa: ASYNC110 (nor has this)
-            await asyncio.sleep(0.001)
-        with pytest.raises(Unavailable):
+        stopped = asyncio.create_task(engine.stop())
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="stopping"):
             await engine.decode(job(bundle, "Hello."))
         gate.opened.set()
         await asyncio.gather(accepted, stopped)
 
     request = job(bundle, *TEXTS)
-    with running(bundle, rows=2) as engine:
-        asyncio.run(scenario(engine))
+    asyncio.run(scenario())
     assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
 
 
 def test_a_job_without_sentences_needs_no_engine(bundle: Bundle) -> None:
-    asyncio.run(Engine([bundle], Scheduler(1), Metrics()).decode(job(bundle)))
+    asyncio.run(engine_of(bundle).decode(job(bundle)))
+
+
+# ---- Workers that die
+
+
+def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_their_answers(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deadly(DecodeBatch):
+        def step(self) -> list[Hypothesis]:
+            if any(h.source == poison for h in self.running):
+                raise SystemExit("killed")
+            return super().step()
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, rows=4)) as engine:
+            await asyncio.gather(*map(engine.decode, jobs))
+            assert engine.metrics.restarts._value.get() >= DEATHS - 1
+            await until(lambda: engine.ready)
+            assert engine.failure is None
+
+    decode_with(Deadly, monkeypatch)
+    monkeypatch.setattr("app.engine.RESTART_S", (0.0,))
+    poison = bundle.tokenizer.encode(TEXTS[2])
+    jobs = [job(bundle, text) for text in TEXTS]
+    asyncio.run(scenario())
+    bad = jobs.pop(2)
+    assert isinstance(bad.errors[bad.sentences[0]], StepFailed)
+    assert [request.errors for request in jobs] == [{}] * len(jobs)
+    texts = [text for text in TEXTS if text != TEXTS[2]]
+    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in texts]
+
+
+def test_without_a_worker_requests_are_refused_until_one_is_back(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Worker] = []
+
+    def launch(end: socket.socket) -> Worker:
+        started.append(InProcessWorker(end))
+        return started[-1]
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, launch=launch)) as engine:
+            await until(lambda: engine.ready)
+            started[0].kill()
+            await until(lambda: not engine.ready)
+            assert engine.failure is not None
+            assert "died" in engine.failure
+            with pytest.raises(Unavailable, match="died"):
+                await engine.decode(job(bundle, "Hello."))
+            await until(lambda: engine.ready)
+            assert engine.failure is None
+            await engine.decode(request)
+
+    monkeypatch.setattr("app.engine.RESTART_S", (0.05,))
+    request = job(bundle, "Hello.")
+    asyncio.run(scenario())
+    assert request.sentences[0].tokens == alone(bundle, "Hello.")
+
+
+def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch(end: socket.socket) -> Worker:
+        end.close()
+        raise OSError("no memory for it")
+
+    async def note(seconds: float) -> None:
+        slept.append(seconds)
+        await SLEEP(0.001)
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, launch=launch)) as engine:
+            await until(lambda: engine.failure is not None)
+            with pytest.raises(Unavailable, match="no memory for it"):
+                await engine.decode(job(bundle, "Hello."))
+            while len(slept) < 10:
+                await SLEEP(0.001)
+
+    slept: list[float] = []
+    monkeypatch.setattr("app.engine.asyncio.sleep", note)
+    asyncio.run(scenario())
+    assert slept[0] == 0
+    assert slept == sorted(slept)
+    assert slept[-1] == slept[-2] >= 30
+
+
+def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(engine_of(bundle)) as engine:
+            await engine.decode(early)
+            assert not engine.ready
+            with pytest.raises(Unavailable, match=r"'Hello\.' is not translated as on export"):
+                await engine.decode(job(bundle, "Hello."))
+
+    sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
+    bundle = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), torch.device("cpu"))
+    assert alone(bundle, "Hello.") != [2]
+    early = job(bundle, "Hello.")
+    asyncio.run(scenario())
+    assert [type(error) for error in early.errors.values()] == [Unavailable]
+
+
+def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: Bundle) -> None:
+    """Two processes, SIGKILL to one and the other in turn while 40 requests of 15 sentences are decoded."""
+    workers: list[WorkerProcess] = []
+    answered: Counter[Job[Hypothesis]] = Counter()
+
+    def launch(end: socket.socket) -> Worker:
+        workers.append(WorkerProcess(end))
+        return workers[-1]
+
+    def finished() -> int:
+        return sum(sentence.finish_reason is not None for sentence in sentences)
+
+    async def ask(engine: Engine, request: Job[Hypothesis]) -> None:
+        await engine.decode(request)
+        answered[request] += 1
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, rows=8, workers=2, launch=launch)) as engine:
+            await until(lambda: engine.ready)
+            asking = [asyncio.create_task(ask(engine, request)) for request in jobs]
+            for killed, progress in ((0, 100), (1, 300)):
+                await until(lambda: engine.alive > 0 and finished() >= progress)  # noqa: B023
+                os.kill(workers[killed].pid, signal.SIGKILL)
+            await asyncio.gather(*asking)
+            assert not engine.scheduler.waiting
+
+    jobs = [job(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(40)]
+    sentences = [sentence for request in jobs for sentence in request.sentences]
+    asyncio.run(scenario())
+    assert answered == Counter(jobs)
+    assert [request.errors for request in jobs] == [{}] * len(jobs)
+    expected = greedy_decode(bundle.model, [sentence.source for sentence in sentences], bundle.limits)
+    assert [sentence.tokens for sentence in sentences] == [h.tokens for h in expected]
+    assert len(workers) > 2
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker.pid, 0)
