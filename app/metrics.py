@@ -68,3 +68,14 @@ class Metrics:
     def exposition(self) -> bytes:
         """All of them, in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+class ModelSeries:
+    """The series of one model, looked up once: they are added to at every step and sentence."""
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self.rows = metrics.rows.labels(model)
+        self.step_seconds = metrics.step_seconds.labels(model)
+        self.sentences = metrics.sentences.labels(model)
+        self.source_tokens = metrics.tokens.labels(model, "source")
+        self.target_tokens = metrics.tokens.labels(model, "target")

@@ -15,6 +15,7 @@ from conftest import Gate, Service, decode_with, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.schemas import TranslateResponse
 from app.worker import ROWS
 from model.bundle import Bundle, BundleError
 from model.decoding import DecodeBatch, Hypothesis, Runner, greedy_decode
@@ -58,6 +59,12 @@ def test_translate_answers_as_the_design_says(service: Service, bundle: Bundle) 
             "target_tokens": sum(len(h.tokens) for h in decoded),
         },
     }
+
+
+def test_an_answer_is_to_the_letter_what_the_manual_says(service: Service) -> None:
+    answer = service.post("/translate", {**HELLO, "text": ["Hello. " * 40, "a" * 50_001, ""]})
+    assert TranslateResponse.model_validate_json(answer.content).model_dump_json().encode() == answer.content
+    assert [item["error"] is None for item in answer.json()["translations"]] == [True, False, True]
 
 
 def test_many_requests_at_once_get_the_answers_they_get_alone(service: Service) -> None:
