@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, Protocol
 
 import torch
@@ -143,10 +143,8 @@ class Engine:
 
     def _flush(self) -> None:
         self._flush_is_due = False
-        now = monotonic()
         for place in self.scheduler.assign():
             self._seats[place.worker].tasks.append(self._task(place))
-            self.metrics.queue_seconds.observe(now - place.job.arrived)
         for seat in self._seats:
             if seat.link and (seat.tasks or seat.cancelled):
                 seat.link.send((seat.tasks, seat.cancelled))
@@ -192,6 +190,7 @@ class Engine:
             hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
             hypothesis._decoder_rows = list(decoder.unbind(-2))
             hypothesis._cross_rows = list(cross.unbind(-2))
+        self.metrics.queue_seconds.observe(place.waited + waited)
         series.sentences.inc()
         series.source_tokens.inc(len(hypothesis.source) + 1)
         series.target_tokens.inc(len(tokens))

@@ -46,13 +46,17 @@ class Job(Generic[S]):
 
 @dataclass(eq=False)
 class Place(Generic[S]):
-    """A sentence in a worker. `ahead`: its request has no other there, so it need not wait behind those that have."""
+    """A sentence in a worker. `ahead`: its request has no other there, so it need not wait behind those that have.
+
+    `waited`: seconds, before it was given to the worker.
+    """
 
     number: int
     worker: int
     sentence: S
     job: Job[S]
     ahead: bool
+    waited: float
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ class Scheduler(Generic[S]):
         now = monotonic()
         places: list[Place[S]] = []
         for model in list(self._turns) + list(self._doubtful):
-            while place := self._next_doubtful(model) or self._next(model, now):
+            while place := self._next_doubtful(model, now) or self._next(model, now):
                 places.append(place)
         return places
 
@@ -233,10 +237,10 @@ class Scheduler(Generic[S]):
             turns.move_to_end(job)
             if not job.waiting:
                 del turns[job]
-            return self._occupy(worker, sentence, job, ahead)
+            return self._occupy(worker, sentence, job, ahead, now)
         return None
 
-    def _next_doubtful(self, model: str) -> Place[S] | None:
+    def _next_doubtful(self, model: str, now: float) -> Place[S] | None:
         """Sentences that were in a worker at all deaths but one too many: one at a time in each worker."""
         doubtful = self._doubtful.get(model)
         if not doubtful:
@@ -247,7 +251,7 @@ class Scheduler(Generic[S]):
             return None
         doubtful.popleft()
         self._workers[worker].doubted.add(model)
-        return self._occupy(worker, sentence, job, ahead=True)
+        return self._occupy(worker, sentence, job, True, now)
 
     def _least_busy(self, model: str, sentence: S, ahead: bool, doubted: bool = False) -> int | None:
         able = (
@@ -257,8 +261,8 @@ class Scheduler(Generic[S]):
         )
         return min(able, default=(0, None))[1]
 
-    def _occupy(self, worker: int, sentence: S, job: Job[S], ahead: bool) -> Place[S]:
-        place = Place(next(self._numbers), worker, sentence, job, ahead)
+    def _occupy(self, worker: int, sentence: S, job: Job[S], ahead: bool, now: float) -> Place[S]:
+        place = Place(next(self._numbers), worker, sentence, job, ahead, now - job.arrived)
         self._places[place.number] = place
         job.places.add(place)
         self._workers[worker].held.setdefault(job.model, set()).add(place)

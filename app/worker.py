@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import gc
 import logging
 import math
 import os
@@ -82,7 +83,7 @@ class Station:
 
     @property
     def busy(self) -> bool:
-        return bool(self._batch.running or len(self._inbox) or self._suspects)
+        return bool(self._inside or len(self._inbox) or self._suspects)
 
     def add(self, task: Task) -> None:
         self._inbox.add(task, task.ahead)
@@ -105,11 +106,11 @@ class Station:
             if joining:
                 self._batch.admit([task.hypothesis for task in joining])
             self._inside.update((task.hypothesis, task) for task in joining)
-            finished = self._batch.step() if self._batch.running else []
+            finished = self._batch.step() if self._inside else []
         except Exception as error:
             return [], self._isolate(joining, error)
         done = [self._inside.pop(hypothesis) for hypothesis in finished]
-        broken = [task for task in (*done, *self._inside.values()) if not _sound(task.hypothesis)]
+        broken = [task for task in done if not math.isfinite(sum(task.hypothesis.log_probs))]
         if broken:
             self._clean(broken)
         return [task for task in done if task not in broken], broken
@@ -175,7 +176,7 @@ class Station:
     @property
     def size(self) -> int:
         """Sentences in rows."""
-        return len(self._batch.running)
+        return len(self._inside)
 
 
 class Turns:
@@ -233,6 +234,8 @@ def work(channel: Channel) -> None:
         return
     if not channel.send(Greeting("", stations[0].rows, [station.runner.precision for station in stations])):
         return
+    # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
+    gc.freeze()
     turns, report = Turns(stations), Report()
     while (messages := channel.receive(wait=not turns.busy)) is not None:
         for message in messages:
@@ -258,10 +261,6 @@ def _stations(order: Order) -> list[Station]:
         check_samples(bundle, runner)
         stations.append(Station(runner, bundle, order.rows or ROWS[device.type]))
     return stations
-
-
-def _sound(hypothesis: Hypothesis) -> bool:
-    return math.isfinite(sum(hypothesis.log_probs[-1:] if hypothesis.finish_reason is None else hypothesis.log_probs))
 
 
 def _result(task: Task) -> tuple[Any, ...]:
