@@ -264,6 +264,31 @@ ALWAYS void consider(Choice *choice, const __m512 logits[4], const __mmask16 rea
 
 /* ---- Attention, a sentence or a row of the cache at its own length ---------------------------------------- */
 
+/* to[column][row] = from[row][column], 16 by 16; rows from `count` on are taken as 0. */
+static void transpose(const float *from, int stride, int count, float *to, int to_stride) {
+    __m512 a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++) a[i] = i < count ? _mm512_loadu_ps(from + (size_t)i * stride) : _mm512_setzero_ps();
+    UNROLLED for (int i = 0; i < LANES; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    /* then a[4 * i + c], lane of four l: column 4 * l + c of rows 4 * i to 4 * i + 3 */
+    UNROLLED for (int i = 0; i < LANES; i += 4)
+        UNROLLED for (int half = 0; half < 2; half++) {
+            const __m512d even = _mm512_castps_pd(b[i + half]), odd = _mm512_castps_pd(b[i + half + 2]);
+            a[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(even, odd));
+            a[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(even, odd));
+        }
+    UNROLLED for (int c = 0; c < 4; c++) {
+        const __m512 first = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), last = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+        const __m512 second = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd), third = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
+        _mm512_storeu_ps(to + (size_t)c * to_stride, _mm512_shuffle_f32x4(first, last, 0x88));
+        _mm512_storeu_ps(to + (size_t)(4 + c) * to_stride, _mm512_shuffle_f32x4(second, third, 0x88));
+        _mm512_storeu_ps(to + (size_t)(8 + c) * to_stride, _mm512_shuffle_f32x4(first, last, 0xdd));
+        _mm512_storeu_ps(to + (size_t)(12 + c) * to_stride, _mm512_shuffle_f32x4(second, third, 0xdd));
+    }
+}
+
 /* sums[r] = sum over i of a[r][i] * b[i][0..15], in the order of i. */
 ALWAYS void combine(const int rows, const float *const a[QUERIES], const float *b, int stride, int count,
                     __m512 sums[QUERIES]) {
@@ -297,11 +322,9 @@ static void softmax(float *scores, int count, float scale) {
 static void attend_head(const float *query, const float *key, const float *value, int stride, int length, int d_k,
                         float *keys, float *weights, float *out, int out_stride, float *record) {
     const int padded = rounded_up(length, LANES);
-    for (int d = 0; d < d_k; d++) {
-        float *row = keys + (size_t)d * padded;
-        for (int t = 0; t < length; t++) row[t] = key[(size_t)t * stride + d];
-        memset(row + length, 0, sizeof(float) * (padded - length));
-    }
+    for (int t = 0; t < length; t += LANES)
+        for (int d = 0; d < d_k; d += LANES)
+            transpose(key + (size_t)t * stride + d, stride, length - t, keys + (size_t)d * padded + t, padded);
     for (int first = 0; first < length; first += QUERIES) {
         const int rows = length - first < QUERIES ? length - first : QUERIES;
         const float *queries[QUERIES], *shares[QUERIES];
@@ -375,6 +398,21 @@ static void remember(const Batch *batch, const int32_t *blocks, int position, in
         for (int d = 0; d < d_k; d++) keys[d * POSITIONS] = key[d];
         memcpy(value_block(batch, block, layer, head) + at * d_k, value, sizeof(float) * d_k);
     }
+}
+
+/* The same for a whole sentence: memory [length, 2 d_model], keys and values beside each other. */
+static void remember_all(const Batch *batch, const int32_t *blocks, int length, int layer, const float *memory) {
+    const int width = batch->model->d_model, heads = batch->model->heads, d_k = width / heads, stride = 2 * width;
+    for (int t = 0; t < length; t += POSITIONS, memory += (size_t)POSITIONS * stride)
+        for (int head = 0; head < heads; head++) {
+            const float *key = memory + head * d_k, *value = key + width;
+            float *keys = key_block(batch, blocks[t / POSITIONS], layer, head);
+            float *values = value_block(batch, blocks[t / POSITIONS], layer, head);
+            for (int d = 0; d < d_k; d += LANES)
+                transpose(key + d, stride, length - t, keys + d * POSITIONS, POSITIONS);
+            for (int at = 0; at < POSITIONS && t + at < length; at++)
+                memcpy(values + at * d_k, value + (size_t)at * stride, sizeof(float) * d_k);
+        }
 }
 
 /* out[0 .. 16 * vectors) = the values' average over `length` positions. */
@@ -516,9 +554,8 @@ static void encode_group(Batch *batch, int count, const int32_t *tokens, const i
     for (int number = 0; number < model->decoder_layers; number++) {
         product(&model->decoder[number].cross_memory, batch->narrow, rows, batch->y, STORE);
         const float *memory = batch->y;
-        for (int s = 0; s < count; s++)
-            for (int position = 0; position < lengths[s]; position++, memory += 2 * width)
-                remember(batch, batch->sentences[numbers[s]].source_blocks, position, number, memory, memory + width);
+        for (int s = 0; s < count; memory += (size_t)lengths[s++] * 2 * width)
+            remember_all(batch, batch->sentences[numbers[s]].source_blocks, lengths[s], number, memory);
     }
 }
 
