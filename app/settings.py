@@ -37,7 +37,7 @@ class Settings(BaseSettings):
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
     max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
     queue_tokens: int = Field(
-        default=1 << 17, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
+        default=1 << 19, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
     )
     max_wait_ms: int = Field(
         default=500, ge=1, description="A request whose turn would come later than this is refused at once"

@@ -31,7 +31,10 @@ from model.decoding import Batch, Hypothesis, Runner, greedy_decode
 from model.precision import prepare
 
 ROWS = {"cpu": 64, "cuda": 256}
-"""Sentences decoded together."""
+"""Sentences decoded together: as many as it takes for more to bring nearly nothing, since all of them wait for each."""
+ROWS_INT8 = 32
+TOGETHER_S = 0.004
+"""While more work is here than fits, answers are sent together at such intervals: each message wakes the front."""
 log = logging.getLogger(__name__)
 
 
@@ -63,10 +66,11 @@ class Report:
     failures: list[int] = field(default_factory=list)
     steps: list[tuple[int, int, float]] = field(default_factory=list)
 
-    @property
-    def due(self) -> bool:
-        """Steps alone are only counted there, and may wait a while."""
-        return bool(self.results or self.failures or len(self.steps) >= 64)
+    def due(self, since: float, crowded: bool) -> bool:
+        """Whether to send it. Answers may wait for others a moment if it is `crowded`, steps alone for longer."""
+        if not (self.results or self.failures):
+            return len(self.steps) >= 64
+        return not crowded or perf_counter() - since >= TOGETHER_S
 
 
 class Station:
@@ -84,6 +88,10 @@ class Station:
     @property
     def busy(self) -> bool:
         return bool(self._inside or len(self._inbox) or self._suspects)
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._inbox) > 0
 
     def add(self, task: Task) -> None:
         self._inbox.add(task, task.ahead)
@@ -190,6 +198,11 @@ class Turns:
     def busy(self) -> bool:
         return bool(self._tasks)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether sentences wait for a row."""
+        return any(station.crowded for station in self._stations)
+
     def hear(self, tasks: list[tuple[Any, ...]], cancelled: list[int]) -> None:
         """A message of the front's."""
         for number, model, source, limit, forced, record, ahead in tasks:
@@ -236,15 +249,15 @@ def work(channel: Channel) -> None:
         return
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
-    turns, report = Turns(stations), Report()
+    turns, report, sent = Turns(stations), Report(), 0.0
     while (messages := channel.receive(wait=not turns.busy)) is not None:
         for message in messages:
             turns.hear(*message)
         turns.take(report)
-        if report.due:
+        if report.due(sent, turns.crowded):
             if not channel.send((report.results, report.failures, report.steps)):
                 return
-            report = Report()
+            report, sent = Report(), perf_counter()
 
 
 def _stations(order: Order) -> list[Station]:
@@ -259,7 +272,8 @@ def _stations(order: Order) -> list[Station]:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service started")
         runner = prepare(bundle.model, order.precision)
         check_samples(bundle, runner)
-        stations.append(Station(runner, bundle, order.rows or ROWS[device.type]))
+        rows = ROWS_INT8 if runner.precision == "int8" else ROWS[device.type]
+        stations.append(Station(runner, bundle, order.rows or rows))
     return stations
 
 

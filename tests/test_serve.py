@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import httpx
@@ -103,14 +104,16 @@ def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundle_folder), "INTERLINEAR_PORT": str(port)}
-    environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
+    environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_WORKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
     command = [sys.executable, "-m", "app", "serve"]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             log = _until(process.stderr, "Uvicorn running")
             answer = httpx.post(f"http://127.0.0.1:{port}/translate", json=HELLO, timeout=30)
-            ready = httpx.get(f"http://127.0.0.1:{port}/ready", timeout=30)
+            while (ready := httpx.get(f"http://127.0.0.1:{port}/ready", timeout=30)).status_code == 503:
+                assert "loading" in ready.text
+                sleep(0.05)
         finally:
             process.send_signal(signal.SIGTERM)
         log += process.stderr.read()
