@@ -280,12 +280,13 @@ static void transpose(const float *from, int stride, int count, float *to, int t
             a[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(even, odd));
         }
     UNROLLED for (int c = 0; c < 4; c++) {
-        const __m512 first = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), last = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
-        const __m512 second = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd), third = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
-        _mm512_storeu_ps(to + (size_t)c * to_stride, _mm512_shuffle_f32x4(first, last, 0x88));
-        _mm512_storeu_ps(to + (size_t)(4 + c) * to_stride, _mm512_shuffle_f32x4(second, third, 0x88));
-        _mm512_storeu_ps(to + (size_t)(8 + c) * to_stride, _mm512_shuffle_f32x4(first, last, 0xdd));
-        _mm512_storeu_ps(to + (size_t)(12 + c) * to_stride, _mm512_shuffle_f32x4(second, third, 0xdd));
+        const __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
+        const __m512 even_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+        const __m512 odd_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
+        _mm512_storeu_ps(to + (size_t)c * to_stride, _mm512_shuffle_f32x4(even, even_below, 0x88));
+        _mm512_storeu_ps(to + (size_t)(4 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0x88));
+        _mm512_storeu_ps(to + (size_t)(8 + c) * to_stride, _mm512_shuffle_f32x4(even, even_below, 0xdd));
+        _mm512_storeu_ps(to + (size_t)(12 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0xdd));
     }
 }
 
