@@ -62,7 +62,8 @@ def _shape(value: object) -> str:
 
 
 Text = Annotated[str, AfterValidator(_unicode)]
-Language = Annotated[Text, StringConstraints(min_length=1, max_length=35)]
+Language = Annotated[str, StringConstraints(min_length=1, max_length=35)]
+"""Not a Text: what has a length to be checked is checked for surrogates by pydantic itself."""
 Texts = Annotated[
     Annotated[Text, Tag("string")] | Annotated[list[Text], Field(fail_fast=True), Tag("list")],
     Discriminator(_shape),

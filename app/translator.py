@@ -52,14 +52,12 @@ class Draft:
     """A text on its way: what is copied, and in their places the sentences being decoded."""
 
     parts: list[str | Hypothesis] = field(default_factory=list)
+    sentences: list[Hypothesis] = field(default_factory=list)
+    """Those of the parts that are."""
     warnings: list[str] = field(default_factory=list)
     error: ServiceError | None = None
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
-
-    @property
-    def sentences(self) -> list[Hypothesis]:
-        return [part for part in self.parts if isinstance(part, Hypothesis)]
 
 
 class Translator:
@@ -137,6 +135,7 @@ class Translator:
                 draft.parts.append(space)
             sentence = Hypothesis(part, bundle.limits.target(len(part)))
             draft.parts.append(sentence)
+            draft.sentences.append(sentence)
             draft.cost += cost(sentence)
             if draft.cost > room:
                 raise TooMuchText(f"The text is over {self.settings.queue_tokens} tokens, all that the queue holds.")

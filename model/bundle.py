@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,11 @@ class Bundle:
     def target(self) -> str:
         return str(self.config["target"])
 
-    @property
+    @cached_property
     def pair(self) -> str:
         return f"{self.source}-{self.target}"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The pair and the first 12 digits of the weights' checksum: what answers say of who made them."""
         return f"{self.pair}@{self.checksum[:12]}"

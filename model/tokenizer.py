@@ -80,7 +80,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of `text`, without start or end symbols. Empty text has none."""
-        return self.encode_parts([text])
+        return self._encode_text(SPACE + text) if text else []
 
     def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
         """The tokens of text in which each integer n stands for the reserved symbol number n.
@@ -131,6 +131,8 @@ class Tokenizer:
         )
 
     def _encode_text(self, text: str) -> list[int]:
+        if MARK not in text:
+            return list(self._processor.encode(_checked(text))) if text else []
         ids: list[int] = []
         for number, run in enumerate(_checked(text).split(MARK)):
             if number:
