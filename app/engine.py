@@ -25,6 +25,9 @@ RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a worker that has died stays so: the more often it did, the longer."""
 WELL_AFTER_S = 60.0
 """A worker that lived so long has not died "again" when it dies."""
+LOOK_S, LOOKS = 5.0, 6
+"""A worker that has work and says nothing while it is looked at so often hangs. (Not: for so long. When a machine or
+all of us have been asleep, nobody is to blame.)"""
 END_S = 5.0
 """How long a worker may take to end once its connection is closed."""
 log = logging.getLogger(__name__)
@@ -46,6 +49,8 @@ class Seat:
         self.worker: Started | None = None
         self.tasks: list[tuple[Any, ...]] = []
         self.cancelled: list[int] = []
+        self.silent = 0
+        """Looks at this worker since it last said something, while it had work."""
 
 
 class Engine:
@@ -69,6 +74,7 @@ class Engine:
         self._seats = [Seat(number) for number in range(workers)]
         self._futures: dict[Job[Hypothesis], asyncio.Future[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
+        self._watcher: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._stopping = False
         metrics.queue_sentences.set_function(lambda: scheduler.waiting)
@@ -92,12 +98,15 @@ class Engine:
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
         self._keepers = [asyncio.create_task(self._keep(seat)) for seat in self._seats]
+        self._watcher = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
         """Finishes what was accepted, then ends the workers."""
         self._stopping = True
         while self._futures:
             await asyncio.wait(list(self._futures.values()))
+        if self._watcher:
+            self._watcher.cancel()
         for keeper, seat in zip(self._keepers, self._seats, strict=True):
             if not seat.link or not seat.worker:
                 keeper.cancel()  # it waits for the time to start another
@@ -160,7 +169,8 @@ class Engine:
             self._greeted(seat, Greeting(*message))
             return
         results, failures, steps = message
-        busy = self.scheduler.busy(seat.number)
+        seat.silent = 0
+        busy = self.scheduler.waiting > 0  # so every worker has all it can hold
         for model, rows, seconds in steps:
             self._series[model].rows.observe(rows)
             self._series[model].step_seconds.observe(seconds)
@@ -216,6 +226,17 @@ class Engine:
             await asyncio.sleep(RESTART_S[min(deaths, len(RESTART_S) - 1)])
             deaths += 1
             self.metrics.restarts.inc()
+
+    async def _watch(self) -> None:
+        """Kills workers that hang, so that others do their work."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for seat in self._seats:
+                at_work = seat.state == "working" and self.scheduler.holds(seat.number)
+                seat.silent = seat.silent + 1 if at_work else 0
+                if seat.silent > LOOKS and seat.worker:
+                    log.critical("worker %d hangs", seat.number)
+                    seat.worker.kill()
 
     async def _live(self, seat: Seat) -> str:
         """One worker from its start to its end; how it ended."""

@@ -207,9 +207,9 @@ class Scheduler(Generic[S]):
         """The sentence of a released place is translated, or ended in `error`."""
         self._settle(place.sentence, place.job, error)
 
-    def busy(self, worker: int) -> bool:
-        """Whether sentences wait because `worker`, and every other, has its hands full."""
-        return self.waiting > 0 and worker in self._workers
+    def holds(self, worker: int) -> bool:
+        """Whether sentences are in `worker`, which is there."""
+        return any(self._workers[worker].held.values())
 
     def give_up(self, error: ServiceError) -> None:
         """Everything that waits ends in `error`."""

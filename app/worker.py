@@ -245,7 +245,9 @@ def work(channel: Channel) -> None:
         log.critical("the worker cannot serve: %s", error)
         channel.send(Greeting(f"{error}", 0, []))
         return
-    if not channel.send(Greeting("", stations[0].rows, [station.runner.precision for station in stations])):
+    if not channel.send(
+        Greeting("", max(station.rows for station in stations), [station.runner.precision for station in stations])
+    ):
         return
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()

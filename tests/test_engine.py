@@ -15,9 +15,9 @@ import pytest
 import torch
 from conftest import Gate, decode_with, make_bundle
 
-from app.engine import Engine
+from app.engine import LOOK_S, Engine
 from app.errors import StepFailed, Unavailable
-from app.link import InProcessWorker, Launch, Order, Worker, WorkerProcess
+from app.link import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
 from app.metrics import Metrics
 from app.scheduler import DEATHS, Job, Scheduler
 from model.bundle import Bundle, load_bundle
@@ -194,7 +194,7 @@ def test_a_single_sentence_does_not_wait_for_a_document(bundle: Bundle) -> None:
             done.append(sum(h.finish_reason is not None for h in document.sentences))
             await work
 
-    document, single = job(bundle, *["The cat sleeps."] * 500), job(bundle, "Hello.")
+    document, single = job(bundle, *["The cat sleeps."] * 200), job(bundle, "Hello.")
     done: list[int] = []
     asyncio.run(scenario())
     assert done[0] < 60
@@ -289,7 +289,7 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
         raise OSError("no memory for it")
 
     async def note(seconds: float) -> None:
-        slept.append(seconds)
+        slept.extend([seconds] if seconds != LOOK_S else [])
         await SLEEP(0.001)
 
     async def scenario() -> None:
@@ -306,6 +306,39 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
     assert slept[0] == 0
     assert slept == sorted(slept)
     assert slept[-1] == slept[-2] >= 30
+
+
+def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hanging:
+        """Says that it is ready, and nothing more."""
+
+        def __init__(self, end: socket.socket) -> None:
+            self.end = end
+            end.sendall(frame(Greeting("", 8, ["float32"])))
+
+        def kill(self) -> None:
+            monkeypatch.setattr("app.engine.LOOK_S", 60.0)
+            self.end.close()
+
+        def wait(self) -> str:
+            return "killed"
+
+    def launch(end: socket.socket) -> Worker:
+        started.append(InProcessWorker(end) if started else Hanging(end))
+        return started[-1]
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, launch=launch)) as engine:
+            await engine.decode(request)
+
+    started: list[Worker] = []
+    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
+    request = job(bundle, *TEXTS)
+    asyncio.run(scenario())
+    assert len(started) == 2
+    assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
 
 
 def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
@@ -325,7 +358,7 @@ def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
 
 
 def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: Bundle) -> None:
-    """Two processes, SIGKILL to one and the other in turn while 40 requests of 15 sentences are decoded."""
+    """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []
     answered: Counter[Job[Hypothesis]] = Counter()
 
@@ -344,9 +377,9 @@ def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bu
         async with running(engine_of(bundle, rows=8, workers=2, launch=launch)) as engine:
             await until(lambda: engine.ready)
             asking = [asyncio.create_task(ask(engine, request)) for request in jobs]
-            for killed, progress in ((0, 100), (1, 300)):
+            for number, progress in ((0, 100), (1, 300)):
                 await until(lambda: engine.alive > 0 and finished() >= progress)  # noqa: B023
-                os.kill(workers[killed].pid, signal.SIGKILL)
+                os.kill(workers[number].pid, signal.SIGKILL)
             await asyncio.gather(*asking)
             assert not engine.scheduler.waiting
 

@@ -119,19 +119,20 @@ def test_a_sentence_without_finite_numbers_fails_alone(
     bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Poisoned(DecodeBatch):
-        """Whoever is in a row that has held the poison gets NaN too, as memory that is masked with 0 would give."""
+        """Who joins after the poison gets NaN too, as from memory that was left in its row and is masked with 0."""
 
         spoilt = False
 
         def step(self) -> list[Hypothesis]:
             finished = super().step()
-            self.spoilt = self.spoilt or any(
-                h.source == poison and len(h.tokens) == 3 for h in (*finished, *self.running)
-            )
-            for hypothesis in (*finished, *self.running):
-                if hypothesis.source == poison or (self.spoilt and len(hypothesis.tokens) == 1):
-                    hypothesis.log_probs[-1] = math.nan if self.spoilt else hypothesis.log_probs[-1]
-            return finished
+            broken = [
+                h
+                for h in self.running
+                if (h.source == poison and len(h.tokens) == 3) or (self.spoilt and len(h.tokens) == 1)
+            ]
+            for hypothesis in broken:
+                hypothesis.log_probs[-1], hypothesis.finish_reason, self.spoilt = math.nan, "length", True
+            return finished + self.remove(broken)
 
     decode_with(Poisoned, monkeypatch)
     everybody = tasks(bundle, 20)
