@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.deadlines import Deadlines
 from app.errors import (
     BodyTooSlow,
     ClientLeft,
@@ -38,12 +39,12 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            limit_ms = settings.deadline_ms
+            deadlines: Deadlines = self.scope["state"]["deadlines"]
             try:
-                async with asyncio.timeout(limit_ms / 1000):
+                with deadlines.limit():
                     self._body = await self._arrived(settings.max_body_bytes)
             except TimeoutError:
-                raise BodyTooSlow(f"The body did not arrive within {limit_ms} ms.") from None
+                raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
         return self._body
 
     async def _arrived(self, limit: int) -> bytes:

@@ -13,6 +13,7 @@ from fastapi_offline import FastAPIOffline
 from app.access import Access
 from app.body import StraightToJSON
 from app.catalogue import Catalogue, worker_count, worker_order
+from app.deadlines import Deadlines
 from app.engine import Engine
 from app.errors import add_handlers
 from app.link import Launch, WorkerProcess
@@ -45,6 +46,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         try:
             yield State(
                 settings=settings,
+                deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
                 engine=engine,
                 translator=Translator(bundles, engine, settings),

@@ -12,6 +12,7 @@ from time import monotonic
 
 from app.admission import cost
 from app.catalogue import Catalogue
+from app.deadlines import Deadlines
 from app.engine import Decoder
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.languages import joint
@@ -65,6 +66,7 @@ class Translator:
 
     def __init__(self, catalogue: Catalogue, engine: Decoder, settings: Settings) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
+        self._deadlines = Deadlines(settings.deadline_ms / 1000)
 
     async def translate(
         self, texts: Sequence[str], source: str, target: str, deadline_ms: int | None = None
@@ -78,8 +80,9 @@ class Translator:
             raise TooMuchText(f"{len(texts)} texts are over the limit of {self.settings.max_items}.")
         limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
         deadline = monotonic() + limit_ms / 1000
+        deadlines = self._deadlines if limit_ms == self.settings.deadline_ms else Deadlines(limit_ms / 1000)
         try:
-            async with asyncio.timeout(limit_ms / 1000):
+            with deadlines.limit():
                 in_turn = sum(map(len, texts)) <= AT_ONCE
                 drafts = (
                     self._drafts(bundle, texts) if in_turn else await asyncio.to_thread(self._drafts, bundle, texts)
@@ -98,7 +101,7 @@ class Translator:
         limit_ms = self.settings.deadline_ms
         job = Job(bundle.name, [hypothesis], monotonic() + limit_ms / 1000)
         try:
-            async with asyncio.timeout(limit_ms / 1000):
+            with self._deadlines.limit():
                 await self.engine.decode(job)
         except TimeoutError:
             raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None

@@ -9,6 +9,7 @@ from typing import Annotated, TypedDict
 
 from fastapi import Depends, Request
 
+from app.deadlines import Deadlines
 from app.engine import Engine
 from app.metrics import Metrics
 from app.settings import Settings
@@ -19,6 +20,8 @@ class State(TypedDict):
     """What lives as long as the application runs."""
 
     settings: Settings
+    deadlines: Deadlines
+    """Of the setting's length."""
     metrics: Metrics
     engine: Engine
     translator: Translator

@@ -1,0 +1,99 @@
+"""Limits that share a timer end as those of asyncio.timeout do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from app.deadlines import Deadlines
+
+
+async def limited(deadlines: Deadlines, work: Awaitable[object]) -> object:
+    with deadlines.limit():
+        return await work
+
+
+def test_what_takes_too_long_is_interrupted() -> None:
+    with pytest.raises(TimeoutError):
+        asyncio.run(limited(Deadlines(0.001), asyncio.Event().wait()))
+
+
+def test_what_is_done_in_time_is_not() -> None:
+    async def scenario() -> None:
+        deadlines = Deadlines(0.005)
+        assert await limited(deadlines, asyncio.sleep(0, "done")) == "done"
+        await asyncio.sleep(0.01)  # past the end of a limit that is no more
+
+    asyncio.run(scenario())
+
+
+def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
+    async def scenario() -> None:
+        loop, deadlines = asyncio.get_running_loop(), Deadlines(0.02)
+        ends: list[float] = []
+
+        async def one(delay_s: float) -> None:
+            await asyncio.sleep(delay_s)
+            began = loop.time()
+            with pytest.raises(TimeoutError):
+                await limited(deadlines, asyncio.Event().wait())
+            ends.append(loop.time() - began)
+
+        await asyncio.gather(*(one(delay_s / 1000) for delay_s in range(0, 20, 4)))
+        assert len(ends) == 5
+        assert min(ends) >= 0.019
+
+    asyncio.run(scenario())
+
+
+def test_a_limit_that_was_left_does_not_end_the_others() -> None:
+    async def scenario() -> list[object]:
+        deadlines = Deadlines(0.01)
+        works = [asyncio.sleep(0, "done"), asyncio.Event().wait(), asyncio.sleep(0, "done"), asyncio.Event().wait()]
+        return await asyncio.gather(*(limited(deadlines, work) for work in works), return_exceptions=True)
+
+    first, second, third, fourth = asyncio.run(scenario())
+    assert (first, third) == ("done", "done")
+    assert isinstance(second, TimeoutError) and isinstance(fourth, TimeoutError)
+
+
+def test_a_task_cancelled_by_others_stays_cancelled() -> None:
+    async def scenario() -> bool:
+        task = asyncio.create_task(limited(Deadlines(60), asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(scenario())
+
+
+def test_a_task_cancelled_when_its_time_is_up_as_well_stays_cancelled() -> None:
+    async def scenario() -> bool:
+        deadlines = Deadlines(60)
+        task = asyncio.create_task(limited(deadlines, asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        (limit,) = deadlines._limits
+        limit.expire()
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(scenario())
+
+
+def test_other_errors_pass_through() -> None:
+    async def faulty() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(limited(Deadlines(1), faulty()))
+
+
+def test_nothing_waits_when_nobody_is_inside() -> None:
+    deadlines = Deadlines(60)
+    asyncio.run(limited(deadlines, asyncio.sleep(0)))
+    assert deadlines._timer is None
+    assert asyncio.run(limited(deadlines, asyncio.sleep(0, "again"))) == "again"
