@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from app.admission import Sentence, cost
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
+from app.pace import Pace
 
 DEATHS = 3
 """A sentence that was in a worker at so many deaths is taken for their cause."""
@@ -87,33 +88,6 @@ class _Worker(Generic[S]):
             return True
         places = self.room.places + (self.room.spare if ahead else 0)
         return held < places and self.tokens[model] + cost(sentence) <= self.room.tokens
-
-
-class Pace:
-    """How long the workers take for a source token, from what they did of late while sentences waited for them."""
-
-    def __init__(
-        self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0, known_after_s: float = 0.25
-    ) -> None:
-        self.half_life_s, self.half_life_tokens, self.known_after_s = half_life_s, half_life_tokens, known_after_s
-        self._rows, self._seconds = 0.0, 0.0
-        self._target_tokens, self._cost = 0.0, 0.0
-
-    def stepped(self, rows: int, seconds: float) -> None:
-        """A worker with nothing to spare took `seconds` for a step of `rows` sentences."""
-        kept = 0.5 ** (seconds / self.half_life_s)
-        self._rows, self._seconds = self._rows * kept + rows, self._seconds * kept + seconds
-
-    def finished(self, target_tokens: int, tokens: int) -> None:
-        """A sentence that cost `tokens` took so many steps."""
-        kept = 0.5 ** (tokens / self.half_life_tokens)
-        self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
-
-    def seconds(self, tokens: float) -> float:
-        """How long one worker will take for `tokens`; 0 as long as too little is known: a batch fills up slowly."""
-        if self._seconds < self.known_after_s or not self._rows or not self._cost:
-            return 0.0
-        return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
 
 
 class Scheduler(Generic[S]):

@@ -357,6 +357,20 @@ def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
     assert [type(error) for error in early.errors.values()] == [Unavailable]
 
 
+def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
+    """Whatever ends the front, SIGKILL too, its end of the socket is closed, and no other worker has inherited it."""
+    fronts, workers = [], []
+    for _ in range(2):
+        ours, theirs = socket.socketpair()
+        fronts.append(ours)
+        workers.append(WorkerProcess(theirs))
+    fronts[0].close()
+    assert workers[0].wait() == "ended with status 0"
+    os.kill(workers[1].pid, 0)
+    fronts[1].close()
+    assert workers[1].wait() == "ended with status 0"
+
+
 def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: Bundle) -> None:
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.admission import TILE, cost
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
-from app.scheduler import DEATHS, Job, Pace, Place, Room, Scheduler
+from app.pace import Pace
+from app.scheduler import DEATHS, Job, Place, Room, Scheduler
 
 ROOMY = Room(places=100, spare=0, tokens=100_000)
 
