@@ -17,6 +17,8 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.kv_cache import KVCache
+from model.packing import Packing
+from model.tiles import UNTILED, Tiles, tiles_for, with_tiled_products
 from model.transformer import AttentionRecord, Memory, Transformer
 
 FinishReason = Literal["stop", "length"]
@@ -205,7 +207,7 @@ class DecodeBatch:
         hypothesis.log_probs.append(log_prob)
         if token == self._config.eos_id:
             hypothesis.finish_reason = "stop"
-        elif len(hypothesis.tokens) >= hypothesis.limit + (hypothesis.forced is not None):
+        elif math.isnan(log_prob) or len(hypothesis.tokens) >= hypothesis.limit + (hypothesis.forced is not None):
             hypothesis.finish_reason = "length"
 
 
@@ -248,16 +250,19 @@ class Encoded:
     """The encoder's weights, a tensor a layer, [batch, heads, source, source]; empty unless recorded."""
 
 
-def encode_batch(model: Transformer, sources: Sequence[Sequence[int]], record: bool = False) -> Encoded:
-    """Encodes token ids, `</s>` added to each, padded to the longest."""
-    config = model.config
-    src = torch.full((len(sources), max(map(len, sources)) + 1), config.pad_id)  # [batch, source]
-    for row, source in zip(src, sources, strict=True):
-        row[: len(source) + 1] = torch.tensor([*source, config.eos_id])
+def encode_batch(
+    model: Transformer, sources: Sequence[Sequence[int]], record: bool = False, tiles: Tiles = UNTILED
+) -> Encoded:
+    """Encodes token ids, `</s>` added to each. Matrix products run over the tokens of all, end to end; see Packing."""
+    device = model.target_embedding.tokens.weight.device
+    packing = Packing(sources, model.config, device, tiles.rows, tiles.keys)
+    model.check_length(max(packing.lengths))
     attention = AttentionRecord() if record else None
-    encoded = model.encode(src.to(model.output.weight.device), attention)
-    lengths = [len(source) + 1 for source in sources]
-    return Encoded(model.memory(encoded), lengths, attention.encoder if attention else [])
+    x = model.source_embedding(packing.tokens, packing.positions)  # [tokens, d_model]
+    for layer in model.encoder:
+        x = layer(x, packing.mask, attention.encoder if attention else None, packing)
+    memory = model.memory(model.encoder_norm(x), packing)
+    return Encoded(memory, packing.lengths, attention.encoder if attention else [])
 
 
 def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
@@ -273,38 +278,42 @@ def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: Atte
 
 
 class TorchRunner:
-    """Decodes with the modules of a Transformer as they are, at the precision of its weights.
+    """Decodes with the modules of a Transformer, at the precision of its weights.
 
-    The model must be in evaluation mode; nothing here makes gradients.
+    On a CPU every sentence gets the same bits in any batch, for which the products are tiled (see model.tiles), unless
+    `tiled` is False: that is for measuring what it costs. The model must be in evaluation mode.
     """
 
-    def __init__(self, model: Transformer) -> None:
-        weight = model.output.weight
-        self.model, self.config = model, model.config
-        self.precision, self.device = str(weight.dtype).removeprefix("torch."), weight.device
+    def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:
+        weight = model.target_embedding.tokens.weight
+        self.config, self.device = model.config, weight.device
+        self.precision = precision or str(weight.dtype).removeprefix("torch.")
+        self.tiles = tiles_for(model, model.config.head_dim) if tiled and self.device.type == "cpu" else UNTILED
+        self.model = with_tiled_products(model, self.tiles)
 
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
         return DecodeBatch(self, rows, limits)
 
-    def new_slots(self, rows: int, limits: Limits) -> TorchSlots:
-        return TorchSlots(self.model, rows, limits)
+    def new_slots(self, rows: int, limits: Limits) -> Slots:
+        return TorchSlots(self.model, rows, limits, self.tiles)
 
 
 class TorchSlots:
     """Slots over a KVCache; see `Slots`."""
 
-    def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:
-        weight = model.output.weight
+    def __init__(self, model: Transformer, rows: int, limits: Limits, tiles: Tiles = UNTILED) -> None:
+        weight = model.target_embedding.tokens.weight
         # A source carries its end symbol, and the last target position is where the end is predicted.
         room = (limits.max_source + 1, limits.max_target + 1)
         self.rows = rows
-        self.model = model
-        self.cache = KVCache(model.config, rows, *room, device=weight.device, dtype=weight.dtype)
+        self._model, self._tiles = model, tiles
+        self._cache = KVCache(model.config, rows, *room, device=weight.device, dtype=weight.dtype, tiles=tiles)
+        self._broken: set[int] = set()
 
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
-        encoded = encode_batch(self.model, sources, record)
-        self.cache.admit(encoded.memory, encoded.lengths)
+        encoded = encode_batch(self._model, sources, record, self._tiles)
+        self._cache.admit(encoded.memory, encoded.lengths)
         if not record:
             return []
         return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
@@ -312,16 +321,26 @@ class TorchSlots:
     @torch.inference_mode()
     def step(self, tokens: Sequence[int], forced: Mapping[int, int], record: bool) -> Step:
         attention = AttentionRecord() if record else None
-        logits = decode_step(self.model, self.cache, torch.tensor(tokens, device=self.cache.device), attention)
+        fill = [self._model.config.pad_id] * (self._cache.step_rows - len(tokens))
+        last = torch.tensor([*tokens, *fill], device=self._cache.device)  # [rows]
+        logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         chosen = log_probs.argmax(-1)
         for row, token in forced.items():
             chosen[row] = token
-        scores = log_probs.gather(-1, chosen[:, None])[:, 0]
-        return Step(chosen.tolist(), scores.tolist(), self._rows_of(attention) if attention else [])
+        scores = log_probs.gather(-1, chosen[:, None])[:, 0].tolist()
+        self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}
+        return Step(chosen.tolist(), scores, self._rows_of(attention) if attention else [])
 
+    @torch.inference_mode()
     def drop(self, rows: Sequence[int]) -> list[int]:
-        return self.cache.drop(rows)
+        # What is broken shows in every step after it; of a sentence that made none, nobody knows.
+        suspects = [row for row in rows if row in self._broken or self._cache.lengths[row] == 0]
+        if suspects:
+            self._cache.clean(suspects)
+        order = self._cache.drop(rows)
+        self._broken = {row for row, before in enumerate(order) if before in self._broken}
+        return order
 
     def _rows_of(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
         def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
@@ -329,5 +348,5 @@ class TorchSlots:
 
         return [
             (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))
-            for row, (target, source) in enumerate(zip(self.cache.lengths, self.cache.source_lengths, strict=True))
+            for row, (target, source) in enumerate(zip(self._cache.lengths, self._cache.source_lengths, strict=True))
         ]

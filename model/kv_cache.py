@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
+from model.packing import round_up
+from model.tiles import UNTILED, Tiles
 from model.transformer import Memory
 
 
@@ -20,6 +22,9 @@ class KVCache:
     The live sentences are rows 0 to `len(lengths)` - 1, each at a target position of its own, `lengths[row]`, so that
     sentences may join and leave at any step. Nothing is ever concatenated: keys and values are written in place and
     read as slices as long as the longest live row.
+
+    With `tiles` the slices have a multiple of `tiles.rows` rows, those beyond the live ones standing for nobody, and
+    a multiple of `tiles.keys` keys.
     """
 
     def __init__(
@@ -30,15 +35,20 @@ class KVCache:
         max_target: int,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
+        tiles: Tiles = UNTILED,
     ) -> None:
+        tiled_rows = round_up(rows, tiles.rows)
+        source, target = round_up(max_source, tiles.keys), round_up(max_target, tiles.keys)
+
         def room(length: int) -> list[Tensor]:
-            shape = (rows, config.num_heads, length, config.head_dim)  # [rows, heads, length, d_k]
+            shape = (tiled_rows, config.num_heads, length, config.head_dim)  # [rows, heads, length, d_k]
             return [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.decoder_layers)]
 
-        self.rows, self.max_source, self.max_target = rows, max_source, max_target
-        self._keys, self._values = room(max_target), room(max_target)
-        self._memory_keys, self._memory_values = room(max_source), room(max_source)
-        self._source_mask = torch.zeros(rows, max_source, dtype=torch.bool, device=device)  # [rows, source]
+        self.rows, self.max_source, self.max_target, self.tiles = rows, max_source, max_target, tiles
+        self._keys, self._values = room(target), room(target)
+        self._memory_keys, self._memory_values = room(source), room(source)
+        self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
+        self._source_mask[:, 0] = True  # rows of nobody attend to something too
         self.device = self._source_mask.device
         self.lengths: list[int] = []
         self.source_lengths: list[int] = []
@@ -49,29 +59,39 @@ class KVCache:
 
     def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
         """Gives the sentences of one encoded batch the next free rows. The caller has made sure that they fit."""
-        first, last, longest = len(self), len(self) + len(source_lengths), max(source_lengths)
-        assert last <= self.rows and longest <= self.max_source
+        first, last = len(self), len(self) + len(source_lengths)
+        assert last <= self.rows and max(source_lengths) <= self.max_source
         for layer, (key, value) in enumerate(memory):
-            self._memory_keys[layer][first:last, :, :longest] = key
-            self._memory_values[layer][first:last, :, :longest] = value
-        steps = torch.arange(self.max_source, device=self.device)
+            self._memory_keys[layer][first:last, :, : key.size(2)] = key
+            self._memory_values[layer][first:last, :, : value.size(2)] = value
+        steps = torch.arange(self._source_mask.size(1), device=self.device)
         self._source_mask[first:last] = steps < torch.tensor(source_lengths, device=self.device)[:, None]
         self.source_lengths.extend(source_lengths)
         self.lengths.extend([0] * len(source_lengths))
 
+    @property
+    def step_rows(self) -> int:
+        """The rows of a step: the live ones and those that fill the tile."""
+        return round_up(len(self), self.tiles.rows)
+
+    @property
+    def _source_span(self) -> int:
+        return round_up(max(self.source_lengths), self.tiles.keys)
+
     def begin_step(self) -> Tensor:
         """The position that each row writes in this step, [rows]; they stay so until `end_step`."""
-        self._positions = torch.tensor(self.lengths, device=self.device)  # [rows]
-        self._row_indices = torch.arange(len(self), device=self.device)
-        self._span = max(self.lengths) + 1
-        assert self._span <= self.max_target
+        assert max(self.lengths) < self.max_target
+        fill = [0] * (self.step_rows - len(self))
+        self._positions = torch.tensor(self.lengths + fill, device=self.device)  # [rows]
+        self._row_indices = torch.arange(self.step_rows, device=self.device)
+        self._span = round_up(max(self.lengths) + 1, self.tiles.keys)
         return self._positions
 
     def remember(self, layer: int, key: Tensor, value: Tensor) -> Memory:
         """Writes one new key and value a row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target, d_k]."""
         self._keys[layer][self._row_indices, :, self._positions] = key[:, :, 0]
         self._values[layer][self._row_indices, :, self._positions] = value[:, :, 0]
-        return self._keys[layer][: len(self), :, : self._span], self._values[layer][: len(self), :, : self._span]
+        return self._keys[layer][: len(key), :, : self._span], self._values[layer][: len(key), :, : self._span]
 
     def mask(self) -> Tensor:
         """True at the target positions each row has, the one of this step included: [rows, 1, 1, target]."""
@@ -79,16 +99,23 @@ class KVCache:
 
     def memory(self, layer: int) -> Memory:
         """The cross-attention's keys and values, [rows, heads, source, d_k]."""
-        longest = max(self.source_lengths)
         keys, values = self._memory_keys[layer], self._memory_values[layer]
-        return keys[: len(self), :, :longest], values[: len(self), :, :longest]
+        return keys[: self.step_rows, :, : self._source_span], values[: self.step_rows, :, : self._source_span]
 
     def memory_mask(self) -> Tensor:
         """True at real source tokens, [rows, 1, 1, source]."""
-        return self._source_mask[: len(self), None, None, : max(self.source_lengths)]
+        return self._source_mask[: self.step_rows, None, None, : self._source_span]
 
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]
+
+    def clean(self, rows: Sequence[int]) -> None:
+        """Zeroes the values of `rows`, which may be NaN or infinite and are about to be dropped.
+
+        They would break whoever comes next: values beyond his own count 0 times, and 0 times NaN is NaN.
+        """
+        for tensor in (*self._values, *self._memory_values):
+            tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
         """Frees `rows` and closes the gaps with the last live rows, so that the arithmetic stays dense.

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import copy
+import logging
 
 import torch
 
 from model.decoding import Runner, TorchRunner
+from model.kernels import KernelRunner, KernelsUnavailable
+from model.quantised import with_quantised_products
 from model.transformer import Transformer
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}
+"""What is offered by kind of device."""
+log = logging.getLogger(__name__)
 
 
-def prepare(model: Transformer, precision: str) -> Runner:
+def prepare(model: Transformer, precision: str, tiled: bool = True) -> Runner:
     """A runner of `model` at `precision`, on the device where its weights are; `model` itself is left as it was.
 
-    Raises ValueError for a precision that is not offered there.
+    "auto" is half precision on a GPU; on a CPU int8 where the C kernels can run, else float32. Raises ValueError for a
+    precision that is not offered there. `tiled`: see TorchRunner.
     """
-    if precision not in DTYPES:
-        raise ValueError(f"precision must be one of {', '.join(DTYPES)}, not {precision!r}")
-    dtype = DTYPES[precision]
-    if model.output.weight.dtype == dtype:
-        return TorchRunner(model)
-    return TorchRunner(copy.deepcopy(model).to(dtype).eval())
+    device = model.output.weight.device.type
+    if precision == "auto":
+        precision = "float16" if device == "cuda" else "int8" if _kernels(model) else "float32"
+    offered = PRECISIONS.get(device, ("float32",))
+    if precision not in offered:
+        raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
+    if precision == "int8":
+        return _kernels(model) or TorchRunner(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
+    return TorchRunner(_as(model, getattr(torch, precision)), tiled=tiled)
+
+
+def _as(model: Transformer, dtype: torch.dtype) -> Transformer:
+    return model if model.output.weight.dtype == dtype else copy.deepcopy(model).to(dtype)
+
+
+def _kernels(model: Transformer) -> KernelRunner | None:
+    try:
+        return KernelRunner(model)
+    except KernelsUnavailable as reason:
+        log.info("int8 without the C kernels: %s", reason)
+        return None

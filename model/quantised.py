@@ -1,9 +1,11 @@
-"""Numbers in 8 bits: how weights and activations are rounded, known here alone."""
+"""Numbers in 8 bits: how weights and activations are rounded, known here alone, and products of them in PyTorch."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from model.transformer import Transformer, replace_linears
 
 
 def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -14,3 +16,36 @@ def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     largest = x.float().abs().amax(-1)  # [rows]
     inverse = torch.where(largest == 0, 0.0, 127.0 / largest)
     return (x.float() * inverse[:, None]).round().to(torch.int8), largest / 127.0
+
+
+class QuantisedLinear(nn.Module):
+    """A Linear whose weights are rounded to 8 bits by output, and its inputs, as they come, by row.
+
+    Sums of integers are exact: a row's outputs do not depend on the rows beside it, whatever their number.
+    """
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight, scale = quantise_rows(linear.weight.detach())
+        self.register_buffer("weight", weight)  # [outputs, inputs]
+        self.register_buffer("scale", scale)  # [outputs]
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.part(x, 0, len(self.weight))
+
+    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Outputs `first` to `last` - 1 of x [..., inputs]."""
+        rows, scales = quantise_rows(x.flatten(0, -2))
+        sums = torch._int_mm(rows, self.weight[first:last].t())  # [rows, outputs], int32
+        y = sums * scales[:, None] * self.scale[first:last]
+        return (y if self.bias is None else y.add_(self.bias[first:last])).view(*x.shape[:-1], -1)
+
+
+def with_quantised_products(model: Transformer) -> Transformer:
+    """`model` again, sharing its embeddings and norms, with every Linear quantised."""
+    return replace_linears(model, QuantisedLinear)

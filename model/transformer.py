@@ -6,6 +6,7 @@ Shapes: `batch` sentences, `source` and `target` positions, `query` and `key` po
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig
+from model.packing import Packing
 
 
 @dataclass
@@ -34,12 +36,14 @@ def dot_product_attention(
 
     query [batch, heads, query, d_k], key and value [batch, heads, key, d_k]; mask, True where a key may be
     attended, broadcasts to [batch, heads, query, key]. Every query needs one key at least.
-    Returns the values' average [batch, heads, query, d_k] and the weights [batch, heads, query, key].
+    Returns the values' average [batch, heads, query, d_k] and the weights [batch, heads, query, key], which are float32
+    where the rest is shorter.
     """
     scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)  # [batch, heads, query, key]
-    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1, dtype=exact)
     kept = weights if dropout is None else dropout(weights)
-    return kept @ value, weights
+    return kept.to(value.dtype) @ value, weights
 
 
 class Dropout(nn.Module):
@@ -71,39 +75,55 @@ class Dropout(nn.Module):
         return f"rate={self.rate}"
 
 
+class Linear(nn.Linear):
+    """A projection of which some outputs can be computed alone."""
+
+    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Outputs `first` to `last` - 1 of x [..., inputs]."""
+        return F.linear(x, self.weight[first:last], None if self.bias is None else self.bias[first:last])
+
+
 class Attention(nn.Module):
     """Multi-head attention (section 3.2.2). Projections of what shares an input are one matrix product."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.num_heads, self.head_dim = config.num_heads, config.head_dim
-        width, bias = config.d_model, config.attention_bias
-        self.query_key_value = nn.Linear(width, 3 * width, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        self.width = width = config.d_model
+        bias = config.attention_bias
+        self.query_key_value = Linear(width, 3 * width, bias=bias)
+        self.output = Linear(width, width, bias=bias)
         self.dropout = Dropout(config.attention_dropout)
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of x [batch, length, d_model], each [batch, heads, length, d_k]."""
-        query, key, value = self.query_key_value(x).chunk(3, dim=-1)
+        query, key, value = spread(self.query_key_value(x), packing).chunk(3, dim=-1)
         return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
     def project_query(self, x: Tensor) -> Tensor:
         """The queries alone, [batch, heads, query, d_k]: cross-attention, where x is the decoder's."""
-        weight, bias = self._rows(0, 1)
-        return self.split_heads(F.linear(x, weight, bias))
+        return self.split_heads(self.query_key_value.part(x, 0, self.width))
 
-    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values of the encoder's output, each [batch, heads, source, d_k]."""
-        weight, bias = self._rows(1, 3)
-        key, value = F.linear(memory, weight, bias).chunk(2, dim=-1)
+        both = self.query_key_value.part(memory, self.width, 3 * self.width)
+        key, value = spread(both, packing).chunk(2, dim=-1)
         return self.split_heads(key), self.split_heads(value)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, record: list[Tensor] | None) -> Tensor:
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor,
+        record: list[Tensor] | None,
+        packing: Packing | None = None,
+    ) -> Tensor:
         """The heads' attention, joined and projected: [batch, query, d_model]. Appends the weights to `record`."""
         mixed, weights = dot_product_attention(query, key, value, mask, self.dropout)
         if record is not None:
             record.append(weights)
-        return cast(Tensor, self.output(self.join_heads(mixed)))
+        return cast(Tensor, self.output(pack(self.join_heads(mixed), packing)))
 
     def split_heads(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
@@ -112,11 +132,15 @@ class Attention(nn.Module):
     def join_heads(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # [batch, length, d_model]
 
-    def _rows(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
-        width = self.num_heads * self.head_dim
-        rows = slice(first * width, last * width)
-        bias = self.query_key_value.bias
-        return self.query_key_value.weight[rows], None if bias is None else bias[rows]
+
+def spread(x: Tensor, packing: Packing | None) -> Tensor:
+    """x as attention takes it, [batch, length, width]: as it is, or out of its packing."""
+    return x if packing is None else packing.spread(x)
+
+
+def pack(x: Tensor, packing: Packing | None) -> Tensor:
+    """The inverse of `spread`."""
+    return x if packing is None else packing.pack(x)
 
 
 class FeedForward(nn.Module):
@@ -124,8 +148,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.d_model, config.d_ff)
-        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.inner = Linear(config.d_model, config.d_ff)
+        self.outer = Linear(config.d_ff, config.d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         return cast(Tensor, self.outer(F.relu(self.inner(x))))
@@ -160,8 +184,15 @@ class EncoderLayer(nn.Module):
         self.self_attention, self.self_residual = Attention(config), Residual(config)
         self.feed_forward, self.feed_residual = FeedForward(config), Residual(config)
 
-    def forward(self, x: Tensor, mask: Tensor, record: list[Tensor] | None) -> Tensor:
-        x = self.self_residual(x, lambda y: self.self_attention.attend(*self.self_attention.project(y), mask, record))
+    def forward(
+        self, x: Tensor, mask: Tensor, record: list[Tensor] | None = None, packing: Packing | None = None
+    ) -> Tensor:
+        """x [batch, source, d_model], or [tokens, d_model] with a packing, to the same shape."""
+
+        def self_attend(y: Tensor) -> Tensor:
+            return self.self_attention.attend(*self.self_attention.project(y, packing), mask, record, packing)
+
+        x = self.self_residual(x, self_attend)
         return cast(Tensor, self.feed_residual(x, self.feed_forward))
 
 
@@ -238,7 +269,7 @@ class Transformer(nn.Module):
         closed = config.has_final_norm
         self.encoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
-        self.output = nn.Linear(config.d_model, config.target_vocab_size, bias=False)
+        self.output = Linear(config.d_model, config.target_vocab_size, bias=False)
         self._initialise()
         if config.share_embeddings != "none":
             self.output.weight = self.target_embedding.tokens.weight
@@ -247,16 +278,16 @@ class Transformer(nn.Module):
 
     def encode(self, src: Tensor, record: AttentionRecord | None = None) -> Tensor:
         """src [batch, source] to the encoder's output [batch, source, d_model]. Padding is masked as a key."""
-        self._check_length(src)
+        self.check_length(src.size(1))
         mask = self.source_mask(src)
         x = self.source_embedding(src, torch.arange(src.size(1), device=src.device))  # [batch, source, d_model]
         for layer in self.encoder:
             x = layer(x, mask, record.encoder if record else None)
         return cast(Tensor, self.encoder_norm(x))
 
-    def memory(self, encoded: Tensor) -> list[Memory]:
+    def memory(self, encoded: Tensor, packing: Packing | None = None) -> list[Memory]:
         """Cross-attention's keys and values of `encoded`, one pair a decoder layer, computed once a sentence."""
-        return [cast(DecoderLayer, layer).cross_attention.project_memory(encoded) for layer in self.decoder]
+        return [cast(DecoderLayer, layer).cross_attention.project_memory(encoded, packing) for layer in self.decoder]
 
     def decode(
         self, tgt: Tensor, memory: list[Memory], memory_mask: Tensor, record: AttentionRecord | None = None
@@ -266,7 +297,7 @@ class Transformer(nn.Module):
         tgt [batch, target] begins with `bos_id`. No padding mask is needed among targets: padding lies to the
         right, where the causal mask already hides it from every real position.
         """
-        self._check_length(tgt)
+        self.check_length(tgt.size(1))
         steps = torch.arange(tgt.size(1), device=tgt.device)
         causal = steps[:, None] >= steps[None, :]  # [query, key]
         x = self.target_embedding(tgt, steps)
@@ -291,9 +322,10 @@ class Transformer(nn.Module):
         """Trained numbers, shared matrices counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def _check_length(self, tokens: Tensor) -> None:
-        if tokens.size(1) > self.config.max_positions:
-            raise ValueError(f"{tokens.size(1)} tokens are over the model's limit of {self.config.max_positions}")
+    def check_length(self, tokens: int) -> None:
+        """Raises ValueError if the model has not as many positions."""
+        if tokens > self.config.max_positions:
+            raise ValueError(f"{tokens} tokens are over the model's limit of {self.config.max_positions}")
 
     def _initialise(self) -> None:
         """Glorot and Bengio (2010) for every projection, each of query, key and value by itself; embeddings
@@ -321,3 +353,14 @@ def sinusoidal_positions(length: int, width: int) -> Tensor:
     table[:, 0::2] = torch.sin(positions * rates)
     table[:, 1::2] = torch.cos(positions * rates)
     return table.float()
+
+
+def replace_linears(model: Transformer, replacement: Callable[[Linear], nn.Module]) -> Transformer:
+    """A copy of `model` that shares its tensors and has `replacement(linear)` for each of its linears."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    changed = copy.deepcopy(model, shared)
+    for module in list(changed.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, Linear):
+                setattr(module, name, replacement(child))
+    return changed

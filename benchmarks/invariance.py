@@ -1,0 +1,185 @@
+"""How many sentences change, by a bit, with what they are batched with; and what it costs that none does.
+
+    python -m benchmarks.invariance --bundle bundles/en-fr [--pairs FILE] [--precision int8]
+
+Every sentence is decoded alone first. Then in batches of random neighbours, and at last among sentences that come and
+go at random; its token ids and every step's log probability are compared with those it had alone.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import torch
+import typer
+
+from model.allocator import keep_freed_memory
+from model.bundle import Bundle, load_bundle
+from model.decoding import Hypothesis, Limits, Runner, TorchRunner, greedy_decode
+from model.precision import PRECISIONS, prepare
+from model.quantised import with_quantised_products
+from model.transformer import Transformer
+
+SIZES = (2, 7, 16, 33, 64, 200)
+ROWS = (24, 64, 200)
+TORCH_INT8 = "int8 (PyTorch)"
+"""What int8 is where the C kernels cannot run."""
+Source = Sequence[int]
+Bits = tuple[tuple[int, ...], tuple[str, ...]]
+
+
+def made_sources(count: int, vocabulary: int, longest: int, seed: int = 0) -> list[list[int]]:
+    """Random token ids of random lengths, most of them short; the reserved ids at the vocabulary's start left out."""
+    draw = random.Random(seed)
+    return [
+        [
+            draw.randrange(min(300, vocabulary // 2), vocabulary)
+            for _ in range(min(longest, int(draw.expovariate(1 / 14))))
+        ]
+        for _ in range(count)
+    ]
+
+
+def bits(hypothesis: Hypothesis) -> Bits:
+    """Tokens and log probabilities such that equality is equality of bits."""
+    return tuple(hypothesis.tokens), tuple(log_prob.hex() for log_prob in hypothesis.log_probs)
+
+
+def decode_together(runner: Runner, sources: Sequence[Source], limits: Limits, size: int, seed: int) -> list[Bits]:
+    """In batches of `size` that random neighbours begin together; each leaves when it ends. In order."""
+    hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
+    waiting = random.Random(seed).sample(hypotheses, len(hypotheses))
+    batch = runner.new_batch(size, limits)
+    while waiting:
+        batch.admit([waiting.pop() for _ in range(min(size, len(waiting)))])
+        while batch.running:
+            batch.step()
+    return [bits(hypothesis) for hypothesis in hypotheses]
+
+
+def decode_at_random(runner: Runner, sources: Sequence[Source], limits: Limits, rows: int, seed: int) -> list[Bits]:
+    """Some join whenever there is room; some are dropped half done, once, and come again later. In order."""
+    draw = random.Random(seed)
+    finished: dict[int, Bits] = {}
+    waiting = draw.sample(range(len(sources)), len(sources))
+    numbers: dict[int, int] = {}  # of the sentences in the batch, by identity
+    dropped: set[int] = set()
+    batch = runner.new_batch(rows, limits)
+    while waiting or batch.running:
+        joining = min(batch.free, len(waiting), draw.choice([0, 0, 1, 2, 5, 16, 40]))
+        if joining:
+            chosen = [waiting.pop() for _ in range(joining)]
+            arrivals = [Hypothesis(sources[number], limits.target(len(sources[number]))) for number in chosen]
+            numbers.update((id(hypothesis), number) for hypothesis, number in zip(arrivals, chosen, strict=True))
+            batch.admit(arrivals)
+        if not batch.running:
+            continue
+        leaver = draw.choice(list(batch.running))
+        if draw.random() < 0.1 and numbers[id(leaver)] not in dropped:
+            batch.remove([leaver])
+            dropped.add(numbers[id(leaver)])
+            waiting.insert(0, numbers.pop(id(leaver)))
+        for hypothesis in batch.step() if batch.running else []:
+            finished[numbers.pop(id(hypothesis))] = bits(hypothesis)
+    return [finished[number] for number in range(len(sources))]
+
+
+Decode = Callable[[], list[Bits]]
+
+
+def companies(runner: Runner, sources: Sequence[Source], limits: Limits) -> dict[str, Decode]:
+    """The ways to decode `sources` that must give what each gives alone."""
+    together = {f"batches of {n}": partial(decode_together, runner, sources, limits, n, seed=n) for n in SIZES}
+    mixed = {f"coming and going, {n} rows": partial(decode_at_random, runner, sources, limits, n, seed=n) for n in ROWS}
+    return {**together, **mixed}
+
+
+def differences(runner: Runner, sources: Sequence[Source], limits: Limits) -> Iterator[tuple[str, int]]:
+    """For each way, how many sentences have other bits than alone."""
+    alone = decode_together(runner, sources, limits, 1, seed=0)
+    for name, decode in companies(runner, sources, limits).items():
+        yield name, sum(own != other for own, other in zip(alone, decode(), strict=True))
+
+
+def runner_of(model: Transformer, precision: str, tiled: bool = True) -> Runner:
+    """As `model.precision.prepare`, which also knows int8 without the C kernels, here TORCH_INT8."""
+    if precision == TORCH_INT8:
+        return TorchRunner(with_quantised_products(model), "int8", tiled)
+    return prepare(model, precision, tiled)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Target tokens a second with the guarantee and without, the median of each."""
+
+    kept: float
+    given_up: float
+
+
+def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: Limits, rounds: int = 5) -> Cost | None:
+    """What the guarantee costs the saturated engine, in turns; None where it costs nothing, being how it computes."""
+    runners = [runner_of(model, precision, tiled) for tiled in (True, False)]
+    if not isinstance(runners[0], TorchRunner):
+        return None
+    speeds: list[list[float]] = [[], []]
+    for _ in range(rounds + 1):  # the first warms up
+        for runner, found in zip(runners, speeds, strict=True):
+            started = perf_counter()
+            hypotheses = greedy_decode(runner, sources, limits)
+            found.append(sum(len(h.tokens) for h in hypotheses) / (perf_counter() - started))
+    return Cost(*(statistics.median(found[1:]) for found in speeds))
+
+
+def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]]:
+    """The sources of a TSV as the bundle's tokenizer cuts them, those that fit; without one, random tokens."""
+    if pairs is None:
+        return made_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
+    lines = pairs.read_text(encoding="utf-8").splitlines()
+    encoded = (bundle.tokenizer.encode(line.split("\t")[0]) for line in lines)
+    return list(islice((ids for ids in encoded if len(ids) <= bundle.limits.max_source), count))
+
+
+def main(
+    bundle: Annotated[Path, typer.Option(metavar="DIR", help="A bundle.")],
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A TSV, sources first; without it, random tokens.")
+    ] = None,
+    precision: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(PRECISIONS['cpu'])} or '{TORCH_INT8}'; all without it.")
+    ] = None,
+    sentences: Annotated[int, typer.Option(help="How many.")] = 2000,
+    costs: Annotated[bool, typer.Option(help="Measure the guarantee's cost too.")] = True,
+) -> None:
+    """Count the sentences whose translation or scores change with their company, on one core: 0 is the promise."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    loaded = load_bundle(bundle, torch.device("cpu"))
+    sources = sources_of(loaded, pairs, sentences)
+    typer.echo(f"{loaded.name}, {len(sources):,} sentences of {pairs.name if pairs else 'random tokens'}")
+    changed = 0
+    for name in precision or [*PRECISIONS["cpu"], TORCH_INT8]:
+        runner = runner_of(loaded.model, name)
+        for company, count in differences(runner, sources, loaded.limits):
+            changed += count
+            typer.echo(f"{name:<16}{company:<32}{count:>6} of {len(sources):,} differ")
+        if costs and (speeds := cost(loaded.model, name, sources[:512], loaded.limits)):
+            lost = 1 - speeds.kept / speeds.given_up
+            typer.echo(
+                f"{name:<16}{speeds.kept:,.0f} target tokens a second; {speeds.given_up:,.0f} without ({lost:.1%})"
+            )
+        elif costs:
+            typer.echo(f"{name:<16}costs nothing: each sentence's arithmetic is its own")
+    typer.echo(f"{changed} differ")
+    raise typer.Exit(changed > 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

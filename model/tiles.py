@@ -1,0 +1,134 @@
+"""Shapes of products under which a row's bits do not depend on the rows beside it: found by trying, on this machine.
+
+Matrix libraries choose a kernel by the shape of a product, and kernels add up in different orders. So the numbers of
+rows and keys come in multiples, and before a multiple is relied on, every height of product it leads to has been
+compared with the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from model.packing import round_up
+from model.transformer import Linear, Transformer, dot_product_attention, replace_linears
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has over `tallest` rows.
+
+    If `tallest` is `rows` there is one height of product only, and nothing left to agree.
+    """
+
+    rows: int = 1
+    tallest: int | None = None
+    keys: int = 1
+
+
+UNTILED = Tiles()
+HEIGHTS = ((16, 256), (16, 64), (64, 64))
+"""(rows, tallest), the fastest first."""
+KEYS = (16, 32, 64)
+
+
+class TiledLinear(nn.Module):
+    """A Linear, its parameters shared, that multiplies at most `tallest` rows at once."""
+
+    def __init__(self, linear: nn.Linear, tiles: Tiles) -> None:
+        super().__init__()
+        self.weight, self.bias, self.tiles = linear.weight, linear.bias, tiles
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _product(x, self.weight, self.bias, self.tiles)
+
+    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+        return _product(x, self.weight[first:last], None if self.bias is None else self.bias[first:last], self.tiles)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None, tiles: Tiles) -> Tensor:
+    flat = x.flatten(0, -2)  # [rows, inputs]
+    assert flat.size(0) % tiles.rows == 0
+    if tiles.tallest is None or flat.size(0) <= tiles.tallest:
+        return F.linear(x, weight, bias)
+    parts = [F.linear(part, weight, bias) for part in _split(flat, tiles.tallest)]
+    return torch.cat(parts).view(*x.shape[:-1], -1)
+
+
+def _split(x: Tensor, rows: int) -> list[Tensor]:
+    return [x[first : first + rows] for first in range(0, len(x), rows)]
+
+
+def with_tiled_products(model: Transformer, tiles: Tiles) -> Transformer:
+    """`model` again, its parameters shared, with its products tiled."""
+    return replace_linears(model, lambda linear: TiledLinear(linear, tiles))
+
+
+def tiles_for(model: nn.Module, head_dim: int) -> Tiles:
+    """The first of the tiles tried that gives every row of `model`'s products the same bits in any company."""
+    shapes = {(m.weight.dtype, m.out_features, m.in_features) for m in model.modules() if isinstance(m, Linear)}
+    threads = torch.get_num_threads()
+    rows, tallest = _heights(frozenset(shapes), threads)
+    return Tiles(rows, tallest, _keys(next(model.parameters()).dtype, head_dim, threads))
+
+
+@cache
+def _heights(shapes: frozenset[tuple[torch.dtype, int, int]], threads: int) -> tuple[int, int | None]:
+    if not shapes:
+        return UNTILED.rows, UNTILED.tallest
+    agreeing = (pair for pair in HEIGHTS[:-1] if all(_rows_agree(pair, shape) for shape in shapes))
+    return next(agreeing, HEIGHTS[-1])
+
+
+@cache
+def _keys(dtype: torch.dtype, head_dim: int, threads: int) -> int:
+    return next((keys for keys in KEYS[:-1] if _keys_agree(keys, dtype, head_dim)), KEYS[-1])
+
+
+@torch.inference_mode()
+def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> bool:
+    """Whether every height in multiples of `rows` gives each of `tallest` random rows, in any place, the same bits."""
+    (rows, tallest), (dtype, outputs, inputs) = pair, shape
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(dtype)
+
+    x, weight, bias = draw(tallest, inputs), draw(outputs, inputs) / math.sqrt(inputs), draw(outputs)
+    alone = torch.cat([F.linear(tile, weight, bias) for tile in _split(x, rows)])
+    order = torch.randperm(tallest, generator=generator)
+    if not torch.equal(torch.cat([F.linear(tile, weight, bias) for tile in _split(x[order], rows)]), alone[order]):
+        return False
+    heights = range(2 * rows, tallest + 1, rows)
+    return all(torch.equal(F.linear(x[:height], weight, bias), alone[:height]) for height in heights)
+
+
+@torch.inference_mode()
+def _keys_agree(keys: int, dtype: torch.dtype, head_dim: int) -> bool:
+    """Whether attention gives a sentence the same bits alone, over the fewest keys, as among others, over more."""
+    generator = torch.Generator().manual_seed(0)
+    sentences, heads, longest = 16, 4, 4 * KEYS[-1]
+    draws = [torch.randn(sentences, heads, longest, head_dim, generator=generator).to(dtype) for _ in range(3)]
+    lengths = torch.randint(1, 3 * keys, (sentences,), generator=generator)
+
+    def attended(first: int, last: int, step: bool, span: int) -> Tensor:
+        """Sentences `first` to `last` - 1 over `span` keys; a step of the decoder has one query, the encoder all."""
+        query, key, value = (x[first:last, :, :span] for x in draws)
+        mask = (torch.arange(span) < lengths[first:last, None])[:, None, None]
+        return dot_product_attention(query[:, :, :1] if step else query, key, value, mask)[0]
+
+    for step in (True, False):
+        alone = [attended(row, row + 1, step, round_up(n, keys))[0, :, :n] for row, n in enumerate(lengths.tolist())]
+        for span in range(round_up(int(lengths.max()), keys), longest + 1, keys):
+            for count in (1, 2, 3, 7, sentences):
+                together = attended(0, count, step, span)
+                if not all(
+                    torch.equal(mixed[:, : own.size(1)], own) for mixed, own in zip(together, alone, strict=False)
+                ):
+                    return False
+    return True
