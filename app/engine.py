@@ -216,7 +216,7 @@ class Engine:
             began = perf_counter()
             try:
                 reason = await self._live(seat)
-            except OSError as error:
+            except Exception as error:
                 reason = f"it could not be started: {error}"
             self._died(seat, reason)
             if self._stopping:

@@ -182,11 +182,11 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(cls, launch: Launch, heard: Callable[[Any], None]) -> tuple[Link, Worker]:
-        """Starts a worker and the connection with it. Raises OSError if it cannot be started."""
+        """Starts a worker and the connection with it. Raises what `launch` does."""
         ours, theirs = socket.socketpair()
         try:
             worker = await asyncio.to_thread(launch, theirs)
-        except OSError:
+        except BaseException:
             ours.close()
             raise
         _, link = await asyncio.get_running_loop().create_unix_connection(lambda: cls(heard), sock=ours)
