@@ -116,11 +116,18 @@ class StraightToJSON:
     """ASGI middleware: a POST to one of `routes` is answered here and goes no further.
 
     Answers are those of the routes in their place in `app`. The way there, through FastAPI's routers and exit stacks,
-    takes as long as cutting, encoding and writing a short sentence. `count` is told each error's slug.
+    takes as long as cutting, encoding and writing a short sentence. `admit` is asked before the body is read, and
+    raises ServiceError: when there is too much to do, refusing must cost little. `count` is told each error's slug.
     """
 
-    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], count: Callable[[str], None]) -> None:
-        self.app, self.count = app, count
+    def __init__(
+        self,
+        app: ASGIApp,
+        routes: Iterable[BaseRoute],
+        admit: Callable[[Scope], None],
+        count: Callable[[str], None],
+    ) -> None:
+        self.app, self.admit, self.count = app, admit, count
         self.routes = {route.path: route for route in routes if isinstance(route, JSONRoute)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,6 +137,7 @@ class StraightToJSON:
             return
         scope["route"] = route
         try:
+            self.admit(scope)
             response = await route.answer(JSONRequest(scope, receive))
         except ServiceError as error:
             self.count(error.slug)

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
+from starlette.types import Scope
 
 from app.access import Access
 from app.body import StraightToJSON
@@ -70,7 +71,10 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
     add_handlers(app, metrics.refused)
     # What is added last is met first.
     app.add_middleware(
-        StraightToJSON, routes=[*translate.router.routes, *attention.router.routes], count=metrics.refused
+        StraightToJSON,
+        routes=[*translate.router.routes, *attention.router.routes],
+        admit=_admit,
+        count=metrics.refused,
     )
     if settings.cors_origins:
         app.add_middleware(
@@ -82,6 +86,12 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         )
     app.add_middleware(Access, metrics=metrics)
     return app
+
+
+def _admit(scope: Scope) -> None:
+    """Raises Overloaded."""
+    engine: Engine = scope["state"]["engine"]
+    engine.scheduler.check()
 
 
 async def _to_the_manual(request: Request) -> RedirectResponse:

@@ -115,11 +115,9 @@ class Scheduler(Generic[S]):
         tokens = sum(map(cost, job.sentences))
         if tokens > self.queue_tokens:
             raise TooMuchText(f"The text is {tokens} tokens long; the queue holds {self.queue_tokens}.")
-        excess = self.waiting_tokens + tokens - self.queue_tokens
-        if excess > 0:
-            raise _overloaded("The queue is full.", self._seconds(excess))
+        self.check(tokens)
         if self.waiting:
-            self._check_wait(job, tokens)
+            self._check_deadline(job, tokens)
         if job.waiting:
             self._turns.setdefault(job.model, OrderedDict())[job] = None
             self._count(len(job.waiting), tokens)
@@ -130,19 +128,29 @@ class Scheduler(Generic[S]):
         self._drop_waiting(job)
         return [self._vacate(place) for place in list(job.places)]
 
-    def _check_wait(self, job: Job[S], tokens: int) -> None:
-        """Requests take turns, so a job of one sentence waits for one of each other, a long one for as many as it has.
+    def check(self, tokens: int = 1) -> None:
+        """Raises Overloaded if what costs `tokens` would find the queue full, or its turn would come too late.
 
-        Raises Overloaded if that is too long.
+        Nothing else need be known of it: requests take turns, so one sentence waits for one of each other request.
         """
-        requests = sum(map(len, self._turns.values())) + sum(map(len, self._doubtful.values()))
-        late = self._seconds(self.waiting_tokens / self.waiting * requests) - self.max_wait_s
+        excess = self.waiting_tokens + tokens - self.queue_tokens
+        if excess > 0:
+            raise _overloaded("The queue is full.", self._seconds(excess))
+        late = self._seconds(self.waiting_tokens / max(1, self.waiting) * self._requests) - self.max_wait_s
         if late > 0:
             raise _overloaded("The queue is too long.", late)
-        work = min(self.waiting_tokens, tokens * requests) + tokens
+
+    def _check_deadline(self, job: Job[S], tokens: int) -> None:
+        """Raises Overloaded if it comes first: a long request waits for as many of each other as it has itself."""
+        work = min(self.waiting_tokens, tokens * self._requests) + tokens
         late = self._seconds(work) - (job.deadline - monotonic())
         if late > 0:
             raise _overloaded("The queue is too long for the deadline.", late)
+
+    @property
+    def _requests(self) -> int:
+        """Of which sentences wait."""
+        return sum(map(len, self._turns.values())) + sum(map(len, self._doubtful.values()))
 
     # ---- Workers
 

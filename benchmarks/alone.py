@@ -15,13 +15,11 @@ from time import perf_counter
 
 import torch
 
+from app.worker import ROWS, ROWS_INT8
 from model.allocator import keep_freed_memory
 from model.bundle import load_bundle
 from model.decoding import greedy_decode
 from model.precision import prepare
-
-ROWS = 64
-"""As a worker of the service on a CPU."""
 
 
 def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds: float) -> dict[str, float]:
@@ -31,11 +29,12 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
     runner = prepare(bundle.model, precision)
     sources = [bundle.tokenizer.encode(text) for text in texts]
-    greedy_decode(runner, sources[:ROWS], bundle.limits, ROWS)
+    rows = ROWS_INT8 if runner.precision == "int8" else ROWS["cpu"]
+    greedy_decode(runner, sources[:rows], bundle.limits, rows)
     sentences = tokens = 0
     began = perf_counter()
     while perf_counter() - began < seconds:
-        done = greedy_decode(runner, sources, bundle.limits, ROWS)
+        done = greedy_decode(runner, sources, bundle.limits, rows)
         sentences += len(done)
         tokens += sum(len(hypothesis.tokens) for hypothesis in done)
     spent = perf_counter() - began

@@ -271,11 +271,13 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
         while service.state["engine"].scheduler.waiting < 1:
             assert not waiting.done()
         refused = service.post("/translate", HELLO)
+        unread = service.request("POST", "/translate", content=b"{", headers=JSON)
         assert (service.get("/health").status_code, service.get("/ready").status_code) == (200, 200)
         assert b"interlinear_queue_sentences 1.0" in service.get("/metrics").content
         gate.opened.set()
         assert (decoding.result(timeout=30), waiting.result(timeout=30)) == (200, 200)
     assert refused.status_code == 503
+    assert unread.content == refused.content  # refusing costs little: what was sent is not looked at
     assert int(refused.headers["retry-after"]) >= 1
     assert refused.json()["type"] == "urn:interlinear:error:overloaded"
 
