@@ -5,12 +5,12 @@ Knows neither requests nor decoding.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
 
+from app.cores import usable_cores
 from app.errors import PairNotServed
 from app.link import Order
 from app.settings import Settings, SettingsError
@@ -74,9 +74,7 @@ def worker_order(settings: Settings, bundles: Catalogue) -> Order:
 
 def worker_count(settings: Settings) -> int:
     """One worker on a GPU; on a CPU, where two of one thread beat one of two, one a core that we may use."""
-    if settings.workers or device_of(settings) == "cuda":
-        return settings.workers or 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return settings.workers or (1 if device_of(settings) == "cuda" else usable_cores())
 
 
 def device_of(settings: Settings) -> str:

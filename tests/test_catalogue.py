@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatc
 
 
 def test_there_is_a_worker_for_each_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 4, 5}, raising=False)
+    monkeypatch.setattr("app.catalogue.usable_cores", lambda: 3)
     assert worker_count(Settings(device="cpu")) == 3
     assert worker_count(Settings(device="cpu", workers=2)) == 2
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
