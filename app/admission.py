@@ -31,7 +31,7 @@ class Inbox(Generic[S]):
     Those that are `ahead` need not wait for the others, nor can they keep the others waiting for ever.
     """
 
-    def __init__(self, encode_tokens: int = 2_048, patience: int = 2) -> None:
+    def __init__(self, encode_tokens: int = 2_048, patience: int = 4) -> None:
         """`encode_tokens`: padded tokens encoded in one turn; `patience`: turns that a place may stay empty."""
         self.encode_tokens, self.patience = encode_tokens, patience
         self._lanes: tuple[deque[S], deque[S]] = (deque(), deque())
@@ -54,12 +54,13 @@ class Inbox(Generic[S]):
     def take(self, free: int, rows: int) -> list[S]:
         """Sentences to encode now into the `free` ones of a batch's `rows`: within the budget, one at least.
 
-        None for a few turns while less than a quarter of the rows is free and more wait than fit: encoding many
-        together costs less than one after the other.
+        None for a few turns while more than a quarter of the rows is at work and less than a quarter would join them:
+        every weight is read to encode, be it for one sentence or for eight.
         """
         if not len(self) or not free:
             return []
-        if free < rows // 4 and free < len(self) and self._turns_held_back < self.patience:
+        few, busy = min(len(self), free) < rows // 4, rows - free > rows // 4
+        if few and busy and self._turns_held_back < self.patience:
             self._turns_held_back += 1
             return []
         self._turns_held_back = 0

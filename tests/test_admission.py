@@ -78,10 +78,12 @@ def test_a_batch_that_is_nearly_full_is_filled_up_in_groups() -> None:
     assert len(inbox.take(free=4, rows=16)) == 4
 
 
-def test_nobody_waits_for_a_group_if_all_fit() -> None:
-    inbox: Inbox[Words] = Inbox()
+def test_who_comes_alone_waits_a_few_turns_for_others_but_not_in_a_batch_of_few() -> None:
+    inbox: Inbox[Words] = Inbox(patience=2)
     inbox.add(words())
-    assert len(inbox.take(free=1, rows=16)) == 1
+    assert [len(inbox.take(free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
+    inbox.add(words())
+    assert len(inbox.take(free=12, rows=16)) == 1
 
 
 def test_a_sentence_over_the_budget_is_encoded_alone() -> None:
