@@ -40,7 +40,7 @@ class Settings(BaseSettings):
         default=1 << 19, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
     )
     max_wait_ms: int = Field(
-        default=500, ge=1, description="A request whose turn would come later than this is refused at once"
+        default=250, ge=1, description="A request whose turn would come later than this is refused at once"
     )
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")

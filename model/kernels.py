@@ -286,7 +286,7 @@ class KernelBatch:
     def __init__(self, runner: KernelRunner, rows: int, limits: Limits) -> None:
         self.rows = rows
         self._runner, self._library, self._config = runner, runner.library, runner.config
-        self._longest = limits.max_target + 1
+        self._limits, self._longest = limits, limits.max_target + 1
         self._sentences: dict[int, Hypothesis] = {}  # by the number that C gave them
         self._records: dict[int, tuple[Tensor, Tensor]] = {}
         self._finished = (c_int32 * rows)()
@@ -309,8 +309,8 @@ class KernelBatch:
         return self.rows - len(self._sentences)
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` and gives them rows. They must fit: see `free`."""
-        assert len(hypotheses) <= self.free
+        """Encodes `hypotheses` and gives them rows. They must fit: see `free`. ValueError for what C must not see."""
+        self._check(hypotheses)
         count, eos = len(hypotheses), self._config.eos_id
         for hypothesis in hypotheses:
             if hypothesis.record:
@@ -351,6 +351,19 @@ class KernelBatch:
             del self._sentences[number]
             self._library.batch_drop(self._batch, number)
         return list(hypotheses)
+
+    def _check(self, hypotheses: Sequence[Hypothesis]) -> None:
+        """C trusts what it is given: a length or an id too large would be a place outside its memory."""
+        assert len(hypotheses) <= self.free
+        limits, config = self._limits, self._config
+        for hypothesis in hypotheses:
+            source, forced = hypothesis.source, hypothesis.forced or ()
+            lengths = (len(source), limits.max_source), (max(hypothesis.limit, len(forced)), limits.max_target)
+            if any(length > limit for length, limit in lengths):
+                raise ValueError(f"{len(source)} source tokens and a target of {lengths[1][0]} are beyond {limits}")
+            for ids, size in ((source, config.source_vocab_size), (forced, config.target_vocab_size)):
+                if ids and not 0 <= min(ids) <= max(ids) < size:
+                    raise ValueError(f"token ids must be under {size} and not negative: {min(ids)} to {max(ids)}")
 
     def _finish(self, number: int) -> Hypothesis:
         count = self._library.batch_read(self._batch, number, self._tokens, self._log_probs)

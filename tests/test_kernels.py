@@ -258,6 +258,25 @@ def test_the_longest_source_and_target_fit(runner: KernelRunner) -> None:
     assert [len(h.tokens) for h in hypotheses] == [34, 34]
 
 
+@here
+@pytest.mark.parametrize(
+    "hypothesis",
+    [
+        Hypothesis([4] * 41, 10),
+        Hypothesis([4], 45),
+        Hypothesis([4], 5, forced=[4] * 45),
+        Hypothesis([VOCABULARY], 5),
+        Hypothesis([-1], 5),
+        Hypothesis([4], 5, forced=[VOCABULARY]),
+    ],
+)
+def test_what_lies_outside_the_memory_is_refused(runner: KernelRunner, hypothesis: Hypothesis) -> None:
+    batch = runner.new_batch(2, LIMITS)
+    with pytest.raises(ValueError, match=r"beyond|under"):
+        batch.admit([Hypothesis([5], 5), hypothesis])
+    assert batch.running == []
+
+
 def test_a_row_is_rounded_to_its_own_scale() -> None:
     quantised, scale = quantise_rows(torch.tensor([[0.0, 0.0], [-2.54, 1.27], [1e-30, -1e-30]]))
     assert quantised.tolist() == [[0, 0], [-127, 64], [127, -127]]  # 63.5 goes to the even one
