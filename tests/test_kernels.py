@@ -24,15 +24,15 @@ VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
 LIMITS = Limits(max_source=40, max_target=44, ratio=1.0, margin=6)
 
 
-def can_run() -> bool:
+def why_not() -> str | None:
     try:
-        kernels.check_processor()
-    except KernelsUnavailable:
-        return False
-    return True
+        kernels.library()
+    except KernelsUnavailable as reason:
+        return str(reason)
+    return None
 
 
-here = pytest.mark.skipif(not can_run(), reason="the int8 kernels need AVX-512 VNNI")
+here = pytest.mark.skipif(why_not() is not None, reason=f"the int8 kernels: {why_not()}")
 
 
 def make_model(**fields: Any) -> Transformer:

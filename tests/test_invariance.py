@@ -1,0 +1,91 @@
+"""The law of the engine: a sentence's tokens and log probabilities are equal to the bit alone and in any company."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.bundle import Bundle, load_bundle
+from model.decoding import Hypothesis, Runner, TorchRunner
+from model.kernels import KernelRunner, KernelsUnavailable
+from model.precision import prepare
+from model.quantised import with_quantised_products
+
+SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
+WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
+PRECISIONS = ("float32", "bfloat16", "int8", "int8 in PyTorch")
+Answer = tuple[list[int], list[float]]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Bundle]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as a worker has it
+    yield load_bundle(SHIPPED, torch.device("cpu"))
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module", params=PRECISIONS)
+def runner(request: pytest.FixtureRequest, shipped: Bundle) -> Runner:
+    precision: str = request.param
+    if precision == "int8 in PyTorch":
+        return TorchRunner(with_quantised_products(shipped.model), "int8")
+    if precision == "int8":
+        try:
+            return KernelRunner(shipped.model)
+        except KernelsUnavailable as reason:
+            pytest.skip(f"the int8 kernels: {reason}")
+    return prepare(shipped.model, precision)
+
+
+def made_sources(bundle: Bundle, count: int) -> list[list[int]]:
+    draw = random.Random(11)
+    return [bundle.tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14)))) for _ in range(count)]
+
+
+def decoded(runner: Runner, bundle: Bundle, sources: list[list[int]]) -> list[Answer]:
+    """All of them together, from the first step on."""
+    hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
+    batch = runner.new_batch(len(sources), bundle.limits)
+    batch.admit(hypotheses)
+    while batch.running:
+        batch.step()
+    return [(h.tokens, h.log_probs) for h in hypotheses]
+
+
+def coming_and_going(runner: Runner, bundle: Bundle, sources: list[list[int]], rows: int) -> list[Answer]:
+    """They join a few at a time, and some are taken out and begin again."""
+    draw = random.Random(rows)
+    hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
+    waiting, numbers = list(hypotheses), {id(h): number for number, h in enumerate(hypotheses)}
+    batch = runner.new_batch(rows, bundle.limits)
+    while waiting or batch.running:
+        joining = [waiting.pop() for _ in range(min(len(waiting), draw.randint(0, batch.free)))]
+        if joining:
+            batch.admit(joining)
+        if batch.running and draw.random() < 0.05:
+            (gone,) = batch.remove([draw.choice(batch.running)])
+            again = Hypothesis(gone.source, gone.limit)
+            number = numbers[id(again)] = numbers.pop(id(gone))
+            hypotheses[number] = again
+            waiting.append(again)
+        if batch.running:
+            batch.step()
+    return [(h.tokens, h.log_probs) for h in hypotheses]
+
+
+def test_no_bit_depends_on_the_company(runner: Runner, shipped: Bundle) -> None:
+    sources = made_sources(shipped, 40)
+    alone = [decoded(runner, shipped, [source])[0] for source in sources]
+    assert len({len(tokens) for tokens, _ in alone}) > 5
+    for size in (2, 7, 16, 33):
+        order = random.Random(size).sample(range(len(sources)), len(sources))
+        for first in range(0, len(order), size):
+            numbers = order[first : first + size]
+            assert decoded(runner, shipped, [sources[n] for n in numbers]) == [alone[n] for n in numbers]
+    for rows in (5, 24):
+        assert coming_and_going(runner, shipped, sources, rows) == alone
