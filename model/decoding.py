@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.kv_cache import KVCache
+from model.kv_cache import KVCache, on_the_way
 from model.packing import Packing
 from model.tiles import UNTILED, Tiles, tiles_for, with_tiled_products
 from model.transformer import AttentionRecord, Memory, Transformer
@@ -268,11 +268,19 @@ def encode_batch(
 def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
     """One step for every live row: tokens [rows], each row's last, to the next one's logits [rows, vocabulary]."""
     positions = cache.begin_step()
+    logits = step_logits(model, cache, tokens, positions, record)
+    cache.end_step()
+    return logits
+
+
+def step_logits(
+    model: Transformer, cache: KVCache, tokens: Tensor, positions: Tensor, record: AttentionRecord | None = None
+) -> Tensor:
+    """The arithmetic of a step that `cache` has begun: nothing in it waits for a GPU, or depends on what is in it."""
     x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
     mask, memory_mask = cache.mask(), cache.memory_mask()
     for number, layer in enumerate(model.decoder):
         x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.remember, number))
-    cache.end_step()
     logits: Tensor = model.output(model.decoder_norm(x))[:, 0]
     return logits
 
@@ -295,6 +303,8 @@ class TorchRunner:
         return DecodeBatch(self, rows, limits)
 
     def new_slots(self, rows: int, limits: Limits) -> Slots:
+        if self.device.type == "cuda":
+            return GraphSlots(self.model, rows, limits)
         return TorchSlots(self.model, rows, limits, self.tiles)
 
 
@@ -321,16 +331,14 @@ class TorchSlots:
     @torch.inference_mode()
     def step(self, tokens: Sequence[int], forced: Mapping[int, int], record: bool) -> Step:
         attention = AttentionRecord() if record else None
-        fill = [self._model.config.pad_id] * (self._cache.step_rows - len(tokens))
-        last = torch.tensor([*tokens, *fill], device=self._cache.device)  # [rows]
+        last = torch.tensor(self._filled(tokens, self._model.config.pad_id), device=self._cache.device)  # [rows]
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         chosen = log_probs.argmax(-1)
         for row, token in forced.items():
             chosen[row] = token
         scores = log_probs.gather(-1, chosen[:, None])[:, 0].tolist()
-        self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}
-        return Step(chosen.tolist(), scores, self._rows_of(attention) if attention else [])
+        return self._made(chosen.tolist(), scores, self._rows_of(attention) if attention else [])
 
     @torch.inference_mode()
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -342,6 +350,14 @@ class TorchSlots:
         self._broken = {row for row, before in enumerate(order) if before in self._broken}
         return order
 
+    def _filled(self, tokens: Sequence[int], filling: int) -> list[int]:
+        """One for each row of a step, those that stand for nobody included."""
+        return [*tokens, *[filling] * (self._cache.step_rows - len(tokens))]
+
+    def _made(self, tokens: list[int], scores: list[float], attention: list[tuple[Tensor, Tensor]]) -> Step:
+        self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}
+        return Step(tokens, scores, attention)
+
     def _rows_of(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
         def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
             return torch.stack([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
@@ -350,3 +366,63 @@ class TorchSlots:
             (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))
             for row, (target, source) in enumerate(zip(self._cache.lengths, self._cache.source_lengths, strict=True))
         ]
+
+
+class GraphSlots(TorchSlots):
+    """Slots for a GPU: every step has all rows and all keys, whoever lives in them, and is one CUDA graph.
+
+    One shape means one choice of kernels, so no row's arithmetic depends on how many others there are. A step sends
+    tokens and positions without waiting, replays the graph and reads tokens and scores back: the only synchronisation.
+    Where there is no GPU the same step runs uncaptured. It has **never run on a GPU**.
+    """
+
+    def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:
+        super().__init__(model, rows, limits, Tiles(rows=rows, keys=max(limits.max_source, limits.max_target) + 1))
+        self._tiles = UNTILED  # these are the cache's shapes; the encoder packs
+        device = self._cache.device
+        self._last = torch.zeros(rows, dtype=torch.int64, device=device)
+        self._forced = torch.full_like(self._last, -1)
+        self._outcome = torch.zeros(2, rows, dtype=torch.float64, device=device)  # tokens, scores
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    @torch.inference_mode()
+    def step(self, tokens: Sequence[int], forced: Mapping[int, int], record: bool) -> Step:
+        if record:  # rare, and its weights have no place in the graph; the shapes, and so the kernels, are the same
+            return super().step(tokens, forced, record)
+        device, live = self._cache.device, len(tokens)
+        self._positions = self._cache.begin_step()
+        wanted = [forced.get(row, -1) for row in range(live)]
+        self._last.copy_(on_the_way(self._filled(tokens, self._model.config.pad_id), device), non_blocking=True)
+        self._forced.copy_(on_the_way(self._filled(wanted, -1), device), non_blocking=True)
+        self._replay()
+        self._cache.end_step()
+        chosen, scores = self._outcome[:, :live].tolist()
+        return self._made([int(token) for token in chosen], scores, [])
+
+    def _compute(self) -> None:
+        logits = step_logits(self._model, self._cache, self._last, self._positions)
+        log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
+        chosen = torch.where(self._forced < 0, log_probs.argmax(-1), self._forced)
+        self._outcome[0] = chosen
+        self._outcome[1] = log_probs.gather(-1, chosen[:, None])[:, 0]
+
+    def _replay(self) -> None:
+        if self._cache.device.type != "cuda":
+            self._compute()
+            return
+        if self._graph is None:
+            self._capture()
+        assert self._graph is not None
+        self._graph.replay()
+
+    def _capture(self) -> None:
+        """Libraries set themselves up in the first runs, which a graph must not hold; they write what it will."""
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self._compute()
+        torch.cuda.current_stream().wait_stream(side)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._compute()

@@ -16,6 +16,12 @@ from model.tiles import UNTILED, Tiles
 from model.transformer import Memory
 
 
+def on_the_way(numbers: list[int], device: torch.device) -> Tensor:
+    """`numbers` where a copy to `device` need not wait for it: in pinned memory, for a GPU."""
+    tensor = torch.tensor(numbers)
+    return tensor.pin_memory() if device.type == "cuda" else tensor
+
+
 class KVCache:
     """Room for `rows` sentences of at most `max_source` source and `max_target` target tokens.
 
@@ -50,6 +56,9 @@ class KVCache:
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # rows of nobody attend to something too
         self.device = self._source_mask.device
+        # Always the same places, for a step that is captured in a CUDA graph.
+        self._all_positions = torch.zeros(tiled_rows, dtype=torch.int64, device=device)  # [rows]
+        self._all_rows = torch.arange(tiled_rows, device=device)  # [rows]
         self.lengths: list[int] = []
         self.source_lengths: list[int] = []
 
@@ -82,8 +91,8 @@ class KVCache:
         """The position that each row writes in this step, [rows]; they stay so until `end_step`."""
         assert max(self.lengths) < self.max_target
         fill = [0] * (self.step_rows - len(self))
-        self._positions = torch.tensor(self.lengths + fill, device=self.device)  # [rows]
-        self._row_indices = torch.arange(self.step_rows, device=self.device)
+        self._positions, self._row_indices = self._all_positions[: self.step_rows], self._all_rows[: self.step_rows]
+        self._positions.copy_(on_the_way(self.lengths + fill, self.device), non_blocking=True)
         self._span = round_up(max(self.lengths) + 1, self.tiles.keys)
         return self._positions
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from model.config import named_architecture
-from model.decoding import Limits, greedy_decode
+from model.decoding import Hypothesis, Limits, greedy_decode
+from model.precision import prepare
 from model.transformer import Transformer
 from training.batches import Pairs, Position, batches_from
 from training.trainer import Recipe, Trainer
@@ -31,6 +32,23 @@ def test_greedy_decoding_in_float32_gives_the_tokens_of_the_cpu() -> None:
     assert [h.tokens for h in on_gpu] == [h.tokens for h in on_cpu]
     for ours, theirs in zip(on_gpu, on_cpu, strict=True):
         assert ours.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_no_bit_depends_on_the_company(precision: str) -> None:
+    torch.manual_seed(0)
+    model = Transformer(named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)).eval()
+    limits = Limits(max_source=32, max_target=32)
+    batch = prepare(model.to("cuda"), precision).new_batch(16, limits)  # its graph serves all that follow
+    alone = []
+    for source in sentences(40):
+        hypothesis = Hypothesis(source, limits.target(len(source)))
+        batch.admit([hypothesis])
+        while batch.running:
+            batch.step()
+        alone.append((hypothesis.tokens, hypothesis.log_probs))
+    together = greedy_decode(prepare(model, precision), sentences(40), limits, rows=16)
+    assert [(h.tokens, h.log_probs) for h in together] == alone
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from model.config import ModelConfig, NormPlacement
-from model.decoding import DecodeBatch, Hypothesis, Limits, decode_step, encode_batch, greedy_decode
+from model.decoding import (
+    DecodeBatch,
+    GraphSlots,
+    Hypothesis,
+    Limits,
+    Slots,
+    TorchRunner,
+    decode_step,
+    encode_batch,
+    greedy_decode,
+)
 from model.kv_cache import KVCache
 from model.transformer import AttentionRecord, Embedding, Transformer
 
@@ -280,6 +290,48 @@ def test_sentences_that_do_not_fit_are_not_admitted() -> None:
     with pytest.raises(AssertionError):
         batch.admit([Hypothesis([5] * 31, 4)])
     assert batch.running == []
+
+
+# ---- Fixed slots, as a GPU has them; here their step runs without a graph
+
+
+class FixedRunner(TorchRunner):
+    def new_slots(self, rows: int, limits: Limits) -> Slots:
+        return GraphSlots(self.model, rows, limits)
+
+
+def test_fixed_slots_give_the_tokens_and_scores_of_the_others() -> None:
+    fixed = greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
+    assert [h.tokens for h in fixed] == ALONE
+    for hypothesis, usual in zip(fixed, greedy_decode(MODEL, SOURCES, LIMITS, rows=6), strict=True):
+        assert hypothesis.log_probs == pytest.approx(usual.log_probs, abs=1e-4)
+
+
+def test_fixed_slots_force_and_record_beside_free_sentences() -> None:
+    sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
+    sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
+    batch = DecodeBatch(FixedRunner(MODEL, tiled=False), 5, LIMITS)
+    batch.admit(sentences)
+    run_to_the_end(batch)
+    assert sentences[0].tokens == [7, 8, EOS]
+    assert sentences[1].cross_attention.shape[-1] == len(SOURCES[1]) + 1
+    assert sentences[2].tokens == ALONE[2]
+
+
+def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A captured graph reads and writes where it did when it was captured."""
+    seen = set()
+    compute = GraphSlots._compute
+
+    def noted(slots: GraphSlots) -> None:
+        compute(slots)
+        tensors = (slots._last, slots._forced, slots._outcome, slots._positions, slots._cache._row_indices)
+        masks = (slots._cache.mask(), slots._cache.memory_mask(), *slots._cache.memory(0), *slots._cache._keys)
+        seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
+
+    monkeypatch.setattr(GraphSlots, "_compute", noted)
+    greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
+    assert len(seen) == 1
 
 
 # ---- Forced targets
