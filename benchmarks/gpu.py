@@ -1,0 +1,137 @@
+"""Target tokens a second on a GPU at large batches, beside what its memory and its arithmetic would allow.
+
+    python -m benchmarks.gpu --rows 256 --rows 1024
+
+Random weights of a named architecture, forced targets of equal length, so that every row of every step counts. The
+roofline (Williams et al. 2009): bytes and operations of a step are counted, the two ceilings measured by a large copy
+and a large product on the same device. **It has never run on a GPU**; on a processor it runs too, as its test does.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Annotated
+
+import torch
+import typer
+
+from model.config import ModelConfig, named_architecture
+from model.decoding import DecodeBatch, GraphSlots, Hypothesis, Limits, Runner, TorchRunner
+from model.precision import prepare
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one decoding step of `rows` rows over `keys` keys of target and of source each."""
+
+    bytes: float
+    operations: float
+
+    def seconds(self, ceilings: Cost) -> float:
+        """The least that a step can take where `ceilings` are what is possible in a second."""
+        return max(self.bytes / ceilings.bytes, self.operations / ceilings.operations)
+
+
+def step_cost(config: ModelConfig, rows: int, keys: int, item: int) -> Cost:
+    """Weights are read once a step, keys and values once a row; a multiply and an add are two operations."""
+    layer = 3 * config.d_model**2 + config.d_model**2 + 2 * config.d_model**2 + 2 * config.d_model * config.d_ff
+    weights = config.decoder_layers * layer + config.d_model * config.target_vocab_size
+    cached = config.decoder_layers * 2 * 2 * keys * config.d_model  # keys and values, of target and source
+    return Cost(item * (weights + rows * cached), 2.0 * rows * (weights + cached))
+
+
+def timed(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
+    """Seconds of `work`, the median of `repeats`, after one that does not count."""
+    seconds = []
+    for _ in range(repeats + 1):
+        began = perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds.append(perf_counter() - began)
+    return statistics.median(seconds[1:])
+
+
+def measured_ceilings(device: torch.device, dtype: torch.dtype, size: int) -> Cost:
+    """Bytes a second of a copy, read and written, and operations a second of a product of `size` by `size`."""
+    x = torch.randn(size, size, device=device).to(dtype)
+    large, target = (torch.zeros(16 * size * size, device=device, dtype=dtype) for _ in range(2))
+    copy_s = timed(lambda: target.copy_(large), device)
+    product_s = timed(lambda: x @ x, device)
+    return Cost(2 * large.numel() * large.element_size() / copy_s, 2.0 * size**3 / product_s)
+
+
+def decode_seconds(runner: Runner, rows: int, length: int, rounds: int) -> tuple[float, float]:
+    """Seconds to encode `rows` sentences of `length` tokens, and to decode as many for each: medians of `rounds`."""
+    limits = Limits(max_source=length, max_target=length)
+    batch = runner.new_batch(rows, limits)
+    encode, decode = [], []
+    for _ in range(rounds + 1):
+        hypotheses = [Hypothesis([5] * length, length, forced=[6] * length) for _ in range(rows)]
+        began = perf_counter()
+        batch.admit(hypotheses)
+        if runner.device.type == "cuda":
+            torch.cuda.synchronize(runner.device)
+        encoded = perf_counter()
+        while batch.running:
+            batch.step()
+        encode.append(encoded - began)
+        decode.append(perf_counter() - encoded)
+    return statistics.median(encode[1:]), statistics.median(decode[1:])
+
+
+class GraphRunner(TorchRunner):
+    """On a processor too the slots are a GPU's, so that the benchmark measures the same code everywhere."""
+
+    def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
+        return DecodeBatch(self, rows, limits)
+
+    def new_slots(self, rows: int, limits: Limits) -> GraphSlots:
+        return GraphSlots(self.model, rows, limits)
+
+
+def main(
+    architecture: Annotated[str, typer.Option(help="toy, tiny, small or base.")] = "small",
+    vocabulary: int = 8_000,
+    rows: Annotated[list[int], typer.Option(help="Sentences decoded together; give it again for more.")] = [  # noqa: B006
+        64,
+        256,
+        1024,
+        4096,
+    ],
+    length: Annotated[int, typer.Option(help="Tokens of each source and of each target.")] = 24,
+    precision: Annotated[str, typer.Option(help="auto is half precision on a GPU.")] = "auto",
+    rounds: int = 3,
+    ceiling_size: Annotated[int, typer.Option(help="Side of the product that measures the arithmetic.")] = 8_192,
+) -> None:
+    """Decode at large batches, and say how far from the roofline that is."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    config = named_architecture(architecture, source_vocab_size=vocabulary, target_vocab_size=vocabulary)
+    model = Transformer(config).eval().to(device)
+    runner = prepare(model, precision) if device.type == "cuda" else GraphRunner(model, tiled=False)
+    dtype = getattr(torch, runner.precision)
+    ceilings = measured_ceilings(device, dtype, ceiling_size)
+    print(f"{name}, torch {torch.__version__}; {architecture} in {runner.precision}, {length} tokens in and out")
+    print(f"ceilings measured: {ceilings.bytes / 1e9:,.0f} GB/s, {ceilings.operations / 1e12:,.2f} T operations/s\n")
+    print("  rows  target tokens/s  of it decoding  a step, us  roofline, us  bound by  of the roofline")
+    for count in rows:
+        encode_s, decode_s = decode_seconds(runner, count, length, rounds)
+        steps = length + 1
+        cost = step_cost(config, count, length + 1, dtype.itemsize)
+        least = cost.seconds(ceilings)
+        bound = "bytes" if cost.bytes / ceilings.bytes >= least else "operations"
+        tokens = count * steps
+        print(
+            f"{count:6,}  {tokens / (encode_s + decode_s):15,.0f}  {decode_s / (encode_s + decode_s):14.0%}"
+            f"  {decode_s / steps * 1e6:10,.0f}  {least * 1e6:12,.1f}  {bound:>8}  {least * steps / decode_s:15.1%}"
+        )
+
+
+if __name__ == "__main__":
+    typer.run(main)
