@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -231,7 +231,7 @@ class Turns:
             del self._tasks[task.number]
 
 
-def work(channel: Channel) -> None:
+def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> None:
     """Loads what the front orders, says so, and serves it until the front is gone."""
     first = channel.receive(wait=True)
     while first == []:
@@ -249,6 +249,7 @@ def work(channel: Channel) -> None:
         Greeting("", max(station.rows for station in stations), [station.runner.precision for station in stations])
     ):
         return
+    when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
     turns, report, sent = Turns(stations), Report(), 0.0
@@ -301,9 +302,8 @@ def main(descriptor: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # these may go to the whole group; the front says when to end
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s worker %(process)d: %(message)s")
-    keep_freed_memory()
     with socket.socket(fileno=descriptor) as end:
-        work(Channel(end))
+        work(Channel(end), when_loaded=keep_freed_memory)
     # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.
     sys.stderr.flush()
     os._exit(0)

@@ -13,13 +13,16 @@ def keep_freed_memory() -> bool:
     """Tells glibc to reuse large buffers instead of giving them back to the system; True if it did.
 
     PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each, and the
-    page faults cost about as much as the arithmetic. Does nothing on other C libraries.
+    page faults cost about as much as the arithmetic. What is free by now is given back first: what loading needed
+    would stay for ever. Does nothing on other C libraries.
     """
     if not sys.platform.startswith("linux"):
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
+    library = ctypes.CDLL(None)
+    mallopt, malloc_trim = getattr(library, "mallopt", None), getattr(library, "malloc_trim", None)
+    if mallopt is None or malloc_trim is None:
         return False
+    malloc_trim(0)
     settings = {_M_MMAP_THRESHOLD: _LARGEST_MMAP_THRESHOLD, _M_TRIM_THRESHOLD: 2**31 - 1, _M_TOP_PAD: 64 << 20}
     accepted = [mallopt(name, value) == 1 for name, value in settings.items()]
     return all(accepted)
