@@ -331,7 +331,6 @@ def converted(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_the_peers_answer_in_the_fields_of_ours_each_request_its_own(converted: Path, tokenizer: Tokenizer) -> None:
-    pytest.importorskip("litserve")
     from benchmarks.peers.batched import Batched
     from benchmarks.peers.locked import create_app
 
