@@ -1,0 +1,64 @@
+"""Which runner a precision becomes, with the C kernels and where they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import model.kernels as kernels
+from model.bundle import Bundle, check_samples, load_bundle
+from model.decoding import TorchRunner
+from model.kernels import KernelRunner
+from model.precision import prepare
+
+SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Bundle:
+    return load_bundle(SHIPPED, torch.device("cpu"))
+
+
+@pytest.fixture
+def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A processor that lacks an instruction."""
+    monkeypatch.setattr(kernels, "INSTRUCTIONS", ("made_up",))
+    kernels.library.cache_clear()
+    yield
+    kernels.library.cache_clear()
+
+
+@pytest.mark.usefixtures("no_kernels")
+def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: Bundle) -> None:
+    assert prepare(shipped.model, "auto").precision == "float32"
+    runner = prepare(shipped.model, "int8")
+    assert isinstance(runner, TorchRunner)
+    assert runner.precision == "int8"
+    check_samples(shipped, runner)
+
+
+def test_auto_is_the_kernels_where_they_can_run(shipped: Bundle) -> None:
+    try:
+        kernels.library()
+    except kernels.KernelsUnavailable as reason:
+        pytest.skip(f"the int8 kernels: {reason}")
+    runner = prepare(shipped.model, "auto")
+    assert isinstance(runner, KernelRunner)
+    check_samples(shipped, runner)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: Bundle, precision: str) -> None:
+    runner = prepare(shipped.model, precision)
+    assert runner.precision == precision
+    check_samples(shipped, runner)
+    assert {parameter.dtype for parameter in shipped.model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("precision", ["float16", "int4", ""])
+def test_what_is_not_offered_is_refused_by_name(shipped: Bundle, precision: str) -> None:
+    with pytest.raises(ValueError, match="on cpu precision must be one of float32, bfloat16, int8"):
+        prepare(shipped.model, precision)
