@@ -20,7 +20,7 @@ import torch
 import typer
 
 from model.config import ModelConfig, named_architecture
-from model.decoding import DecodeBatch, GraphSlots, Hypothesis, Limits, Runner, TorchRunner
+from model.decoding import GraphSlots, Hypothesis, Limits, Runner, TorchRunner
 from model.precision import prepare
 from model.transformer import Transformer
 
@@ -87,9 +87,6 @@ def decode_seconds(runner: Runner, rows: int, length: int, rounds: int) -> tuple
 
 class GraphRunner(TorchRunner):
     """On a processor too the slots are a GPU's, so that the benchmark measures the same code everywhere."""
-
-    def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
-        return DecodeBatch(self, rows, limits)
 
     def new_slots(self, rows: int, limits: Limits) -> GraphSlots:
         return GraphSlots(self.model, rows, limits)

@@ -24,13 +24,14 @@ def prepare(model: Transformer, precision: str, tiled: bool = True) -> Runner:
     precision that is not offered there. `tiled`: see TorchRunner.
     """
     device = model.output.weight.device.type
+    kernels = _kernels(model) if device == "cpu" and precision in ("auto", "int8") else None
     if precision == "auto":
-        precision = "float16" if device == "cuda" else "int8" if _kernels(model) else "float32"
+        precision = "float16" if device == "cuda" else "int8" if kernels else "float32"
     offered = PRECISIONS.get(device, ("float32",))
     if precision not in offered:
         raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
     if precision == "int8":
-        return _kernels(model) or TorchRunner(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
+        return kernels or TorchRunner(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
     return TorchRunner(_as(model, getattr(torch, precision)), tiled=tiled)
 
 
