@@ -1,26 +1,36 @@
 """Cuts text into sentences to translate and what stands between them; together they are the text, to the character.
 
-Knows characters and sentence ends; what a model can take, it is told.
+Knows characters and sentence ends; what is to be kept as it is, and what a model can take, it is told.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import sentencex
+
+from app.passage import Kept
 
 WINDOW = 2_048
 """Characters looked at together: the splitter's time grows with the square. Well over any model's limit."""
 
 _LINE = re.compile(r"[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 """What may hold sentences. Line ends and tabs end every sentence, and stay where they are."""
+_MARKERS = re.compile(
+    r"\s*(?:(?:[-*+•‣◦▪●○·|]|[-–—―]{1,3}|[*#=]{1,6}|>+|\(?(?:\d{1,3}(?:\.\d{1,3}){0,8}|[A-Za-z]|[ivxIVX]{1,5})\)"
+    r"|\d{1,3}(?:\.\d{1,3}){0,8}\.|\[[ xX]\]|/{2,3}|/\*{1,2}|<!--)(?:\s+|$))*"
+)
+"""What a line may begin with that is no part of its first sentence: list, quotation, heading and comment marks."""
+_END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
+_CLOSING = re.compile(r"[)\]}»”’」』）】》\ue002\ue003]+\s*")
+"""What the splitter leaves to the next sentence, and belongs to the one that ended."""
 _CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
 _ODD_SPACE = re.compile(r"[^\S ]")
-_SPEECH = re.compile(r"[^\W_]")
-"""What `str.isalnum` is true of."""
 _ABBREVIATED = {
     "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol)\.\s*$"),
     "fr": re.compile(
@@ -30,101 +40,168 @@ _ABBREVIATED = {
 }
 """Where a full stop ends no sentence, beyond what the splitter knows."""
 
+# Kept ranges are masked by characters for private use: no letter, no white space, no end of a sentence. Where the text
+# itself has such characters, they are taken for words, which does no harm.
+_WORD, _END_TAG, _SYMBOL = "\ue000", "\ue002", "\ue003"
+_SHOWN = str.maketrans({_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]"})
+"""What the splitter sees of the masks: a name; something that closes, as after "Done.</b>"."""
+_AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + _SYMBOL
+
+_start_of = attrgetter("start")
+
 
 class Segment(NamedTuple):
-    """A stretch of the text: a sentence without white space around it, or what is copied as it is."""
+    """Characters [start, end) of the text: a sentence without white space around it, or what is copied as it is."""
 
-    text: str
+    start: int
+    end: int
     translate: bool
 
 
-def segments(text: str, language: str) -> list[Segment]:
-    """The segments of `text`, which joined are `text`.
+def segments(text: str, language: str, kept: Sequence[Kept] = ()) -> list[Segment]:
+    """The segments of `text`, which cover it without a gap. No range of `kept` is cut; they are in order.
 
-    White space around sentences is copied, and so is what holds no letter and no digit: "***", "?", "😀".
+    What holds no letter outside `kept` is copied ("***", "12345", "{name}"), and so is what stands around sentences:
+    white space, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept range in
+    what is copied still has its `raw` to be written for it.
     """
-    found: list[Segment] = []
-    end = 0
-    for line in _LINE.finditer(text):
-        if not _is_speech(line[0]):
-            continue
-        if end < line.start():
-            found.append(Segment(text[end : line.start()], False))
-        for sentence in _sentences(line[0], language):
-            found.extend(_framed(sentence))
-        end = line.end()
-    if end < len(text):
-        found.append(Segment(text[end:], False))
-    return found
+    masked = _masked(text, 0, len(text), kept)
+    found = (
+        sentence
+        for line in _LINE.finditer(masked)
+        if _is_speech(line[0])
+        for sentence in _sentences(masked, *_unmarked(masked, *line.span()), language, kept)
+    )
+    return _with_gaps(filter(None, (_trimmed(masked, *sentence) for sentence in found)), 0, len(text))
 
 
-def cut(sentence: str, length: Callable[[str], int], limit: int) -> list[Segment]:
-    """`sentence` in segments of at most `limit` by `length`, which joined are `sentence`.
+def cut(
+    text: str, start: int, end: int, kept: Sequence[Kept], length: Callable[[int, int], int], limit: int
+) -> list[Segment]:
+    """The sentence [start, end) of `text` in segments that cover it, those to translate at most `limit` long.
 
-    Cuts near the middle, again and again: after a clause mark, else at a space, else anywhere. A character that is
-    over the limit by itself is copied.
+    `length` says how long the characters from its first to its second argument are, in whatever the limit counts. Cuts
+    near the middle, again and again: after a clause mark, else at a space, else anywhere but inside a range of `kept`.
+    A character or a kept range that is over the limit by itself is copied.
     """
-    if length(sentence) <= limit:
-        return [Segment(sentence, True)]
-    if len(sentence) == 1:
-        return [Segment(sentence, False)]
-    place = _place_to_cut(sentence)
-    halves = [*_framed(sentence[:place]), *_framed(sentence[place:])]
-    return [part for half in halves for part in (cut(half.text, length, limit) if half.translate else [half])]
+    within = kept[bisect_left(kept, start, key=_start_of) : bisect_left(kept, end, key=_start_of)]
+    masked = _masked(text, start, end, within)
+
+    def pieces(first: int, last: int) -> Iterator[tuple[int, int]]:
+        if length(first, last) <= limit:
+            yield first, last
+            return
+        place = start + _place_to_cut(masked, first - start, last - start)
+        place = _outside(within, place, first, last)
+        if place < last:
+            for half in ((first, place), (place, last)):
+                if trimmed := _trimmed(masked, half[0] - start, half[1] - start):
+                    yield from pieces(start + trimmed[0], start + trimmed[1])
+
+    return _with_gaps(pieces(start, end), start, end)
 
 
-def _sentences(line: str, language: str) -> Iterator[str]:
-    """The sentences of one line, with the white space after each."""
-    start = 0
-    while start < len(line):
-        window = line[start : start + WINDOW]
-        lengths = _sentence_lengths(window, language)
-        if start + len(window) < len(line):
+def _masked(text: str, start: int, end: int, kept: Sequence[Kept]) -> str:
+    """The characters [start, end) with all `kept` masked."""
+    parts: list[str] = []
+    for one in kept:
+        parts += text[start : one.start], _mask(text[one.start : one.end])
+        start = one.end
+    return "".join([*parts, text[start:end]])
+
+
+def _mask(kept: str) -> str:
+    if kept.startswith("</"):
+        return _END_TAG * len(kept)
+    if not kept.isascii() and not _is_speech(kept):
+        return _SYMBOL * len(kept)
+    return _WORD[: len(kept)] + "\ue001" * (len(kept) - 1)
+
+
+def _is_speech(stretch: str) -> bool:
+    return any(map(str.isalpha, stretch))
+
+
+def _unmarked(masked: str, start: int, end: int) -> tuple[int, int]:
+    """The line [start, end) without the marks at its start and end."""
+    markers = _MARKERS.match(masked, start, end)
+    assert markers is not None
+    start = markers.end()
+    closed = _END_MARKER.search(masked, max(start, end - 16), end)
+    return start, closed.start() if closed else end
+
+
+def _sentences(masked: str, start: int, end: int, language: str, kept: Sequence[Kept]) -> Iterator[tuple[int, int]]:
+    """The sentences of the line [start, end), with the white space after each."""
+    while start < end:
+        stop = min(start + WINDOW, end)
+        lengths = _sentence_lengths(masked[start:stop], language)
+        if stop < end:
             # The last one may go on; a sentence longer than the window is cut anyway.
-            lengths = lengths[:-1] or [_place_to_cut(window)]
+            lengths = lengths[:-1] or [_outside(kept, _place_to_cut(masked, start, stop), start, stop) - start]
         for length in lengths:
-            yield line[start : start + length]
+            yield start, start + length
             start += length
 
 
 def _sentence_lengths(window: str, language: str) -> list[int]:
     # sentencex slices by bytes after white space that it takes for a single one, and panics at others.
-    plain = _ODD_SPACE.sub(" ", window)
+    plain = _ODD_SPACE.sub(" ", window).translate(_SHOWN)
     abbreviated = _ABBREVIATED.get(language)
     lengths: list[int] = []
+    place = 0
     goes_on = False
     for sentence in sentencex.segment(language, plain):
+        length = len(sentence)
+        closing = _CLOSING.match(window, place)
+        if closing and lengths and not window[place - 1].isspace():
+            lengths[-1] += len(closing[0])
+            length -= len(closing[0])
         if goes_on:
-            lengths[-1] += len(sentence)
-        else:
-            lengths.append(len(sentence))
+            lengths[-1] += length
+        elif length:
+            lengths.append(length)
+        place += len(sentence)
         goes_on = abbreviated is not None and abbreviated.search(sentence[-16:]) is not None
     assert sum(lengths) == len(window)
     return lengths
 
 
-def _framed(stretch: str) -> Iterable[Segment]:
-    core = stretch.strip()
-    if core and core == stretch:
-        return [Segment(core, _is_speech(core))]
-    start = stretch.index(core)
-    frame = [
-        Segment(stretch[:start], False),
-        Segment(core, _is_speech(core)),
-        Segment(stretch[start + len(core) :], False),
-    ]
-    return [segment for segment in frame if segment.text]
+def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
+    """[start, end) without what is copied around it; None if all of it is."""
+    stretch = masked[start:end]
+    if not _is_speech(stretch):
+        return None
+    return end - len(stretch.lstrip(_AROUND)), start + len(stretch.rstrip(_AROUND))
 
 
-def _is_speech(stretch: str) -> bool:
-    return _SPEECH.search(stretch) is not None
+def _with_gaps(sentences: Iterable[tuple[int, int]], start: int, end: int) -> list[Segment]:
+    """The sentences, which are in order, and what is copied before, between and after them in [start, end)."""
+    found: list[Segment] = []
+    for first, last in sentences:
+        if start < first:
+            found.append(Segment(start, first, False))
+        found.append(Segment(first, last, True))
+        start = last
+    if start < end:
+        found.append(Segment(start, end, False))
+    return found
 
 
-def _place_to_cut(sentence: str) -> int:
+def _place_to_cut(masked: str, start: int, end: int) -> int:
     """After the clause mark nearest the middle, if in the middle half; else at a space there; else the middle."""
-    middle, quarter = len(sentence) // 2, len(sentence) // 4
+    middle, quarter = (start + end) // 2, (end - start) // 4
     for pattern in (_CLAUSE, _SPACE):
-        places = [found.end() for found in pattern.finditer(sentence, quarter, len(sentence) - quarter)]
+        places = [found.end() for found in pattern.finditer(masked, start + quarter, end - quarter)]
         if places:
             return min(places, key=lambda place: abs(place - middle))
-    return max(1, middle)
+    return max(start + 1, middle)
+
+
+def _outside(kept: Sequence[Kept], place: int, start: int, end: int) -> int:
+    """`place`, or the nearer end, in (start, end) if it can be, of the kept range that `place` is inside of."""
+    one = kept[bisect_right(kept, place, key=_start_of) - 1] if kept else None
+    if one is None or not one.start < place < one.end:
+        return place
+    after = one.start <= start or (one.end < end and one.end - place < place - one.start)
+    return one.end if after else one.start

@@ -149,14 +149,15 @@ def _encoded(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[str | l
     """The segments of `text`, token ids for those to translate. A sentence that is too long is cut, and warned of."""
     encode, limit = bundle.tokenizer.encode, bundle.limits.max_source
     for segment in segments(text, bundle.source):
-        ids = encode(segment.text) if segment.translate else []
+        start, end, translate = segment
+        ids = encode(text[start:end]) if translate else []
         if len(ids) <= limit:
-            yield ids if segment.translate else segment.text
+            yield ids if translate else text[start:end]
             continue
-        parts = cut(segment.text, lambda s: len(encode(s)), limit)
+        parts = cut(text, start, end, (), lambda start, end: len(encode(text[start:end])), limit)
         count = sum(part.translate for part in parts)
         warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
-        yield from (encode(part.text) if part.translate else part.text for part in parts)
+        yield from (encode(text[start:end]) if translate else text[start:end] for start, end, translate in parts)
 
 
 def _answer(bundle: Bundle, drafts: Sequence[Draft], job: Job[Hypothesis]) -> Translations:

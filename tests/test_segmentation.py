@@ -2,35 +2,79 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.segmentation import WINDOW, cut, segments
+from app.passage import Kept
+from app.segmentation import WINDOW, Segment, cut, segments
 
 LANGUAGES = st.sampled_from(["en", "fr", "zh", "ja", "el", "am", "ar", "xx"])
 PROSE = st.lists(
-    st.sampled_from(list(" .?!\n\r\t\"'()[]«»“”*-1aAéM。！？…:;,\u0301\u200d\ufeff\x00\x85\xa0\u2028\u3000😀"))
+    st.sampled_from(
+        list(" .?!\n\r\t\"'()[]«»“”*-1aAéM。！？…:;,\u0301\u200d\ufeff\x00\x85\xa0\u2028\u3000😀\ue000\ue003")
+    )
     | st.sampled_from(["Mr.", "M. ", "[1]", "1) ", "i. ", "\n\n", "\r\n", "p.m. ", "U.S. ", "Hello. ", "你好。"])
+    | st.sampled_from(["- ", "> ", "## ", "/* ", " */", "<!-- ", " -->", "</b>", "{a}", "{a. B}"])
     | st.characters(exclude_categories=["Cs"])
 ).map("".join)
 
 
-def sentences(text: str, language: str) -> list[str]:
-    return [segment.text for segment in segments(text, language) if segment.translate]
+@st.composite
+def prose_with_kept(draw: st.DrawFn) -> tuple[str, list[Kept]]:
+    text = draw(PROSE)
+    edges = sorted(draw(st.sets(st.integers(0, len(text)), max_size=12)))
+    ranges = [(start, end) for start, end in pairwise(edges) if draw(st.booleans())]
+    return text, [Kept(start, end, text[start:end]) for start, end in ranges]
+
+
+def sentences(text: str, language: str, kept: list[Kept] | None = None) -> list[str]:
+    return [text[start:end] for start, end, translate in segments(text, language, kept or []) if translate]
+
+
+def parts(text: str, found: list[Segment]) -> list[str]:
+    return [text[start:end] for start, end, _ in found]
+
+
+def kept(text: str, *ranges: str) -> list[Kept]:
+    """The first of each of `ranges` in `text`."""
+    return [Kept(text.index(one), text.index(one) + len(one), one) for one in ranges]
+
+
+def covers(found: list[Segment], start: int, end: int) -> bool:
+    edges = [start, *(edge for segment in found for edge in segment[:2]), end]
+    return all(one == two for one, two in zip(edges[::2], edges[1::2], strict=True)) and all(
+        segment.start < segment.end for segment in found
+    )
+
+
+def cuts(found: list[Segment], ranges: list[Kept]) -> bool:
+    return any(one.start < segment.end < one.end for segment in found for one in ranges)
+
+
+@given(prose_with_kept(), LANGUAGES)
+def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(text: tuple[str, list[Kept]], language: str) -> None:
+    found = segments(text[0], language, text[1])
+    assert covers(found, 0, len(text[0]))
+    assert not cuts(found, text[1])
+
+
+@given(prose_with_kept(), LANGUAGES)
+def test_a_sentence_has_a_letter_outside_what_is_kept(text: tuple[str, list[Kept]], language: str) -> None:
+    hidden = {index for one in text[1] for index in range(one.start, one.end)}
+    for start, end, translate in segments(text[0], language, text[1]):
+        letters = [text[0][i] for i in range(start, end) if i not in hidden and text[0][i].isalpha()]
+        if translate:
+            assert letters
+            assert start in hidden or not text[0][start].isspace()
+            assert end - 1 in hidden or not text[0][end - 1].isspace()
 
 
 @given(PROSE, LANGUAGES)
-def test_the_segments_joined_are_the_text(text: str, language: str) -> None:
-    assert "".join(segment.text for segment in segments(text, language)) == text
-
-
-@given(PROSE, LANGUAGES)
-def test_a_sentence_has_something_to_translate_and_no_white_space_around(text: str, language: str) -> None:
-    for segment in segments(text, language):
-        assert segment.text
-        assert segment.translate == any(character.isalnum() for character in segment.text)
-        assert not segment.translate or segment.text == segment.text.strip()
+def test_no_sentence_crosses_a_line(text: str, language: str) -> None:
+    assert all(len(sentence.splitlines()) == 1 for sentence in sentences(text, language))
 
 
 def test_lines_without_a_letter_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,13 +82,8 @@ def test_lines_without_a_letter_are_not_looked_at(monkeypatch: pytest.MonkeyPatc
         raise AssertionError(text)
 
     monkeypatch.setattr("sentencex.segment", refuse)
-    text = "* * *\n---\r\n😀\n" * 100
-    assert segments(text, "en") == [(text, False)]
-
-
-@given(PROSE, LANGUAGES)
-def test_no_sentence_crosses_a_line(text: str, language: str) -> None:
-    assert all(len(sentence.splitlines()) == 1 for sentence in sentences(text, language))
+    text = "* * *\n---\r\n😀\n3.14\n" * 100
+    assert segments(text, "en") == [(0, len(text), False)]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +105,10 @@ def test_an_abbreviation_ends_no_sentence(language: str, text: str) -> None:
         ("en", "Hello.  How are you?\tFine!\r\n\r\n  Bye.", ["Hello.", "How are you?", "Fine!", "Bye."]),
         ("fr", "Il dort. M. Dupont arrive !", ["Il dort.", "M. Dupont arrive !"]),
         ("zh", "你好。我很好！", ["你好。", "我很好！"]),
+        ("en", "as it rains.) He sleeps.", ["as it rains.)", "He sleeps."]),
         ("en", "*** \n😀\n--\n?", []),
+        ("en", "12345\n3.14\n2024-05-01, 10:30\n½ ①", []),
+        ("en", "Room 5", ["Room 5"]),
         ("en", " \u00a0 ", []),
         ("en", "", []),
     ],
@@ -75,34 +117,132 @@ def test_sentences_are_found(language: str, text: str, expected: list[str]) -> N
     assert sentences(text, language) == expected
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "-",
+        "  *",
+        "•",
+        ">",
+        ">> >",
+        "#",
+        "###",
+        "1.",
+        "12)",
+        "1.2.3.",
+        "a)",
+        "(iv)",
+        "- [ ]",
+        "1. [x]",
+        "//",
+        "/**",
+        "--",
+        "<!--",
+    ],
+)
+def test_marks_at_the_start_of_a_line_are_copied(marks: str) -> None:
+    text = f"{marks} Hello there. Bye.\n{marks}  one"
+    assert sentences(text, "en") == ["Hello there.", "Bye.", "one"]
+
+
+@pytest.mark.parametrize(
+    "text", ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two"]
+)
+def test_what_only_looks_like_a_mark_is_translated(text: str) -> None:
+    assert sentences(text, "en") == [text]
+
+
+@pytest.mark.parametrize("text", ["/* Hello. */", "<!-- Hello. -->", "/** Hello. **/  "])
+def test_the_end_of_a_comment_is_copied(text: str) -> None:
+    assert sentences(text, "en") == ["Hello."]
+
+
+def test_what_is_kept_ends_no_sentence_and_is_seen_as_a_word() -> None:
+    text = "Call `a. B? C!\nD.` now. `x` is it."
+    assert sentences(text, "en", kept(text, "`a. B? C!\nD.`", "`x`")) == ["Call `a. B? C!\nD.` now.", "`x` is it."]
+
+
+def test_a_tag_that_closes_belongs_to_the_sentence_before_it() -> None:
+    text = "<b>Hello there.</b> How are you?"
+    assert sentences(text, "en", kept(text, "<b>", "</b>")) == ["<b>Hello there.</b>", "How are you?"]
+
+
+def test_what_is_kept_needs_no_translation_by_itself() -> None:
+    text = "{name}\n{a} 12 {b}.\nHello {c}"
+    assert sentences(text, "en", kept(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
+
+
+def test_symbols_that_are_kept_are_copied_from_around_a_sentence_and_not_from_inside() -> None:
+    text = "😀 Hello! 🎉🎉 I ♥ you ✨"
+    assert sentences(text, "en", kept(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
+
+
 def test_a_long_line_falls_into_the_same_sentences_as_short_ones() -> None:
     text = "The cat sleeps here. Does it? " * 1_000
     assert sentences(text, "en") == ["The cat sleeps here.", "Does it?"] * 1_000
 
 
 def test_a_sentence_without_an_end_is_cut_at_spaces() -> None:
-    parts = sentences("word " * WINDOW, "en")
-    assert len(parts) > 1
-    assert set(" ".join(parts).split()) == {"word"}
+    found = sentences("word " * WINDOW, "en")
+    assert len(found) > 1
+    assert set(" ".join(found).split()) == {"word"}
 
 
-@given(PROSE.map(str.strip), st.integers(1, 20))
-def test_cutting_loses_nothing_and_keeps_the_limit(sentence: str, limit: int) -> None:
-    parts = cut(sentence, len, limit)
-    assert "".join(part.text for part in parts) == sentence
-    assert all(len(part.text) <= limit for part in parts if part.translate)
+def test_what_is_kept_may_be_longer_than_what_is_looked_at_together() -> None:
+    text = f"See {'x ' * WINDOW} there. Hello."
+    assert sentences(text, "en", kept(text, "x " * WINDOW)) == ["See", "there.", "Hello."]
+
+
+@given(prose_with_kept(), st.integers(1, 20))
+def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[Kept]], limit: int) -> None:
+    def length(start: int, end: int) -> int:
+        covered = sum(max(0, min(end, one.end) - max(start, one.start)) for one in text[1])
+        return end - start - covered + sum(start <= one.start < end for one in text[1])
+
+    for start, end, _ in segments(text[0], "en", text[1]):
+        found = cut(text[0], start, end, text[1], length, limit)
+        assert covers(found, start, end)
+        assert not cuts(found, text[1])
+        assert all(length(part.start, part.end) <= limit for part in found if part.translate)
+
+
+def cut_by_characters(text: str, limit: int, *ranges: str) -> list[str]:
+    return parts(text, cut(text, 0, len(text), kept(text, *ranges), lambda start, end: end - start, limit))
 
 
 def test_a_sentence_within_the_limit_is_not_cut() -> None:
-    assert [part.text for part in cut("one, two", len, 8)] == ["one, two"]
+    assert cut_by_characters("one, two", 8) == ["one, two"]
 
 
 def test_a_cut_prefers_a_clause_mark_to_a_space_and_a_space_to_the_middle_of_a_word() -> None:
-    assert [p.text for p in cut("one two three, four five", len, 20)] == ["one two three,", " ", "four five"]
-    assert [p.text for p in cut("one two three four", len, 12)] == ["one two", " ", "three four"]
-    assert [p.text for p in cut("abcdefgh", len, 4)] == ["abcd", "efgh"]
+    assert cut_by_characters("one two three, four five", 20) == ["one two three,", " ", "four five"]
+    assert cut_by_characters("one two three four", 12) == ["one two", " ", "three four"]
+    assert cut_by_characters("abcdefgh", 4) == ["abcd", "efgh"]
+
+
+def test_a_cut_goes_around_what_is_kept() -> None:
+    assert cut_by_characters("ab{one, two}cdefghi", 17, "{one, two}") == ["ab{one, two}", "cdefghi"]
+    assert cut_by_characters("abcd{one, two}", 13, "{one, two}") == ["abcd", "{one, two}"]
+
+
+def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows() -> None:
+    text = " and ".join(f"{{{n}}}" for n in range(80))
+    ranges = kept(text, *(f"{{{n}}}" for n in range(80)))
+
+    def length(start: int, end: int) -> int:
+        return sum(start <= one.start < end for one in ranges)
+
+    found = cut(text, 0, len(text), ranges, length, 32)
+    assert [length(s.start, s.end) for s in found if s.translate] == [21, 19, 20, 20]
 
 
 def test_a_character_over_the_limit_by_itself_is_copied() -> None:
-    parts = cut("ab", lambda text: 4 * len(text), 3)
-    assert [(part.text, part.translate) for part in parts] == [("a", False), ("b", False)]
+    assert cut("ab", 0, 2, [], lambda start, end: 4 * (end - start), 3) == [(0, 2, False)]
+
+
+@pytest.mark.parametrize(
+    "unit", ["a/", "a.", "{", "- ", "1.", "* ", "a) ", " ", "\u3000", "?", "]", "-->", "。", "\n- "]
+)
+def test_hostile_text_is_covered_too(unit: str) -> None:
+    text = unit * (50_000 // len(unit))
+    assert covers(segments(text, "en"), 0, len(text))
