@@ -1,0 +1,276 @@
+"""Puts a passage's tags where the words went: which sentence each belongs to, and its place in the translation.
+
+Knows nesting, positions and the alignment; no format, no model. Words are told by their characters.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from app.passage import Kept, Link, Tag
+from app.weaving import Node, insertions, joined, tree
+from app.words import OPAQUE, AlignedWords, Tie
+
+_OUTSIDE = 2
+"""Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
+
+
+def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[list[Tag]]:
+    """The tags of each of the consecutive `segments`, which cover the text; `at` counts from the segment's start.
+
+    Where two segments meet, what closes belongs to the one before and what opens to the one after, whichever of them is
+    white space: so it stands where it stood. A mark stays with what it follows; one that is white space goes with the
+    space that it stands for. The two tags of an element may come to different segments.
+    """
+    found: list[list[Tag]] = [[] for _ in segments]
+    sides = _sides(tags)
+    after = 0
+    for at, group in groupby(range(len(tags)), key=lambda index: tags[index].at):
+        while after + 1 < len(segments) and segments[after][1] <= at:
+            after += 1
+        before = after - 1 if after and segments[after][0] == at else after
+        indices = list(group)
+        bound = max((i + 1 for i in indices if sides[i] < 0), default=indices[0])
+        bound = next((i for i in indices if i >= bound and sides[i] > 0), indices[-1] + 1)
+        for i in indices:
+            segment = before if i < bound else after
+            found[segment].append(tags[i]._replace(at=at - segments[segment][0]))
+    return found
+
+
+def woven(
+    translation: Sequence[str | Kept],
+    tags: Sequence[Tag],
+    length: int,
+    links: Sequence[Link],
+    write: Callable[[str], str],
+) -> str:
+    """The translation of a sentence of `length` characters with `tags` in it.
+
+    `tags` are those of its share, so an element may have only one of its two. Positions of the translation count its
+    pieces joined, a Kept by its `raw`; `write` spells all but what is kept. Every tag comes once, well nested, in the
+    element where it was, around whole words. Only a mark of nothing but white space is left out where no space is near.
+    """
+    text = AlignedWords(translation, links)
+    root = tree(tags, length)
+    root.units, root.place = (0, len(text.units)), (0, len(text.shown))
+    spaces = {tag.at for tag in tags if tag.space}
+    waiting = [(root, text.ties)]
+    while waiting:
+        node, ties = waiting.pop()
+        waiting += _Family(node, ties, text, spaces).placed()
+    return joined(translation, insertions(root), write)
+
+
+class _Family:
+    """A node that has its place, and whose children are given theirs within it.
+
+    `ties` are those of its source characters and units. Elements with more linked to them choose first.
+    """
+
+    def __init__(self, node: Node, ties: list[Tie], text: AlignedWords, spaces: set[int]) -> None:
+        self.node, self.ties, self.text, self.spaces = node, ties, text, spaces
+        self.elements = [child for child in node.children if child.end > child.start]
+        self.runs: list[tuple[int, int]] = []
+        self.places: list[tuple[int, int]] = []
+        """Of children that have words; both sorted."""
+        self.used: set[int] = set()
+        """Spaces that a mark has taken the place of."""
+        self.low, self.high = node.place
+        """Where what is only in this sentence may be: after what was begun, before what goes on."""
+        self.by_source: list[Tie] | None = None
+
+    def placed(self) -> Iterator[tuple[Node, list[Tie]]]:
+        """Places the children; yields those that have children, with their ties."""
+        shared = dict(zip(self.elements, self._shared(), strict=True))
+        for child in self._by_weight(shared):
+            if run := self._run(child, shared[child]):
+                self._settle(child, run)
+        for child in self.node.children:
+            if child.units == (0, 0):
+                self._put(child)
+            if child.children:
+                first, end = child.units
+                ties = shared.get(child, [])
+                whole = child.units == self.node.units
+                yield child, ties if whole else [tie for tie in ties if first <= tie.unit < end]
+
+    def _by_weight(self, shared: dict[Node, list[Tie]]) -> list[Node]:
+        if len(shared) < 2:
+            return list(shared)
+        weights = {child: sum(tie.weight for tie in ties) for child, ties in shared.items()}
+        return sorted(shared, key=lambda child: (not (child.begun or child.goes_on), -weights[child]))
+
+    def _shared(self) -> list[list[Tie]]:
+        """Of each element, the ties whose source is in it."""
+        if len(self.elements) == 1 and self._is_whole(self.elements[0]):
+            return [self.ties]
+        shared: list[list[Tie]] = [[] for _ in self.elements]
+        starts = [2 * child.start for child in self.elements]
+        for tie in self.ties if starts else ():
+            i = bisect_right(starts, tie.centre) - 1
+            if i >= 0 and tie.centre < 2 * self.elements[i].end:
+                shared[i].append(tie)
+        return shared
+
+    def _is_whole(self, child: Node) -> bool:
+        return (child.start, child.end) == (self.node.start, self.node.end)
+
+    def _run(self, child: Node, ties: list[Tie]) -> tuple[int, int] | None:
+        """The units of `child`; None if it gets no word."""
+        first, end = self._all_words(child)
+        if first < end and not self._taken(first, end):
+            return first, end
+        first, end = self.node.units
+        linked = [(unit, sum(tie.weight for tie in group)) for unit, group in groupby(ties, key=lambda tie: tie.unit)]
+        run = self._one_sided(child, linked) if child.begun or child.goes_on else self._best(linked)
+        if run is None:
+            return None
+        if child.start == self.node.start and self._is_free_punctuation(first, run[0]):
+            run = first, run[1]
+        if child.end == self.node.end and self._is_free_punctuation(run[1], end):
+            run = run[0], end
+        return run
+
+    def _all_words(self, child: Node) -> tuple[int, int]:
+        """The units of an element with all the words of its parent; empty for others.
+
+        One that leaves out a character or two where the translation has punctuation has all words of a sentence.
+        """
+        first, end = self.node.units
+        before, after = child.start - self.node.start, self.node.end - child.end
+        if max(before, after) > _OUTSIDE:
+            return 0, 0
+        inner_first, inner_end = first, end
+        while before and inner_first < end and not self.text.units[inner_first].is_word:
+            inner_first += 1
+        while after and inner_first < inner_end and not self.text.units[inner_end - 1].is_word:
+            inner_end -= 1
+        if (before and inner_first == first) or (after and inner_end == end):
+            return 0, 0
+        return inner_first, inner_end
+
+    def _one_sided(self, child: Node, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
+        """The best run that starts where the parent does, or that ends where it does."""
+        first, end = self.node.units
+        best, best_score, inside = None, 0, 0
+        for unit, weight in linked if child.begun else reversed(linked):
+            inside += weight
+            run = (first, unit + 1) if child.begun else (unit, end)
+            score = 2 * inside - self.text.weight(*run)
+            if (best is None or score >= best_score) and not self._taken(*run):
+                best, best_score = run, score
+        return best
+
+    def _best(self, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
+        """The free run with the most characters linked to the element over those that are not (Kadane's algorithm).
+
+        A run goes on where that costs nothing: what an element holds mostly stays together.
+        """
+        best, best_score = None, 0
+        first, end, score = 0, 0, 0
+        for unit, weight in linked:
+            if self._taken(unit, unit + 1):
+                continue
+            score -= self.text.weight(end, unit)
+            if score < 0 or first == end or self._taken(first, unit):
+                first, score = unit, 0
+            end = unit + 1
+            score += 2 * weight - self.text.weight(unit, end)
+            if best is None or score > best_score or (score == best_score and first == best[0]):
+                best, best_score = (first, end), score
+        return best
+
+    def _taken(self, first: int, end: int) -> bool:
+        i = bisect_left(self.runs, (end, end))
+        return i > 0 and self.runs[i - 1][1] > first
+
+    def _is_free_punctuation(self, first: int, end: int) -> bool:
+        return first < end and not self._taken(first, end) and self.text.is_punctuation(first, end)
+
+    def _settle(self, child: Node, run: tuple[int, int]) -> None:
+        units, (low, high) = self.text.units, self.node.place
+        start, end = units[run[0]].start, units[run[1] - 1].end
+        # A mark that is a space, first or last in the element, wants that space inside.
+        if child.start in self.spaces and start > low and self._is_space(start - 1):
+            start -= 1
+        if child.end - 1 in self.spaces and end < high and self._is_space(end):
+            end += 1
+        child.units, child.place = run, (low if child.begun else start, high if child.goes_on else end)
+        if child.begun:
+            self.low = end
+        if child.goes_on:
+            self.high = start
+        i = bisect_left(self.runs, run)
+        self.runs.insert(i, run)
+        self.places.insert(i, child.place)
+
+    def _is_space(self, character: int) -> bool:
+        """Whether it is a space outside the children."""
+        return self.text.shown[character : character + 1].isspace() and self._around(character) is None
+
+    def _around(self, character: int) -> tuple[int, int] | None:
+        i = bisect_right(self.places, (character, len(self.text.shown))) - 1
+        return self.places[i] if i >= 0 and self.places[i][1] > character else None
+
+    def _put(self, child: Node) -> None:
+        """Gives a mark, or an element without a word, its place between words."""
+        point = min(max(self._point(child), self.low), self.high)
+        child.place = (point, point)
+        if child.space:
+            found = next((c for c in self._spaces_near(point) if self._may_replace(c, child)), None)
+            if found is not None:
+                self.used.add(found)
+                child.place = (found, found + 1)
+            elif child.opening.isspace():
+                child.opening = ""
+
+    def _point(self, child: Node) -> int:
+        """Beside the word that the source word it touches went to: the one before it, if it touches both or none."""
+        if child.begun or child.start == self.node.start:
+            return self.low
+        if child.goes_on or child.end == self.node.end:
+            return self.high
+        if self.by_source is None:
+            self.by_source = sorted(self.ties, key=lambda tie: (tie.centre, tie.unit))
+        i = bisect_left(self.by_source, 2 * child.start, key=lambda tie: tie.centre)
+        before, after = self.by_source[i - 1 : i], self.by_source[i : i + 1]
+        if after and (not before or before[0].source[1] < child.start) and after[0].source[0] <= child.start:
+            return self._beside(after[0].unit, 0)
+        return self._beside(before[0].unit, 1) if before else self.low
+
+    def _beside(self, unit: int, side: int) -> int:
+        start, end, _ = self.text.units[unit]
+        return (self._around(start) or (start, end))[side]
+
+    def _spaces_near(self, point: int) -> Iterator[int]:
+        """Beside `point`, or after the punctuation that follows it."""
+        shown = self.text.shown
+        yield from (c for c in (point, point - 1) if self.low <= c < self.high)
+        while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OPAQUE):
+            point += 1
+        if point < self.high:
+            yield point
+
+    def _may_replace(self, character: int, mark: Node) -> bool:
+        # A line break of the source may not take the place of a space that keeps a line together.
+        breaks = mark.opening.isspace() and self.text.shown[character] != " "
+        return self._is_space(character) and character not in self.used and not breaks
+
+
+def _sides(tags: Sequence[Tag]) -> list[int]:
+    """Of each tag, whether it holds to the characters before it (-1), to those after it (1), or to neither (0)."""
+    sides = [1 if tag.space or tag.kind == "open" else 0 for tag in tags]
+    opened: list[int] = []
+    for i, tag in enumerate(tags):
+        if tag.kind == "open":
+            opened.append(i)
+        elif tag.kind == "close":
+            mate = opened.pop() if opened else None
+            if mate is None or tags[mate].at < tag.at:
+                sides[i] = -1
+            else:
+                sides[mate] = 0
+    return sides

@@ -1,0 +1,119 @@
+"""Tags as a tree, and text written with them in it, spelt as its format does.
+
+Knows no alignment; where in a translation a tag goes is app/placing.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.passage import Kept, Passage, Tag
+
+
+class Insertion(NamedTuple):
+    """`raw` in the place of characters [start, end), mostly none."""
+
+    start: int
+    end: int
+    raw: str
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An element, or a mark (`start == end`, no children), and then its place in the translation."""
+
+    start: int
+    end: int
+    opening: str = ""
+    closing: str = ""
+    begun: bool = False
+    """Opened in an earlier sentence."""
+    goes_on: bool = False
+    """Closed in a later one."""
+    space: bool = False
+    children: list[Node] = field(default_factory=list)
+    units: tuple[int, int] = (0, 0)
+    place: tuple[int, int] = (0, 0)
+    """Characters of the translation; of a space mark, the space that it replaces."""
+
+
+def tree(tags: Sequence[Tag], length: int) -> Node:
+    """A node for the whole of a text of `length` characters, and in it those of the tags.
+
+    A tag whose other one is missing is of an element that begins before the text, or ends after it.
+    """
+    root = Node(0, length)
+    open_nodes = [root]
+    for tag in tags:
+        if tag.kind == "mark":
+            open_nodes[-1].children.append(Node(tag.at, tag.at, tag.raw, space=tag.space))
+        elif tag.kind == "open":
+            node = Node(tag.at, length, tag.raw, goes_on=True)
+            open_nodes[-1].children.append(node)
+            open_nodes.append(node)
+        elif len(open_nodes) > 1:
+            node = open_nodes.pop()
+            node.end, node.closing, node.goes_on = tag.at, tag.raw, False
+        else:
+            root.children = [Node(0, tag.at, closing=tag.raw, begun=True, children=root.children)]
+    return root
+
+
+def insertions(root: Node) -> Iterator[Insertion]:
+    """The tags in the order of the translation."""
+    waiting: list[Node | Insertion] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Insertion):
+            yield node
+            continue
+        start, end = node.place
+        yield Insertion(start, end if node.space else start, node.opening)
+        waiting.append(Insertion(end, end, node.closing))
+        waiting.extend(sorted(node.children, key=lambda child: child.place)[::-1])
+
+
+def unchanged(passage: Passage) -> str:
+    """What `passage` was made of: its own text, with its tags and what is kept, spelt as its format does."""
+    pieces: list[str | Kept] = []
+    moved, shift, end = [], 0, 0
+    kept = iter((*passage.kept, None))
+    following = next(kept)
+    for tag in (*passage.tags, None):
+        while following and (tag is None or following.end <= tag.at):
+            pieces += [passage.text[end : following.start], following]
+            end, shift = following.end, shift + len(following.raw) - (following.end - following.start)
+            following = next(kept)
+        if tag:
+            moved.append(Insertion(tag.at + shift, tag.at + shift + _covers(passage.text, tag), tag.raw))
+    return joined([*pieces, passage.text[end:]], moved, passage.write)
+
+
+def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:
+    """`pieces`, spelt, with the insertions, which are in order."""
+    parts: list[str] = []
+    waiting = iter(insertions)
+    following = next(waiting, None)
+    offset = 0
+    for piece in pieces:
+        length = len(piece.raw) if isinstance(piece, Kept) else len(piece)
+        done = 0
+        while following and following.start < offset + length:
+            if isinstance(piece, str):
+                parts.append(write(piece[done : following.start - offset]))
+                done = following.end - offset
+            parts.append(following.raw)
+            following = next(waiting, None)
+        parts.append(piece.raw if isinstance(piece, Kept) else write(piece[done:]))
+        offset += length
+    while following:
+        parts.append(following.raw)
+        following = next(waiting, None)
+    return "".join(parts)
+
+
+def _covers(text: str, tag: Tag) -> int:
+    """How many characters of `text` the tag stands for: the space that follows it, if it is one itself."""
+    return int(tag.space and text[tag.at : tag.at + 1].isspace())

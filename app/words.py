@@ -1,0 +1,106 @@
+"""The words of a translation, and which characters of the source each belongs to.
+
+Words are told by their characters, so that a tag never cuts one; no language is known, and no markup.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from app.passage import Kept, Link
+
+_SPACELESS = (
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff]"
+)
+"""Thai, Lao, Burmese, Khmer, kana and Han: no space says where a word ends, so tokens are taken for words."""
+_LETTER = rf"(?:(?!{_SPACELESS})[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u200c\u200d])"
+_ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéèêëîïôöœùûü])"
+"""After it a word begins: l'homme, dell'anno. In don't and it's none does."""
+_WORD = re.compile(
+    rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
+)
+OPAQUE = "\ufffc"
+"""Stands for the characters of what is kept: neither white space nor part of a word."""
+
+
+class Unit(NamedTuple):
+    """What no tag cuts: a word, a kept piece, a punctuation mark. Characters [start, end) of the translation."""
+
+    start: int
+    end: int
+    is_word: bool
+
+
+class Tie(NamedTuple):
+    """A link's part in one unit: `weight` characters of it belong to `source`."""
+
+    unit: int
+    source: tuple[int, int]
+    weight: int
+
+    @property
+    def centre(self) -> int:
+        """Of the source characters, in half characters: what lies in one of several neighbours lies in no other."""
+        return sum(self.source)
+
+
+class AlignedWords:
+    """The translation's units, and which source characters each belongs to."""
+
+    def __init__(self, pieces: Sequence[str | Kept], links: Sequence[Link]) -> None:
+        self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
+        self.units = list(_units(pieces, sorted({link.target[0] for link in links})))
+        self.ties = list(_ties(self.units, links))
+        weights = [0] * len(self.units)
+        for tie in self.ties:
+            weights[tie.unit] += tie.weight
+        self.weight_before = [0, *accumulate(weights)]
+
+    def weight(self, first: int, end: int) -> int:
+        """Of the units [first, end), in linked characters."""
+        return self.weight_before[end] - self.weight_before[first]
+
+    def is_punctuation(self, first: int, end: int) -> bool:
+        """Whether no unit of [first, end) is a word."""
+        return not any(self.units[i].is_word for i in range(first, end))
+
+
+def _units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
+    """The units in order; where a script has no spaces, they end at `cuts`, the places where tokens begin."""
+    offset = 0
+    for piece in pieces:
+        if isinstance(piece, Kept):
+            yield Unit(offset, offset := offset + len(piece.raw), True)
+            continue
+        for found in _WORD.finditer(piece):
+            start, end = found.start() + offset, found.end() + offset
+            is_word = found[0][0].isalnum() or len(found[0]) > 1
+            if re.match(_SPACELESS, found[0]):
+                for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
+                    yield Unit(start, start := cut, is_word)
+            yield Unit(start, end, is_word)
+        offset += len(piece)
+
+
+def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:
+    """The ties in order of units.
+
+    A punctuation mark that attends most to what words come from says nothing, and is left out.
+    """
+    found: list[Tie] = []
+    i = 0
+    for link in links:
+        start, end = link.target
+        while i < len(units) and units[i].end <= start:
+            i += 1
+        for j in range(i, len(units)):
+            if units[j].start >= end:
+                break
+            found.append(Tie(j, link.source, min(end, units[j].end) - max(start, units[j].start)))
+    of_words = {tie.source for tie in found if units[tie.unit].is_word}
+    return (tie for tie in found if units[tie.unit].is_word or tie.source not in of_words)

@@ -1,0 +1,293 @@
+"""Laws of placing tags, for any tags and any alignment, and cases that read like real ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.passage import Kept, Link, Passage, Tag
+from app.placing import shares, woven
+from app.weaving import unchanged
+
+TAG = re.compile(r"<[^>]*>|~")
+"""In these tests `<br/>` is a mark, and `~` one that is a space."""
+
+
+def parsed(markup: str) -> Passage:
+    text, tags = "", list[Tag]()
+    for part in re.split(r"(<[^>]*>|~)", markup):
+        if part == "~":
+            tags.append(Tag(len(text), part, space=True))
+            text += " "
+        elif part.startswith("<"):
+            close, mark = part.startswith("</"), part.endswith("/>")
+            tags.append(Tag(len(text), part, "close" if close else "mark" if mark else "open"))
+        else:
+            text += part
+    return Passage(text, tags=tuple(tags))
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    return [found.span() for found in re.finditer(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]", text)]
+
+
+def linked(source: str, target: str, pairs: str) -> list[Link]:
+    """`pairs`: for each word of the target the number of its word of the source."""
+    spans, places = words(source), words(target)
+    ends = [0, *(end for _, end in places)]
+    numbers = [int(number) for number in pairs.split()]
+    assert len(numbers) == len(places)
+    return [Link(spans[n], bounds) for n, bounds in zip(numbers, pairwise(ends), strict=True)]
+
+
+def translated(markup: str, target: str, pairs: str) -> str:
+    source = parsed(markup)
+    return woven([target], source.tags, len(source.text), linked(source.text, target, pairs), str)
+
+
+@pytest.mark.parametrize(
+    ("markup", "target", "pairs", "expected"),
+    [
+        ("the <b>red</b> car", "la voiture rouge", "0 2 1", "la voiture <b>rouge</b>"),
+        ("the <b>red car</b>", "la voiture rouge", "0 2 1", "la <b>voiture rouge</b>"),
+        ("the <b>red <i>car</i></b>", "la voiture rouge", "0 2 1", "la <b><i>voiture</i> rouge</b>"),
+        ("the <b>red</b> <i>car</i>", "la voiture rouge", "0 2 1", "la <i>voiture</i> <b>rouge</b>"),
+        ("the <b>man</b> came.", "l'homme est venu.", "0 0 1 2 2 3", "l'<b>homme</b> est venu."),
+        ("Click <b>here</b>.", "Cliquez ici.", "0 1 2", "Cliquez <b>ici</b>."),
+        ("Click <b>here.</b>", "Cliquez ici.", "0 1 2", "Cliquez <b>ici.</b>"),
+        ("Click <b>here</b>!", "Cliquez ici !", "0 1 2", "Cliquez <b>ici</b> !"),
+        ("<b>Click</b>, please", "S'il vous plaît, cliquez", "2 2 2 2 2 1 0", "S'il vous plaît, <b>cliquez</b>"),
+        ("a <b>dog</b>, a cat", "un chien, un chat", "0 1 1 3 4", "un <b>chien</b>, un chat"),
+        (
+            'he said <q>"no"</q> twice',
+            "il a dit « non » deux fois",
+            "0 1 1 2 3 4 5 5",
+            "il a dit <q>« non »</q> deux fois",
+        ),
+        ("<b>Hello <i>dear</i> world</b>", "Salut cher monde", "0 1 2", "<b>Salut <i>cher</i> monde</b>"),
+        ("<b>red</b> wine", "Rotwein", "0", "<b>Rotwein</b>"),
+        ("a <b>big</b> red car", "une auto rouge", "0 3 2", "une<b></b> auto rouge"),
+        ("我<b>喜欢</b>猫", "I like cats", "0 1 3", "I <b>like</b> cats"),
+        ("I <b>like</b> cats", "我喜欢猫", "0 1 1 2", "我<b>喜欢</b>猫"),
+        ("one<br/> two three", "un deux trois", "0 1 2", "un<br/> deux trois"),
+        ("one <br/>two three", "un deux trois", "0 1 2", "un <br/>deux trois"),
+        ("<br/>one two.<hr/>", "deux un.", "1 0 2", "<br/>deux un.<hr/>"),
+        ("the red<br/> car", "la voiture rouge", "0 2 1", "la voiture rouge<br/>"),
+        ("10~000 cars", "10 000 voitures", "0 1 2", "10~000 voitures"),
+        ("red~cars here", "voitures rouges ici", "1 0 2", "voitures rouges~ici"),
+        ("Allez~! Venez.", "Go! Come.", "0 1 2 3", "Go!~Come."),
+        ("go <b>home~</b>now", "allez maintenant chez vous", "0 2 1 1", "allez maintenant <b>chez vous~</b>"),
+        ("go<b>~home</b> now", "rentrez chez vous", "0 1 1", "rentrez<b>~chez vous</b>"),
+    ],
+)
+def test_tags_go_where_their_words_went(markup: str, target: str, pairs: str, expected: str) -> None:
+    assert translated(markup, target, pairs) == expected
+
+
+@pytest.mark.parametrize(
+    ("markup", "target", "pairs", "expected"),
+    [
+        # "Le" attends to the full stop.
+        ("<a>The big cat sat</a>.", "Le gros chat était assis.", "4 1 2 3 3 4", "<a>Le gros chat était assis</a>."),
+        # "très" attends to "all", and a comma to "list".
+        (
+            "see the <a>very long list</a>, of all",
+            "voir une liste très long, de tous",
+            "0 1 4 7 3 4 6 7",
+            "voir une <a>liste très long</a>, de tous",
+        ),
+        # "rouge" attends to "large", too.
+        (
+            "the <b>very large</b> red car",
+            "la très grande voiture rouge",
+            "0 1 2 4 2",
+            "la <b>très grande</b> voiture rouge",
+        ),
+    ],
+)
+def test_noise_in_the_alignment_is_outvoted(markup: str, target: str, pairs: str, expected: str) -> None:
+    assert translated(markup, target, pairs) == expected
+
+
+def test_what_began_before_starts_at_the_start_and_what_goes_on_ends_at_the_end() -> None:
+    source = "red cars and blue bikes"
+    target = "voitures rouges et vélos bleus"
+    links = linked(source, target, "1 0 2 4 3")
+    assert woven([target], [Tag(8, "</b>", "close")], len(source), links, str) == "voitures rouges</b> et vélos bleus"
+    assert woven([target], [Tag(13, "<i>", "open")], len(source), links, str) == "voitures rouges et <i>vélos bleus"
+    both = [Tag(0, "<br/>"), Tag(8, "</b>", "close"), Tag(8, "<hr/>"), Tag(13, "<i>", "open"), Tag(17, "<br/>")]
+    expected = "<br/>voitures rouges</b><hr/> et <i>vélos bleus<br/>"
+    assert woven([target], both, len(source), links, str) == expected
+
+
+def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
+    kept = Kept(6, 12, "<x> & y")
+    source = parsed("press <b>{name}</b> & go")
+    pieces: list[str | Kept] = ["appuyez sur ", kept, " & allez"]
+    links = [Link((0, 5), (0, 11)), Link((6, 12), (11, 19)), Link((13, 14), (19, 21)), Link((15, 17), (21, 27))]
+    found = woven(pieces, source.tags, len(source.text), links, lambda text: text.replace("&", "&amp;"))
+    assert found == "appuyez sur <b><x> & y</b> &amp; allez"
+
+
+def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
+    source = "one two"
+    links = [Link((0, 3), (0, 1)), Link((4, 7), (1, 2))]
+    tags = [Tag(3, "\n  ", space=True)]
+    assert woven(["一二"], tags, len(source), links, str) == "一二"
+    assert woven(["a b"], tags, len(source), [Link((0, 3), (0, 1)), Link((4, 7), (1, 3))], str) == "a\n  b"
+    assert woven(["一二"], [Tag(3, "&nbsp;", space=True)], len(source), links, str) == "一&nbsp;二"
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<b>One.</b> <i>Two.</i>", ["<b>One.</b>", " ", "<i>Two.</i>"]),
+        ("<b>One. Two.</b>", ["<b>One.", " ", "Two.</b>"]),
+        ("<b>One. </b>Two.", ["<b>One.", " </b>", "Two."]),
+        ("<b>One.<br/></b> <i>Two.</i>", ["<b>One.<br/></b>", " ", "<i>Two.</i>"]),
+        ("One.<br/><i></i> <i><br/>Two.</i>", ["One.<br/><i></i>", " ", "<i><br/>Two.</i>"]),
+        ("One.~Two.", ["One.", "~", "Two."]),
+        ("<b>One.</b><i>~Two.</i>", ["<b>One.</b>", "<i>~", "Two.</i>"]),
+    ],
+)
+def test_tags_are_shared_among_the_segments_they_belong_to(markup: str, expected: list[str]) -> None:
+    passage = parsed(markup)
+    cuts = [(0, 4), (4, 5), (5, 9)]
+    found = shares(passage.tags, cuts)
+    assert [
+        unchanged(Passage(passage.text[a:b], tags=tuple(t))) for (a, b), t in zip(cuts, found, strict=True)
+    ] == expected
+
+
+@st.composite
+def passages(draw: st.DrawFn, alphabet: str = "ab 好.,") -> Passage:
+    """Well-nested tags, each with a raw of its own, at any place in any text."""
+    text = draw(st.text(alphabet, max_size=24))
+    places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=14)))
+    tags: list[Tag] = []
+    opened: list[int] = []
+    for number, at in enumerate(places):
+        action = draw(st.sampled_from(["open", "close", "mark", "space"]))
+        if action == "open":
+            opened.append(number)
+            tags.append(Tag(at, f"<e{number}>", "open"))
+        elif action == "close" and opened:
+            tags.append(Tag(at, f"</e{opened.pop()}>", "close"))
+        else:
+            space = (
+                action == "space" and text[at : at + 1] == " " and Tag(at, f"<m{number - 1}/>", space=True) not in tags
+            )
+            tags.append(Tag(at, f"<m{number}/>", space=space))
+    tags += [Tag(len(text), f"</e{number}>", "close") for number in reversed(opened)]
+    return Passage(text, tags=tuple(tags))
+
+
+@st.composite
+def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | Kept], list[Link]]:
+    """Any translation, and any links of it to a source of `length` characters."""
+    pieces: list[str | Kept] = []
+    for piece in draw(st.lists(st.text("xy 语.’", max_size=8), max_size=4)):
+        pieces += [piece, Kept(0, 0, draw(st.sampled_from(["{k}", "{ }", "语"])))] if draw(st.booleans()) else [piece]
+    size = sum(len(piece.raw if isinstance(piece, Kept) else piece) for piece in pieces)
+    cuts = sorted({0, size, *draw(st.lists(st.integers(0, size), max_size=10))})
+    spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda span: (min(span), max(span)))
+    return pieces, [Link(draw(spans), bounds) for bounds in pairwise(cuts)]
+
+
+def parents(markup: str) -> dict[str, str]:
+    """The element that each element and mark stands in; fails where tags do not nest."""
+    found: dict[str, str] = {}
+    names = re.findall(r"<(/?)(\w+)(/?)>", markup)
+    # An element whose opening is not here began before.
+    begun = [name for close, name, _ in names if close and ("", name, "") not in names]
+    opened = begun[::-1]
+    for close, name, mark in names:
+        if close:
+            assert opened.pop() == name
+            continue
+        assert name not in found
+        found[name] = opened[-1] if opened else ""
+        if not mark:
+            opened.append(name)
+    return found
+
+
+@given(st.data())
+def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObject) -> None:
+    source = data.draw(passages())
+    pieces, links = data.draw(aligned(len(source.text)))
+    found = woven(pieces, source.tags, len(source.text), links, str)
+    assert parents(found) == parents("".join(tag.raw for tag in source.tags))
+    plain = "".join(piece.raw if isinstance(piece, Kept) else piece for piece in pieces)
+    spaces = {tag.raw for tag in source.tags if tag.space}
+    pattern = re.escape(TAG.sub(lambda tag: "\x01" if tag[0] in spaces else "", found)).replace("\x01", "[ ]?")
+    assert re.fullmatch(pattern, plain)
+    assert all(piece.raw in found for piece in pieces if isinstance(piece, Kept))
+
+
+@given(st.data())
+def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObject) -> None:
+    source = data.draw(passages())
+    cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
+    segments = list(pairwise(cuts)) or [(0, 0)]
+    parts: list[str] = []
+    for (start, end), tags in zip(segments, shares(source.tags, segments), strict=True):
+        pieces, links = data.draw(aligned(end - start))
+        parts.append(woven(pieces, tags, end - start, links, str))
+    assert parents("".join(parts)) == parents("".join(tag.raw for tag in source.tags))
+
+
+@given(st.data())
+def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
+    source = data.draw(passages())
+    cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
+    segments = list(pairwise(cuts)) or [(0, 0)]
+    found = shares(source.tags, segments)
+    parts = [Passage(source.text[a:b], tags=tuple(tags)) for (a, b), tags in zip(segments, found, strict=True)]
+    assert "".join(map(unchanged, parts)) == unchanged(source)
+
+
+@given(passages())
+def test_words_that_keep_their_order_keep_their_tags(source: Passage) -> None:
+    """Each word linked to itself: what is around a word in the source is around it in the translation."""
+    links = [Link(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
+    letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
+    found = woven([letters.text], letters.tags, len(letters.text), links, str)
+    assert around(found) == around(unchanged(letters))
+
+
+def around(markup: str) -> list[tuple[str, ...]]:
+    """The elements around each character of the text."""
+    found: list[tuple[str, ...]] = []
+    opened: list[str] = []
+    for close, name, mark, character in re.findall(r"<(/?)(\w+)(/?)>|([^<])", markup):
+        if character:
+            found.append(tuple(opened))
+        elif close:
+            opened.pop()
+        elif not mark:
+            opened.append(name)
+    return found
+
+
+def many(count: int) -> tuple[list[Sequence[Tag]], int, list[Link], str]:
+    text = "ab " * 200
+    links = [Link((i, i + 3), (i, i + 3)) for i in range(0, len(text), 3)]
+    deep = [*(Tag(0, "<b>", "open") for _ in range(count)), *(Tag(len(text), "</b>", "close") for _ in range(count))]
+    flat = [tag for _ in range(count) for tag in (Tag(3, "<b>", "open"), Tag(3, "</b>", "close"))]
+    inner = [Tag(i % 300, "<b>", "open") for i in range(300)]
+    inner += [Tag(len(text) - 299 + i, "</b>", "close") for i in range(300)]
+    marks = [Tag(i * len(text) // count, "<m/>") for i in range(count)]
+    return [deep, flat, inner, marks], len(text), links, text
+
+
+def test_thousands_of_tags_are_placed() -> None:
+    kinds, length, links, text = many(3_000)
+    for tags in kinds:
+        found = woven([text], tags, length, links, str)
+        assert found.count("<") == len(tags)
