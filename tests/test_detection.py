@@ -1,0 +1,189 @@
+"""Laws of detection: which languages are told, how sure it is, and what has no say."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.detection import Detected, Detector
+
+SERVED = ["en", "fr", "de", "es", "zh"]
+SENTENCES = {
+    "en": "The bus to the airport leaves every twenty minutes.",
+    "fr": "Le bus pour l'aéroport part toutes les vingt minutes.",
+    "de": "Der Bus zum Flughafen fährt alle zwanzig Minuten ab.",
+    "es": "El autobús al aeropuerto sale cada veinte minutos.",
+    "zh": "开往机场的巴士每二十分钟一班。",
+}
+FOREIGN = {
+    "Dutch": "De bus naar de luchthaven vertrekt elke twintig minuten.",
+    "Italian": "L'autobus per l'aeroporto parte ogni venti minuti.",
+    "Portuguese": "O ônibus para o aeroporto sai a cada vinte minutos.",
+    "Polish": "Autobus na lotnisko odjeżdża co dwadzieścia minut.",
+    "Russian": "Автобус в аэропорт отправляется каждые двадцать минут.",
+    "Greek": "Το λεωφορείο για το αεροδρόμιο φεύγει κάθε είκοσι λεπτά.",
+    "Japanese": "空港行きのバスは二十分おきに出ます。",
+    "Cherokee": "ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ",
+}
+
+
+@pytest.fixture(scope="session")
+def detector_of() -> Callable[..., Detector]:
+    """A detector of languages, with the libraries that were loaded before."""
+    loaded = Detector(SERVED)
+    loaded.detect(SENTENCES["en"])
+
+    def detector(*languages: str) -> Detector:
+        detector = Detector(languages)
+        detector._libraries = loaded._libraries
+        return detector
+
+    return detector
+
+
+@pytest.mark.parametrize("language", SENTENCES)
+def test_a_sentence_s_language_is_told_with_confidence(detector_of: Callable[..., Detector], language: str) -> None:
+    found = detector_of(*SERVED).detect(SENTENCES[language])
+    assert found.language == language
+    assert found.confidence > 0.98
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_confidence_is_low_in_a_language_not_served(detector_of: Callable[..., Detector], language: str) -> None:
+    found = detector_of(*SERVED).detect(FOREIGN[language])
+    assert found.language in SERVED
+    assert found.confidence < 0.2
+
+
+@pytest.mark.parametrize("language", ["de", "es", "zh"])
+def test_confidence_depends_on_what_is_served(detector_of: Callable[..., Detector], language: str) -> None:
+    assert detector_of("en", "fr").detect(SENTENCES[language]).confidence < 0.05
+    assert detector_of("en", language).detect(SENTENCES[language]).confidence > 0.98
+
+
+@pytest.mark.parametrize("text", ["no", "OK", "Tom", "a", "xyzzy", "ga ga ga", "nuq neH tlhIngan maH"])
+def test_confidence_is_low_where_little_is_said(detector_of: Callable[..., Detector], text: str) -> None:
+    assert detector_of(*SERVED).detect(text).confidence < 0.8
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n", "123 + 4.5", "...", "😀", "https://example.org/the/house", "ann@example.org", "{name}", "%(count)d"],
+)
+def test_what_holds_no_words_is_in_no_language(detector_of: Callable[..., Detector], text: str) -> None:
+    assert detector_of(*SERVED).detect(text) == Detected(None, 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<p class="the-house-of-the-people">Le chat <b>dort</b> bien.</p>',
+        "Le chat dort. https://example.org/the-house-of-the-people/is/where/they/are",
+        "{the house of the people} le chat dort %(where they are all the time)s bien",
+        "Le chat dort bien. the_house_of_the_people_is_where_they_are theHouseOfThePeople.txt",
+        "Le chat dort : `for (int i = 0; the house of the people; i++) { where they are }`",
+        "12.34 Le 5 chat 678 dort &nbsp; 90 bien !!!",
+    ],
+)
+def test_what_is_no_language_has_no_say(detector_of: Callable[..., Detector], text: str) -> None:
+    found = detector_of("en", "fr").detect(text)
+    assert found.language == "fr"
+    assert found.confidence > 0.9
+
+
+def test_a_mixed_text_is_in_what_most_of_it_is_in_and_confidence_is_its_share(
+    detector_of: Callable[..., Detector],
+) -> None:
+    english, french, chinese = (SENTENCES[language] for language in ("en", "fr", "zh"))
+    detector = detector_of(*SERVED)
+    for text in (f"{french} {french} {english}", f"{french} {chinese} {french}"):
+        found = detector.detect(text)
+        assert found.language == "fr"
+        assert 0.5 < found.confidence < 0.8
+
+
+def test_of_a_long_text_the_end_counts_as_the_beginning_does(detector_of: Callable[..., Detector]) -> None:
+    detector = detector_of(*SERVED)
+    text = SENTENCES["en"] * 200 + SENTENCES["de"] * 400
+    found = detector.detect(text)
+    assert found.language == "de"
+    assert 0.5 < found.confidence < 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("안녕하세요", "ko"), ("おはよう", "ja"), ("東京へ行く", "ja"), ("สวัสดี", "th"), ("ሰላም", "am")],
+)
+def test_letters_of_one_language_only_are_enough(text: str, language: str) -> None:
+    detector = Detector(["en", "zh", "ko", "ja", "th"])
+    if language in ("ko", "ja", "th"):
+        assert detector.detect(text) == (language, 1.0)
+    else:
+        assert detector.detect(text).confidence == 0.0
+    assert not detector.ready, "nothing had to be loaded"
+
+
+@pytest.mark.parametrize(
+    ("codes", "text", "code"),
+    [
+        (["zh-Hans", "zh-Hant"], "我们学习汉语", "zh-Hans"),
+        (["zh-Hans", "zh-Hant"], "我們學習漢語", "zh-Hant"),
+        (["zh-TW", "zh"], "我们学习汉语", "zh"),
+        (["zh-TW", "zh"], "我們學習漢語", "zh-TW"),
+        (["zh-Hant"], "我们学习汉语", "zh-Hant"),
+        (["en-GB", "en-US"], "Good morning, everybody!", "en-GB"),
+        (["nb"], "God morgen, alle sammen!", "nb"),
+    ],
+)
+def test_codes_with_a_region_or_a_script_come_back_as_they_are_served(
+    detector_of: Callable[..., Detector], codes: list[str], text: str, code: str
+) -> None:
+    found = detector_of("fr", *codes).detect(text)
+    assert found.language == code
+    assert found.confidence > 0.5
+
+
+def test_a_language_that_no_library_knows_does_no_harm(detector_of: Callable[..., Detector]) -> None:
+    assert detector_of("tlh", "fr").detect(SENTENCES["fr"]).language == "fr"
+    assert detector_of("tlh").detect(SENTENCES["fr"]).language == "tlh"
+    assert detector_of("tlh").detect(SENTENCES["fr"]).confidence < 0.2
+
+
+@given(text=st.text(st.characters(codec=None, categories=None)) | st.text("aé{<%/@你あ \n.", max_size=2000))
+def test_any_text_has_a_language_served_or_none_and_a_probability(
+    detector_of: Callable[..., Detector], text: str
+) -> None:
+    language, confidence = detector_of(*SERVED).detect(text)
+    assert language in SERVED or (language is None and confidence == 0.0)
+    assert 0.0 <= confidence <= 1.0
+    assert language is None or any(character.isalpha() for character in text)
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "<", "{", "a/", "%(", "a_", "://", "x@", "aA", "`", "&#", "你", "あa", "\n", "a."]
+)
+def test_no_text_takes_long(detector_of: Callable[..., Detector], unit: str) -> None:
+    """Counted, not timed: whatever the length, few characters reach the libraries."""
+    detector, read = detector_of(*SERVED), 0
+
+    def trace(frame: object, event: str, argument: object) -> None:
+        nonlocal read
+        read += event == "call"
+
+    sys.setprofile(trace)
+    try:
+        detector.detect(unit * 50_000)
+    finally:
+        sys.setprofile(None)
+    assert read < 10_000
+
+
+def test_the_libraries_are_loaded_when_they_are_needed() -> None:
+    detector = Detector(["en", "ja"])
+    assert not detector.ready
+    detector.detect("Good morning")
+    assert detector.ready
