@@ -10,10 +10,10 @@ import math
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import NamedTuple
 
-from app.scripts import HAN, KANA, is_written_in, script_of, sole_language
+from app.scripts import HAN, KANA, SCRIPTS, is_written_in, script_of, sole_language
 
 LEAST, MOST = 40, 150
 """Characters looked at together: enough to be sure, and few enough to see that a text is in several languages."""
@@ -23,10 +23,10 @@ SAMPLES = 8
 _NOISE = re.compile(
     r"""<[^<>]{0,500}> | &\#?\w{1,20}; | `[^`]{0,300}`
     | \$?\{[^{}]{0,300}\} | %\([^()]{1,100}\)\w | %\w
-    | [A-Za-z][A-Za-z0-9+.-]{0,20}://\S+ | www\.\S+ | \S{1,64}@\S+
+    | [A-Za-z][A-Za-z0-9+.-]{0,20}://[!-~]+ | www\.[!-~]+ | [\w.+-]{1,64}@[\w.-]+
     | [\w.~-]{0,64} (?: [/\\] [\w.-]{1,64} ){2,} | [\w-]{1,64}\.[a-z]\w{0,8}\b
     | \w{0,50}[\d_]\w* | \w{0,50}[a-z][A-Z]\w*""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,  # in Chinese, words stand beside them without a space
 )
 """Mark-up, placeholders, addresses, paths, names of files and of variables: in no language, or in English anyway."""
 _PIECE = re.compile(
@@ -51,6 +51,8 @@ if one text in ten is in a language not served."""
 _JAPANESE = 0.1
 """Chinese quotes less kana than this share of its characters, Japanese has more."""
 _LABELS = {"cmn": "zh", "fil": "tl", "in": "id", "iw": "he", "nb": "no", "prs": "fa", "sh": "sr", "zsm": "ms"}
+_PART_OF = {"ary": "ar", "arz": "ar", "nn": "no", "uzs": "uz", "wuu": "zh", "yue": "zh"}
+"""What is written in these is taken for the other, unless they are served themselves."""
 _NO_LANGUAGE = "zxx"
 _TRADITIONAL = re.compile(r"(?i)zh[-_](?:hant|tw|hk|mo)")
 
@@ -95,7 +97,7 @@ class Detector:
             for script, part, weight in _parts(piece):
                 total += weight
                 for label, share in self._shares(script, part).items():
-                    votes[label] += share * weight
+                    votes[label if label in self._served else _PART_OF.get(label, label)] += share * weight
         if not total or not self._served:
             return Detected(None, 0.0)
         best = max(self._served, key=votes.__getitem__)
@@ -111,7 +113,7 @@ class Detector:
             return {}
         with self._loading:
             self._libraries = self._libraries or _Libraries()
-        return self._libraries.shares(script, part, self._served)
+        return self._libraries.shares(script, part, self._served.keys())
 
 
 class _Libraries:
@@ -124,29 +126,35 @@ class _Libraries:
 
         self._first = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         self._second = LanguageDetector()
-        self._known_to_both = set(languageData.lang_codes.values()) & set(self._first.labels)
+        self._known_to_second = frozenset(languageData.lang_codes.values())
+        self._written = {
+            script: frozenset(label for label in self._first.labels if is_written_in(label, script)) | {_NO_LANGUAGE}
+            for script in SCRIPTS
+        }
 
-    def shares(self, script: str, part: str, served: Collection[str]) -> dict[str, float]:
+    def shares(self, script: str, part: str, served: Set[str]) -> dict[str, float]:
         """The probability of each language written in `script`, with those `served` more probable beforehand.
 
         What py3langid gives the languages that both know is divided among them by both.
         """
         size = len(part.encode())
         sharpness = _SHARPEN * size**_SHARPEN_POWER
+        written = self._written[script]
         logs = {
-            label: sharpness * math.log(share + 1e-30)
-            for label, share in self._first.rank(part)
-            if label == _NO_LANGUAGE or is_written_in(label, script)
+            label: sharpness * math.log(share + 1e-30) for label, share in self._first.rank(part) if label in written
         }
-        both = [label for label in logs if label in self._known_to_both]
+        both = logs.keys() & self._known_to_second
         if both and script != HAN:  # ELD takes no notice of single ideographs
             scores = self._second.detect(part).scores()
             weight = _SECOND * size**_SECOND_POWER
             before = _log_sum(logs[label] for label in both)
-            logs.update({label: logs[label] + weight * scores.get(label, 0.0) for label in both})
+            for label in both & scores.keys():
+                logs[label] += weight * scores[label]
             change = before - _log_sum(logs[label] for label in both)
-            logs.update({label: logs[label] + change for label in both})
-        logs = {label: value + _SERVED * (label in served) for label, value in logs.items()}
+            for label in both:
+                logs[label] += change
+        for label in logs.keys() & served:
+            logs[label] += _SERVED
         whole = _log_sum(logs.values())
         return {label: math.exp(value - whole) for label, value in logs.items()}
 
