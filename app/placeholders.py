@@ -1,0 +1,309 @@
+"""Finds what no translation may change: placeholders, tags, addresses, code, symbols, words in a foreign script.
+
+Knows how such things are written, and nothing of glossaries, sentences or models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, cached_property
+
+from app.foreign import foreign_letters
+from app.passage import Kept
+
+# Names end where no further letter of the Latin script follows: "请用snake_case函数" holds one.
+_L = r"A-Za-z0-9_\u00c0-\u024f"
+_BEGIN, _END = rf"(?<![{_L}])", rf"(?![{_L}])"
+_SPACES = r"\s\u00a0\u2000-\u200a\u202f\u3000"
+_OPEN = rf"""(?<![^{_SPACES}(\[{{"'`“‘«„=,|/])"""
+"""At the start of a word."""
+_HAN = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
+_ADDRESS = rf"""[^\s<>"`\\^“”‘’«»…{_HAN}]"""
+"""A character of a URL. Chinese and Japanese text goes on right behind one."""
+_FILE = rf"""[^{_SPACES}\\/:*?"<>|,;!)“”‘’«»…、。，！？]"""
+_FILE_TYPES = (
+    "md|txt|rst|pdf|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xliff|html?|css|scss|jsx?|tsx?|mjs|py|pyi|ipynb|rb|java"
+    "|cpp|hpp|php|sh|bat|ps1|exe|dll|zip|tar|gz|tgz|bz2|xz|7z|png|jpe?g|gif|svg|webp|mp[34]|mkv|avi|mov|wav|log|sql"
+    "|bak|tmp|lock|po|pot|srt|vtt|docx?|xlsx?|pptx?|odt|safetensors"
+)
+_BOOLEAN = "async|autoplay|checked|controls|defer|disabled|download|hidden|loop|muted|open|readonly|required|selected"
+_SYMBOLS = (
+    r"©®\u2103\u2109\u2117\u2120\u2122\u212e\u2190-\u21ff\u2300-\u2426\u249c-\u24e9\u2500-\u2767\u2794-\u27bf"
+    r"\u2800-\u297f\u2b00-\u2bff\u3020\ufffc\ufffd\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
+)
+"""Emoji, arrows, boxes, dingbats: Unicode's other symbols, less "°" and "№", which are written as if letters."""
+_EMOJI = rf"(?:[{_SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[\u203c\u2049\u2139\u3030\u303d\u3297\u3299](?=\ufe0f))"
+_EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
+
+_URL = re.compile(
+    rf"""
+    {_BEGIN} (?: (?: [A-Za-z][A-Za-z0-9+-]{{1,15}}:// | www\. | mailto: ) {_ADDRESS}+
+        | (?:[A-Za-z0-9-]{{1,63}}\.){{1,8}} (?: [a-z]{{2,10}}(?=/) | (?:com|org|net|edu|gov|io|dev|app){_END} )
+          (?: [/?:\#]{_ADDRESS}+ )? )
+    """,
+    re.VERBOSE,
+)
+_KINDS = re.compile(
+    rf"""
+    {_BEGIN} [{_L}] [{_L}.+%-]{{0,63}} @ [{_L}-]+ (?: \.[{_L}-]+ )+
+    | <!DOCTYPE\b[^<>]*>
+    | </?[A-Za-z][\w:.-]*+ (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ (?: "[^"<]*" | '[^'<]*' | [^\s"'=<>`]++ )
+        | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
+    | & (?: [A-Za-z][A-Za-z0-9]{{1,31}} | \#[0-9]{{1,7}} | \#[xX][0-9A-Fa-f]{{1,6}} ) ;
+    | \$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*
+    | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
+    | %% | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
+        | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
+    | {_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )
+    | {_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])
+    | (?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w) | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))
+    | (?<![\w&/]) \#(?u:(?=\w{{0,40}}[^\W\d_])(?:(?![{_HAN}])\w){{1,100}}{_END} | [{_HAN}]{{1,40}}\#)
+    | (?P<file> [A-Za-z]:\\(?: {_FILE}+ (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
+    | {_BEGIN} [0-9a-fA-F]{{8}} (?:-[0-9a-fA-F]{{4}}){{3}} -[0-9a-fA-F]{{12}} {_END}
+    | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} | {_OPEN} ) \.(?:{_FILE_TYPES}){_END}
+    | {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
+    | {_BEGIN} [A-Za-z_]\w* (?: ::~?[A-Za-z_]\w*)+
+    | {_BEGIN} __(?: [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)* | [a-z][a-z0-9]*(?:_[a-z0-9]+)* )__ {_END}
+    | {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} _*[A-Za-z][A-Za-z0-9]*+ (?: _+[A-Za-z0-9]++ )++ {_END}
+    | {_BEGIN} [a-z][a-z_]{{1,40}} (?: \.[a-z][a-z_]{{1,40}} ){{2,6}} {_END}
+    | (?P<camel> {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} (?: [a-z]{{2}}[a-z0-9]*+ (?:[A-Z][A-Za-z0-9]*+)
+        | (?:[A-Z][a-z]++[0-9]*+){{3,}} ) {_END} )
+    | {_BEGIN} (?: v\d+(?:\.\d+){{0,6}} | V\d+(?:\.\d+){{1,6}} | \d+\.\d+\.\d+(?=[-+][A-Za-z0-9]) )
+        (?: [-+][A-Za-z0-9]+(?:[.-][A-Za-z0-9]+){{0,6}} | (?:a|b|rc|dev)\d+ )? {_END}
+    | {_BEGIN} (?: (?:25[0-5]|2[0-4]\d|1?\d?\d) (?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){{3}} (?:/\d\d?|:\d{{1,5}})?
+        | 0x[0-9A-Fa-f]+
+        | (?=[0-9a-f]{{0,64}}[a-f])(?=[0-9a-f]{{0,64}}\d) [0-9a-f]{{7,64}}
+        | (?=[A-Z0-9]{{0,40}}[A-Z])(?=[A-Z]{{0,40}}\d) [A-Z0-9]{{6,40}}
+        | (?=\w{{0,60}}[a-z])(?=\w{{0,60}}[A-Z])(?=\w{{0,60}}\d) [A-Za-z0-9]{{8,60}}
+        | [A-Z][A-Z0-9]+-\d{{3,20}}
+        | (?=[A-Z-]{{0,40}}\d)(?=[\d-]{{0,40}}[A-Z]) [A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{2,8}}
+      ) {_END}
+    | {_EMOJI}{_EMOJI_TAIL} (?: \ ?{_EMOJI}{_EMOJI_TAIL} )*+
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_TARGET = re.compile(
+    r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
+)
+"""From the end of a Markdown link's text to its end."""
+_NAME = rf"[{_L}.@+~%$*:{{}}-]{{0,255}}+"
+_PATH = re.compile(rf"(?<![{_L}./~%&<>)\]}}-]){_NAME}(?:/{_NAME})++")
+_NAMED = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")
+"""A file's name with its extension; "p.m" is none."""
+_ROOTS = {
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+}
+_WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{_L}]"), re.compile(rf"[{_L}.+~-]")
+_FORMATTED = re.compile(
+    r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b"
+)
+"""What an argument of ICU's MessageFormat begins with."""
+_MAX_NAME, _MAX_WORDS = 120, 4
+"""Of what is in braces, in characters and words: more is a sentence that happens to stand in braces."""
+_CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
+_CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
+"""Languages whose own words have capitals inside: "bhFuil", "isiZulu"."""
+_FOLLOWING = ".,;:!?'*~"
+
+
+def placeholders(text: str, language: str) -> list[Kept]:
+    """What in `text`, which is in `language`, is to stay as it is: in order, not overlapping, `raw` being itself."""
+    trigger, foreign = _triggers(language)
+    scan = _Scan(text, language, foreign)
+    found: list[Kept] = []
+    place = 0
+    while hit := trigger.search(text, place):
+        start, end = scan.at(hit.start(), place) or (0, 0)
+        if end:
+            found.append(Kept(start, end, text[start:end]))
+        place = end or hit.end()
+    return found
+
+
+@cache
+def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    """What to look closer at, found by a class of characters; and a run of letters in a foreign script."""
+    letters = foreign_letters(language)
+    others = rf"\u203c\u2049\u2139\u3030\u303d\u3297\u3299{_SYMBOLS}{letters}"
+    # Where one class begins the pattern, `re` skips all other characters without trying anything.
+    trigger = (
+        rf"[{{\[%$<&@#`_\\/~:.(\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
+        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
+    )
+    between = r"[ \u00a0\u200c\u200d\u0300-\u036f.,;:!?'’\-–—·•、。，；：？！「」『』（）《》0-9\u0660-\u0669]"
+    run = rf"[{letters}]++(?:{between}{{1,4}}+[{letters}]++)*+[、。，；：？！」』）》]*"
+    return re.compile(trigger), re.compile(run) if letters else None
+
+
+class _Scan:
+    """One text looked through from left to right; what needs the text as a whole is found out once."""
+
+    def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
+        self.text, self.foreign = text, foreign
+        self.camel = language.split("-")[0].lower() not in _CAMEL_PROSE
+        self._closings: dict[str, int] = {}
+        self._no_path_before = 0
+
+    def at(self, place: int, floor: int) -> tuple[int, int] | None:
+        """What is to be kept around the character at `place`, and begins at `floor` or later."""
+        character = self.text[place]
+        if character == "[":
+            return self._link(place, floor)
+        if character == "(" and place > floor and (target := _TARGET.match(self.text, place - 1)):
+            return target.span()
+        if character > "\u036f" and self.foreign and (run := self.foreign.match(self.text, place)):
+            return place - (place > floor and self.text[place - 1] in "「『（《"), run.end()
+        end = 0
+        if character in "{$#%@":
+            end = self._braced(place)
+        elif character in "`~":
+            end = self._code(place)
+        elif character == "<":
+            end = self._enclosed(place)
+        if end:
+            return place, end
+        return None if character in "{`" else self._word(place, floor)
+
+    def _link(self, place: int, floor: int) -> tuple[int, int] | None:
+        """The bracket that begins a Markdown link's text."""
+        if place not in self._links:
+            return None
+        return place - (place > floor and self.text[place - 1] == "!"), place + 1
+
+    def _braced(self, place: int) -> int:
+        """The end of a placeholder in braces, nested as they may be, or 0."""
+        opening = place + (self.text[place] != "{")
+        end = self._braces.get(opening, 0)
+        if not end or self.text[opening + 1] in "{%#" or _FORMATTED.match(self.text, opening + 1):
+            return end
+        name = self.text[opening + 1 : end - 1] if end - opening <= _MAX_NAME else "\n"
+        return end if not name or ("\n" not in name and 1 <= len(name.split()) <= _MAX_WORDS) else 0
+
+    def _code(self, place: int) -> int:
+        """The end of Markdown code, or 0. Backticks as quotation marks (`so' or ``so'') begin none."""
+        if self.text.startswith("~~~", place):
+            return self._closing("\n~~~", place) if place == 0 or self.text[place - 1] == "\n" else 0
+        start, stop, end = self._ticks.get(place, (0, 0, 0))
+        if start - place >= 3 or not end:
+            return end
+        first, last = self.text[start], self.text[stop - 1]
+        quoted = last.isspace() and not first.isspace()
+        return 0 if quoted or self.text.find("\n\n", start, stop) >= 0 else end
+
+    def _enclosed(self, place: int) -> int:
+        for opening, closing in _CLOSING.items():
+            if self.text.startswith(opening, place):
+                return self._closing(closing, place + len(opening))
+        return 0
+
+    def _closing(self, mark: str, place: int) -> int:
+        """The end of the next `mark`, or 0. Places come in order, so no stretch is searched twice."""
+        found = self._closings.get(mark, 0)
+        if 0 <= found <= place:
+            found = self._closings[mark] = self.text.find(mark, place)
+        return found + len(mark) if found >= 0 else 0
+
+    def _word(self, place: int, floor: int) -> tuple[int, int] | None:
+        word = self._left(_WORD_BEFORE, place, floor)
+        for start in dict.fromkeys((self._left(_CHUNK_BEFORE, word, floor), word, place)):
+            end = self._address(start) or self._path(start) or self._kind(start)
+            if end > place:
+                return start, end
+        return None
+
+    def _left(self, character: re.Pattern[str], place: int, floor: int) -> int:
+        while place > floor and character.match(self.text[place - 1]):
+            place -= 1
+        return place
+
+    def _address(self, start: int) -> int:
+        found = _URL.match(self.text, start)
+        return _trimmed(self.text, start, found.end()) if found else 0
+
+    def _kind(self, start: int) -> int:
+        found = _KINDS.match(self.text, start)
+        if not found or (found["camel"] and not self.camel):
+            return 0
+        return _trimmed(self.text, start, found.end()) if found["file"] else found.end()
+
+    def _path(self, start: int) -> int:
+        found = _PATH.match(self.text, start) if start >= self._no_path_before else None
+        if not found:
+            return 0
+        end = _trimmed(self.text, start, found.end())
+        if _is_path(self.text[start:end]):
+            return end
+        self._no_path_before = found.end()
+        return 0
+
+    @cached_property
+    def _braces(self) -> dict[int, int]:
+        """Where each opening brace's group ends."""
+        return {start: end + 1 for start, end in _pairs(self.text, re.compile(r"[{}]"), "{")}
+
+    @cached_property
+    def _links(self) -> set[int]:
+        """The opening brackets of Markdown links."""
+        pairs = _pairs(self.text, re.compile(r"[\[\]]"), "[")
+        return {start for start, end in pairs if _TARGET.match(self.text, end)}
+
+    @cached_property
+    def _ticks(self) -> dict[int, tuple[int, int, int]]:
+        """For each run of backticks with another of its length behind it: its end, the other's start and end."""
+        following: dict[int, tuple[int, int]] = {}
+        ticks: dict[int, tuple[int, int, int]] = {}
+        for start, end in reversed([run.span() for run in re.finditer("`+", self.text)]):
+            if end - start in following:
+                ticks[start] = (end, *following[end - start])
+            following[end - start] = start, end
+        return ticks
+
+
+def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[int, int]]:
+    """The places of opening and closing marks that belong together; one without the other belongs to nothing."""
+    opened: list[int] = []
+    for mark in marks.finditer(text):
+        if mark[0] == opening:
+            opened.append(mark.start())
+        elif opened:
+            yield opened.pop(), mark.start()
+
+
+def _trimmed(text: str, start: int, end: int) -> int:
+    """The end of an address without the punctuation that follows it and the bracket that it stands in."""
+    excess = {close: text.count(close, start, end) - text.count(open, start, end) for open, close in ("()", "[]", "{}")}
+    while end > start and (text[end - 1] in _FOLLOWING or excess.get(text[end - 1], 0) > 0):
+        end -= 1
+        if text[end] in excess:
+            excess[text[end]] -= 1
+    return end
+
+
+def _is_path(path: str) -> bool:
+    """Whether that is one, and not "and/or", "km/h" or "a.m./p.m"."""
+    parts = path.split("/")
+    names = [part for part in parts if part]
+    if not names or "//" in path:
+        return False
+    if not parts[0]:
+        return len(names) > 1 or names[0] in _ROOTS or not parts[-1]
+    if parts[0] in (".", "..", "~") or parts[0][0] == "$":
+        return True
+    return bool(_NAMED.search(parts[-1])) or any("_" in name for name in names) or (len(names) > 1 and not parts[-1])

@@ -1,0 +1,236 @@
+"""What no translation may change is found whole; ordinary text has nothing of the kind."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.passage import Kept
+from app.placeholders import placeholders
+
+WORDS = [
+    "the",
+    "cat",
+    "a",
+    "He",
+    "It's",
+    "well-known",
+    "e.g.",
+    "café",
+    "U.S.",
+    "50%",
+    "10:30",
+    "3.14",
+    "(so)",
+    "he/she,",
+]
+
+
+def name(random: Random) -> str:
+    return "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=random.randint(2, 8)))
+
+
+def spelt(template: str, random: Random) -> str:
+    """`template` with a name of its own for each §, a capitalised one for each ¶, a digit for each 9."""
+    parts = {"§": lambda: name(random), "¶": lambda: name(random).title(), "9": lambda: random.choice("23456789")}
+    return "".join(parts[character]() if character in parts else character for character in template)
+
+
+TEMPLATES = [
+    *("{§}", "{9}", "{}", "{9:.9f}", "{§.§}", "${§}", "#{§}", "%{§}", "@{§}", "{{ § }}", "{{§}}", "{% § § in § %}"),
+    *("{¶ ¶}", "<%= § %>", "<?§ § ?>", "$(§)", "$§", "$§_§", "$§/§", "{§, plural, one {# §} other {# § in {§}}}"),
+    "{§, select,\n  § {§ §.}\n  other {§, §}\n}",
+    *("%s", "%d", "%i", "%9$s", "%(§)d", "%(§)s", "%-9.9f", "%@", "%%", "%99d", "%.9f", "%lu", "%§%", "%§_§%"),
+    *(":§", ":§_§", ":§-§:", "__§__", "__§_§__", "__MAX_9__"),
+    *('<x id="9"/>', "<§>", "</§>", "<§/>", "<§ §='§ §'>", '<§:§ §="§" §=9 />', "<input disabled>", "<!-- §. § -->"),
+    *("<![CDATA[ § < § ]]>", "<!DOCTYPE §>", "&nbsp;", "&#99;", "&#x9a;"),
+    *(
+        "https://§.example/§?§=9&§=%99#§",
+        "http://localhost:9999/§_(§)",
+        "ftp://§.§/",
+        "www.§.example",
+        "§.com/§",
+        "§.org",
+    ),
+    *("mailto:§@§.example", "§@§.example", "§.§+§@§-§.§.example", "9§@§.example"),
+    *("/usr/§/§", "/§/§.md", "/etc", "./§", "../§/§.§", "~/§", "§/§.md", "§/§-§/§.py", "§_§/§", "$§/§.§"),
+    *("C:\\§\\§.§", "D:\\¶ ¶\\§.exe", "\\\\§\\§\\§", "README.md", "§.json", "§-§.tar.gz", "¶.pdf"),
+    *("@§", "@§_9", "@§/§", "#§", "#§_9", "#¶¶"),
+    *("`§`", "`§. §`", "``§`§``", "```\n§ §\n\n§.\n```", "~~~\n§\n~~~"),
+    *(
+        "§_§",
+        "§_§_9",
+        "_§_§",
+        "MAX_9",
+        "§.§_§",
+        "§§¶",
+        "§§¶¶9",
+        "§.§§¶",
+        "¶¶¶",
+        "§()",
+        "§.§.§()",
+        "§->§()",
+        "¶::§",
+        "§.§.§",
+    ),
+    *("--§", "--§-§", "--§=§.§", "-v", "-x", "v9", "v9.9.9", "9.9.9-rc9", "V9.9", "192.168.9.9", "0x9aF"),
+    *("9a9b9c9d", "123e4567-e89b-12d3-a456-42661417400a", "A9B9C9", "ABC-9999", "AB9-CD-9", "aB9cD9eF"),
+    *(
+        "😀",
+        "👨‍👩‍👧",
+        "👍🏽",
+        "🇫🇷🇩🇪",
+        "9️⃣",
+        "❤️",
+        "✓",
+        "→",
+        "★★☆",
+        "®",
+        "🎉 🎉",
+        "\U0001f3f4\U000e0067\U000e0062\U000e007f",
+    ),
+    *("你好", "你好，世界", "Привет, мир", "مرحبا بالعالم", "αβγ", "日本語の文", "한국어 문장", "「你好」", "שלום"),
+]
+STRINGS = [(template, seed) for seed in range(12) for template in TEMPLATES]
+
+
+def surrounded(one: str, random: Random) -> tuple[str, int]:
+    """A sentence with `one` in it, and where it begins."""
+    before = " ".join(random.choices(WORDS, k=random.randint(0, 6)))
+    opening, closing = random.choice([("", ""), ("(", ")"), ('"', '"'), ("“", "”"), ("«\u00a0", "\u00a0»")])
+    head = f"{before} {opening}".lstrip(" ") if not one.startswith(("~", "(")) else f"{before}\n"
+    closing = closing if not one.startswith("~") else "\n"
+    tail = random.choice(["", ".", ",", "?", "!"]) + random.choice(["", " The end."])
+    return f"{head}{one}{closing}{tail}", len(head)
+
+
+def test_there_are_over_a_thousand_strings() -> None:
+    assert len(STRINGS) > 1_000
+
+
+@pytest.mark.parametrize("language", ["en", "fr"])
+def test_a_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(language: str) -> None:
+    missed = []
+    for template, seed in STRINGS:
+        random = Random(f"{template}{seed}")
+        one = spelt(template, random)
+        text, start = surrounded(one, random)
+        if placeholders(text, language) != [(start, start + len(one), one)]:
+            missed.append((text, placeholders(text, language)))
+    assert missed == []
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_several_in_one_sentence_are_found_each(seed: int) -> None:
+    random = Random(seed)
+    ones = [spelt(template, random) for template in random.choices(TEMPLATES, k=6) if template[:3] != "~~~"]
+    text = "".join(f"{random.choice(['the', 'of', 'and'])} {one}, " for one in ones)
+    assert [kept.raw for kept in placeholders(text, "en")] == ones
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e.g. this, i.e. that, etc.",
+        "The U.S. and the U.K. agree. J.R.R. Tolkien, Ph.D.",
+        "At 3:45 pm or 10:30, 12h30, on 12.05.2024, 2024-05-01.",
+        "C'est l'été, n'est-ce pas ? « Bonjour », dit-il : c'est fini !",
+        "50 % or 50%, 100% sure, 5% discount, 100%. 50%, 5%!",
+        "note:this, Subject: x, and re: yours",
+        ":-) :D ;) :P :p :o) <3 :/ xD",
+        "a < b and c > d, 3 > 2, x = y + z",
+        "and/or, km/h, he/she, s/he, 24/7, 1/2, mm/dd/yyyy, red/green/blue, TCP/IP, a/b test, a.m./p.m.",
+        "McDonald, O'Brien, DeepL, YouTube and JavaScript, an iPhone, 10 kWh, pH",
+        "word(s), file(s), fonction(s), A Ltd. (London), see (there), [sic] and [1]",
+        "$5 and $1,000, US$50, 20€, £15, C# and C++, R&D, Q&A, AT&T",
+        "the 1990s, 5th of May, 10am, 100km, MP3, A4, H2O, CO2, G20, B52, COVID-19, F-16",
+        "He said -- well -- no. T-shirts – e-mail — yes. -5 degrees",
+        "-Yes. -I know. -A what?\n- an item",
+        "a } b {unbalanced, { c",
+        "{this stands in braces and is a sentence}",
+        "The end.Next one. Well...yes",
+        "20 °C, 100 m², 5 × 3 ÷ 2 ≤ 7, § 5, ½, ¼, № 5, 3 µm",
+        "the `quoted' and the `other', ``this'' and ``that''",
+        "“quoted” ‘text’ „so“ ‚so‘ naïve crème brûlée Škoda Łódź",
+        "__ _ ____ * ** # ## @ & % $ ~ ` : / \\ < > ( ) [ ] { }",
+        "is one } of them } and { two",
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "fr", "de", "es"])
+def test_ordinary_text_has_none(text: str, language: str) -> None:
+    assert [kept.raw for kept in placeholders(text, language)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See https://x.example/a. Then (https://x.example/b).", ["https://x.example/a", "https://x.example/b"]),
+        ("请看https://x.example/a。谢谢", ["https://x.example/a"]),
+        ("<https://x.example/a>, **https://x.example/b**", ["https://x.example/a", "https://x.example/b"]),
+        ("Mail to <a@x.example>; not to b@x.example.", ["a@x.example", "b@x.example"]),
+        ("[the *link*](https://x.example/a_(b)) here", ["[", "](https://x.example/a_(b))"]),
+        ('![an image](i.png "title")', ["![", '](i.png "title")']),
+        ("[![alt](i.png)](https://x.example)", ["[", "![", "](i.png)", "](https://x.example)"]),
+        ("<b>Hello</b>&nbsp;you", ["<b>", "</b>", "&nbsp;"]),
+        ("{a}{b} {c}/{d}", ["{a}", "{b}", "{c}", "{d}"]),
+        ("%1$s%2$s: %d%%", ["%1$s", "%2$s", "%d", "%%"]),
+        ("%d/%m/%Y %H:%M", ["%d", "%m", "%Y", "%H", "%M"]),
+        ("{ {a} and {b", ["{a}"]),
+        ("```py\nx = 1\n```\nand `y`", ["```py\nx = 1\n```", "`y`"]),
+        ("请用snake_case函数和foo()", ["snake_case", "foo()"]),
+        ("Ask @john, @mary. And #this!", ["@john", "@mary", "#this"]),
+        ("Wow😀😀! Great 🎉.", ["😀😀", "🎉"]),
+    ],
+)
+def test_bounds(text: str, expected: list[str]) -> None:
+    language = "zh" if "请" in text else "en"
+    assert [kept.raw for kept in placeholders(text, language)] == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "He said 你好，世界！ and left", ["你好，世界！"]),
+        ("fr", "Le mot Привет мир signifie", ["Привет мир"]),
+        ("zh", "他说hello world，还有Привет。", ["Привет。"]),
+        ("zh-Hant", "他說你好", []),
+        ("ja", "これは日本語です", []),
+        ("ko", "이것은 漢字 입니다", ["漢字"]),
+        ("ru", "Это слово и word", []),
+        ("el", "Η λέξη и слово", ["и слово"]),
+        ("ar", "مرحبا بالعالم 你好", ["你好"]),
+        ("uz", "Салом", []),
+    ],
+)
+def test_letters_that_the_language_is_not_written_in_are_kept(language: str, text: str, expected: list[str]) -> None:
+    assert [kept.raw.strip("。") for kept in placeholders(text, language)] == [one.strip("。") for one in expected]
+
+
+def test_capitals_inside_a_word_are_irish() -> None:
+    assert placeholders("Tá bhFuil i gCorcaigh", "ga") == []
+    assert [kept.raw for kept in placeholders("call getValue", "en")] == ["getValue"]
+
+
+HOSTILE = st.lists(
+    st.sampled_from([*"{}[]()<>%$#@&:;`~/\\|.-_ \n\"'=aA1é你😀", "{{", "%(", "://", "<!--", "](", "a.b", "C:\\"])
+)
+
+
+@given(HOSTILE.map("".join) | st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh", "xx"]))
+def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> None:
+    end = 0
+    for kept in placeholders(text, language):
+        assert end <= kept.start < kept.end
+        assert kept == Kept(kept.start, kept.end, text[kept.start : kept.end])
+        end = kept.end
+
+
+@pytest.mark.parametrize(
+    "unit", ["{", "{a ", "<", "<a b='", "%", ":", "`", "a/", "a.", "](a", "[](", "@a", "<%", "http:/", "😀", "\\"]
+)
+def test_hostile_text_comes_to_an_end(unit: str) -> None:
+    text = unit * (50_000 // len(unit))
+    assert all(kept.raw == text[kept.start : kept.end] for kept in placeholders(text, "en"))
