@@ -42,6 +42,7 @@ class Settings(BaseSettings):
     max_wait_ms: int = Field(
         default=250, ge=1, description="A request whose turn would come later than this is refused at once"
     )
+    glossaries: Path | None = Field(default=None, description="A folder of glossaries, NAME.SOURCE-TARGET.tsv")
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")
     root_path: str = Field(default="", description="The path under which a proxy shows the service, such as /mt")
@@ -50,6 +51,11 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return [origin.strip() for origin in value.split(",") if origin.strip()] if isinstance(value, str) else value
+
+    @field_validator("glossaries", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        return value or None
 
     @field_validator("port", mode="before")
     @classmethod
@@ -67,6 +73,8 @@ def described() -> str:
 
 
 def _written(default: object) -> str:
+    if default is None:
+        return ""
     return ",".join(default) if isinstance(default, list) else str(default)
 
 

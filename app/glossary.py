@@ -1,0 +1,214 @@
+"""Terms whose translation is given: found in a text, read from a request or from a folder of files.
+
+Knows words and files; that the translation has them is the translator's and the decoder's.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from app.passage import Kept
+from app.settings import PREFIX, SettingsError
+
+MAX_TERMS = 10_000
+MAX_CHARS = 200
+"""Of a term and of its translation: a text looked at costs no more than this for each of its words."""
+
+_ALONE = (
+    r"\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u318f\u31f0-\u31ff\u3400-\u9fff"
+    r"\uac00-\ud7ff\uf900-\ufaff\U00020000-\U000323af"
+)
+"""Letters that are words by themselves, as far as one can tell: of scripts without spaces between words, and of Korean,
+whose particles follow a word without one."""
+_MARKS = r"\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0970-\u0df3\u200c\u200d"
+"""What stands on letters and is none."""
+_LETTER = rf"[^\W{_ALONE}]"
+_TOKEN = re.compile(rf"{_LETTER}++(?:[{_MARKS}]++{_LETTER}*+)*+|[^\S\n\v\f\r\x1c-\x1e\x85\u2028\u2029]++|.", re.DOTALL)
+"""A word, white space within a line, or any other character."""
+_HYPHENS = "-\u2010\u2011"
+_CODE = r"[a-z]{2,8}(?:-[A-Z0-9][A-Za-z0-9]*)*"
+_FILE_NAME = re.compile(rf"(?P<name>.+)\.(?P<source>{_CODE})-(?P<target>{_CODE})\.tsv")
+
+
+class _Entry(NamedTuple):
+    """A term that ends here."""
+
+    spelling: str
+    translation: str
+    only_so: bool
+    """It has capitals inside, as acronyms have, and is found in no other spelling."""
+    named: bool
+    """It has a capital, as names have, and may be a part of a word with hyphens."""
+
+
+@dataclass
+class _Node:
+    """Where the words of some terms have led so far."""
+
+    following: dict[str, _Node] = field(default_factory=dict)
+    entries: list[_Entry] = field(default_factory=list)
+
+
+class Glossary:
+    """Terms of one language and their translations; made once, then asked about any number of texts."""
+
+    def __init__(self, terms: Mapping[str, str], language: str) -> None:
+        """Raises ValueError, in one line, for what cannot be a glossary."""
+        if len(terms) > MAX_TERMS:
+            raise ValueError(f"A glossary has at most {MAX_TERMS:,} terms, not {len(terms):,}.")
+        self._turkic = language.split("-")[0].lower() in ("az", "tr")
+        self._root = _Node()
+        for term, translation in terms.items():
+            if fault := _fault(term, translation):
+                raise ValueError(fault)
+            self._add(term.strip(), translation.strip())
+
+    def find(self, text: str) -> list[Kept]:
+        """The terms in `text`, in order, with their translations; of those that overlap the leftmost, then the longest.
+
+        A term is found as whole words, in scripts without spaces anywhere, in any case; one with capitals inside a
+        word, such as "US", only as it is written. White space of any kind within a line is a space.
+        """
+        if not self._root.following:
+            return []
+        spans = [token.span() for token in _TOKEN.finditer(text)]
+        words = [self._folded(text[start:end]) for start, end in spans]
+        found: list[Kept] = []
+        place = 0
+        while place < len(words):
+            if words[place] in self._root.following and (longest := self._longest(text, spans, words, place)):
+                last, translation = longest
+                found.append(Kept(spans[place][0], spans[last][1], translation))
+                place = last
+            place += 1
+        return found
+
+    def _longest(
+        self, text: str, spans: Sequence[tuple[int, int]], words: Sequence[str], first: int
+    ) -> tuple[int, str] | None:
+        """The last word of the longest term that begins with the `first`, and its translation."""
+        node, longest = self._root, None
+        for last in range(first, len(words)):
+            if not (following := node.following.get(words[last])):
+                break
+            node = following
+            if node.entries and (entry := _written(node.entries, text, spans[first][0], spans[last][1])):
+                longest = last, entry.translation
+        return longest
+
+    def _add(self, term: str, translation: str) -> None:
+        node = self._root
+        for word in _TOKEN.findall(term):
+            node = node.following.setdefault(self._folded(word), _Node())
+        only_so = any(character.isupper() for word in _TOKEN.findall(term) for character in word[1:])
+        node.entries.append(_Entry(_spaced(term), translation, only_so, term != term.lower()))
+
+    def _folded(self, word: str) -> str:
+        if word.isspace():
+            return " " if word.splitlines() == [word] else word
+        if self._turkic:
+            word = word.replace("I", "ı").replace("İ", "i")
+        return word.casefold() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
+
+
+@dataclass(frozen=True)
+class Glossaries:
+    """Those that have a name, each for a pair of languages or several."""
+
+    by_pair: Mapping[tuple[str, str, str], Glossary] = field(default_factory=dict)
+    """By name, source and target."""
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({name for name, _, _ in self.by_pair})
+
+    def find(self, name: str, source: str, target: str) -> Glossary | None:
+        return self.by_pair.get((name, source, target))
+
+
+def load_glossaries(folder: Path | None) -> Glossaries:
+    """The glossaries of the files NAME.SOURCE-TARGET.tsv in `folder`; none without one.
+
+    A line is a term, a tab and its translation; empty lines and those that begin with "#" say nothing. Raises
+    SettingsError, which names file and line.
+    """
+    if folder is None:
+        return Glossaries()
+    if not folder.is_dir():
+        raise SettingsError(f"{PREFIX}GLOSSARIES={folder}: there is no such folder")
+    loaded: dict[tuple[str, str, str], Glossary] = {}
+    for path in sorted(folder.glob("*.tsv")):
+        named = _FILE_NAME.fullmatch(path.name)
+        if not named:
+            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} is not named like terms.en-fr.tsv")
+        try:
+            loaded[named["name"], named["source"], named["target"]] = Glossary(_read(path), named["source"])
+        except ValueError as error:
+            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name}: {error}") from None
+    return Glossaries(loaded)
+
+
+def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
+    """Both in order, less the ranges of `second` that overlap one of `first`."""
+    found: list[Kept] = []
+    index = 0
+    for one in second:
+        while index < len(first) and first[index].end <= one.start:
+            found.append(first[index])
+            index += 1
+        if index == len(first) or one.end <= first[index].start:
+            found.append(one)
+    return [*found, *first[index:]]
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The terms of a file. Raises ValueError that names the line."""
+    terms: dict[str, str] = {}
+    try:
+        lines = path.read_text("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        lines_before = error.object.count(b"\n", 0, error.start)
+        raise ValueError(f"line {lines_before + 1}: not UTF-8") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        term, *translations = line.split("\t")
+        fault = _fault(term, translations[0]) if len(translations) == 1 else "A line is a term, a tab, its translation."
+        if fault or term.strip() in terms:
+            raise ValueError(f"line {number}: {fault or f'The term {term.strip()!r} is given twice.'}")
+        terms[term.strip()] = translations[0].strip()
+    return terms
+
+
+def _fault(term: str, translation: str) -> str | None:
+    """What is wrong with an entry, in one line."""
+    if not term.strip():
+        return "A term is empty."
+    if not translation.strip():
+        return f"The translation of {term[:MAX_CHARS]!r} is empty."
+    for what, text in (("term", term.strip()), ("translation", translation.strip())):
+        if len(text) > MAX_CHARS:
+            return f"The {what} {text[:40]!r}... has {len(text):,} characters, over the limit of {MAX_CHARS}."
+        if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
+            return f"The {what} {text!r} holds a control character or a line end."
+    return None
+
+
+def _spaced(text: str) -> str:
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def _written(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
+    """The entry for [start, end): one that is spelt as it is there, rather than in another case."""
+    joined = (end < len(text) - 1 and text[end] in _HYPHENS and text[end + 1].isalnum()) or (
+        start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalnum()
+    )
+    found = [entry for entry in entries if entry.named or not joined]
+    spelling = _spaced(text[start:end])
+    same = [entry for entry in found if entry.spelling == spelling]
+    return next(iter(same + [entry for entry in found if not entry.only_so]), None)

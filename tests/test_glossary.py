@@ -1,0 +1,191 @@
+"""Terms are found as whole words, in any case, the longest first; what cannot be a glossary is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.glossary import MAX_CHARS, MAX_TERMS, Glossary, load_glossaries, merged
+from app.passage import Kept
+from app.settings import SettingsError
+
+
+def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:
+    """What is found in `text`, and the translation."""
+    return [(text[start:end], raw) for start, end, raw in Glossary(terms, language).find(text)]
+
+
+def words(terms: str, text: str, language: str = "en") -> list[str]:
+    return [word for word, _ in found(dict.fromkeys(terms.split("|"), "x"), text, language)]
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "expected"),
+    [
+        ("cat", "The cat, a Cat. CAT!", ["cat", "Cat", "CAT"]),
+        ("cat", "category, bobcat, cat_a, cat5, wildcat", []),
+        ("cat", "(cat) “cat” cat's l'cat", ["cat", "cat", "cat", "cat"]),
+        ("hard disk", "A hard  disk, a Hard\u00a0Disk, a hard\tdisk", ["hard  disk", "Hard\u00a0Disk", "hard\tdisk"]),
+        ("hard disk", "a hard\ndisk, a harddisk", []),
+        ("disk|hard disk|hard disk drive", "hard disk drives and hard disk drive", ["hard disk", "hard disk drive"]),
+        ("a b|b c d", "a b c d", ["a b"]),
+        ("élan|Straße", "E\u0301lan, ÉLAN, STRASSE", ["E\u0301lan", "ÉLAN", "STRASSE"]),
+        ("C++|.NET", "C++ and .NET, c++", ["C++", ".NET", "c++"]),
+        ("mail|vous", "e-mail, rendez-vous, mail-order, mail - vous", ["mail", "vous"]),
+        ("Kubernetes", "Kubernetes-native, non-Kubernetes", ["Kubernetes", "Kubernetes"]),
+        ("हिन्दी", "हिन्दी और हिन्दीभाषा", ["हिन्दी"]),
+    ],
+)
+def test_a_term_is_whole_words_in_any_case(terms: str, text: str, expected: list[str]) -> None:
+    assert words(terms, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "expected"),
+    [
+        ("IT", "it is IT, It", ["IT"]),
+        ("US", "Tell us about the US.", ["US"]),
+        ("iPhone", "an iPhone, an iphone", ["iPhone"]),
+        ("IT department", "the it department, the IT department", ["IT department"]),
+        ("New York", "new york, NEW YORK", ["new york", "NEW YORK"]),
+    ],
+)
+def test_a_term_with_capitals_inside_is_found_only_as_it_is_written(term: str, text: str, expected: list[str]) -> None:
+    assert words(term, text) == expected
+
+
+def test_a_term_in_several_spellings_has_the_translation_of_its_own() -> None:
+    terms = {"us": "nous", "US": "États-Unis", "cat": "chat", "Cat": "Chat"}
+    assert found(terms, "us US Us") == [("us", "nous"), ("US", "États-Unis"), ("Us", "nous")]
+    assert found(terms, "Cat cat CAT") == [("Cat", "Chat"), ("cat", "chat"), ("CAT", "chat")]
+
+
+@pytest.mark.parametrize(
+    ("language", "term", "text"),
+    [
+        ("zh", "神经网络", "一个神经网络的"),
+        ("ja", "翻訳", "機械翻訳です"),
+        ("th", "แมว", "มีแมวอยู่"),
+        ("ko", "서버", "서버는"),
+    ],
+)
+def test_in_scripts_without_spaces_a_term_is_found_anywhere(language: str, term: str, text: str) -> None:
+    assert words(term, text, language) == [term]
+
+
+def test_turkish_has_two_letters_i() -> None:
+    assert words("ılık|İzmir", "Ilık izmir", "tr") == ["Ilık", "izmir"]
+    assert words("ilik", "ILIK", "tr") == []
+
+
+def test_the_translation_is_as_it_was_given_without_white_space_around() -> None:
+    assert found({" cat ": " Le Chat "}, "The CAT") == [("CAT", "Le Chat")]
+
+
+TEXT = st.text(st.sampled_from("ab AB-\n你好é\u0301İß'")) | st.text()
+TERM = st.text(st.sampled_from("ab AB-你好é\u0301İß'"), min_size=1, max_size=9).filter(str.strip)
+
+
+@given(st.dictionaries(TERM, TERM, max_size=6), TEXT, st.sampled_from(["en", "tr", "zh"]))
+def test_what_is_found_is_in_order_and_is_a_term(terms: dict[str, str], text: str, language: str) -> None:
+    end = 0
+    for kept in Glossary(terms, language).find(text):
+        assert end <= kept.start < kept.end
+        assert kept.raw in {translation.strip() for translation in terms.values()}
+        assert "\n" not in text[kept.start : kept.end]
+        end = kept.end
+
+
+def test_every_term_of_a_large_glossary_is_found() -> None:
+    random = Random(0)
+    terms = {"".join(random.choices("abcdefgh", k=9)): str(number) for number in range(MAX_TERMS)}
+    text = ", ".join(terms)
+    assert found(terms, text) == list(terms.items())
+
+
+def test_hostile_text_comes_to_an_end() -> None:
+    assert words("a " * (MAX_CHARS // 2 - 1) + "b", "a " * 25_000) == []
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"": "x"}, "A term is empty."),
+        ({" \n": "x"}, "A term is empty."),
+        ({"cat": " "}, "The translation of 'cat' is empty."),
+        ({"a\nb": "x"}, r"The term 'a\nb' holds a control character or a line end."),
+        ({"cat": "a\x00b"}, r"The translation 'a\x00b' holds a control character or a line end."),
+        ({"cat": "a\u2028b"}, r"The translation 'a\u2028b' holds a control character or a line end."),
+        ({"a" * 201: "x"}, f"The term '{'a' * 40}'... has 201 characters, over the limit of 200."),
+        ({str(number): "x" for number in range(10_001)}, "A glossary has at most 10,000 terms, not 10,001."),
+    ],
+)
+def test_what_cannot_be_a_glossary_is_said_in_one_line(terms: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
+        Glossary(terms, "en")
+    assert str(error.value) == message
+
+
+def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "it.en-fr.tsv").write_bytes(b"\xef\xbb\xbf# terms\r\n\r\ncat\tchat\r\nhard disk\tdisque dur\r\n")
+    (tmp_path / "it.zh-Hans-pt-BR.tsv").write_text("猫\tgato\n", "utf-8")
+    (tmp_path / "my.own.en-fr.tsv").write_text("", "utf-8")
+    (tmp_path / "notes.txt").write_text("not a glossary", "utf-8")
+    glossaries = load_glossaries(tmp_path)
+    assert glossaries.names == ["it", "my.own"]
+    one = glossaries.find("it", "en", "fr")
+    assert one is not None
+    assert [kept.raw for kept in one.find("A cat on a hard disk.")] == ["chat", "disque dur"]
+    assert glossaries.find("it", "zh-Hans", "pt-BR") is not None
+    assert glossaries.find("it", "fr", "en") is None
+    assert glossaries.find("else", "en", "fr") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"", "a.tsv is not named like terms.en-fr.tsv"),
+        ("a.en-fr.tsv", b"cat\tchat\ncat\n", "a.en-fr.tsv: line 2: A line is a term, a tab, its translation."),
+        ("a.en-fr.tsv", b"a\tb\tc\n", "a.en-fr.tsv: line 1: A line is a term, a tab, its translation."),
+        ("a.en-fr.tsv", b"#\n\ncat\t\n", "a.en-fr.tsv: line 3: The translation of 'cat' is empty."),
+        ("a.en-fr.tsv", b"cat\tchat\ncat\tchatte\n", "a.en-fr.tsv: line 2: The term 'cat' is given twice."),
+        ("a.en-fr.tsv", b"cat\tchat\n\xff\tx\n", "a.en-fr.tsv: line 2: not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_glossary_is_named_with_its_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SettingsError) as error:
+        load_glossaries(tmp_path)
+    assert str(error.value) == f"INTERLINEAR_GLOSSARIES: {message}"
+
+
+def test_without_a_folder_there_are_no_glossaries(tmp_path: Path) -> None:
+    assert load_glossaries(None).names == []
+    with pytest.raises(SettingsError, match="there is no such folder"):
+        load_glossaries(tmp_path / "missing")
+
+
+def kept(*ranges: tuple[int, int]) -> list[Kept]:
+    return [Kept(start, end, "") for start, end in ranges]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (kept(), kept((1, 2)), kept((1, 2))),
+        (kept((1, 2)), kept(), kept((1, 2))),
+        (kept((2, 4), (8, 9)), kept((0, 2), (3, 5), (4, 8), (9, 10)), kept((0, 2), (2, 4), (4, 8), (8, 9), (9, 10))),
+        (kept((2, 4)), kept((0, 9)), kept((2, 4))),
+        (kept((0, 9)), kept((1, 2), (3, 4), (9, 10)), kept((0, 9), (9, 10))),
+    ],
+)
+def test_ranges_that_overlap_one_of_the_first_are_left_out(
+    first: list[Kept], second: list[Kept], expected: list[Kept]
+) -> None:
+    assert merged(first, second) == expected
