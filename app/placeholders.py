@@ -1,6 +1,6 @@
 """Finds what no translation may change: placeholders, tags, addresses, code, symbols, words in a foreign script.
 
-Knows how such things are written, and nothing of glossaries, sentences or models.
+Knows where to look, and pairs what must be paired; how most of it is spelt is `app.spellings`'.
 """
 
 from __future__ import annotations
@@ -11,105 +11,12 @@ from functools import cache, cached_property
 
 from app.foreign import foreign_letters
 from app.passage import Kept
+from app.spellings import FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
 
-# Names end where no further letter of the Latin script follows: "请用snake_case函数" holds one.
-_L = r"A-Za-z0-9_\u00c0-\u024f"
-_BEGIN, _END = rf"(?<![{_L}])", rf"(?![{_L}])"
-_SPACES = r"\s\u00a0\u2000-\u200a\u202f\u3000"
-_OPEN = rf"""(?<![^{_SPACES}(\[{{"'`“‘«„=,|/])"""
-"""At the start of a word."""
-_HAN = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
-_ADDRESS = rf"""[^\s<>"`\\^“”‘’«»…{_HAN}]"""
-"""A character of a URL. Chinese and Japanese text goes on right behind one."""
-_FILE = rf"""[^{_SPACES}\\/:*?"<>|,;!)“”‘’«»…、。，！？]"""
-_FILE_TYPES = (
-    "md|txt|rst|pdf|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xliff|html?|css|scss|jsx?|tsx?|mjs|py|pyi|ipynb|rb|java"
-    "|cpp|hpp|php|sh|bat|ps1|exe|dll|zip|tar|gz|tgz|bz2|xz|7z|png|jpe?g|gif|svg|webp|mp[34]|mkv|avi|mov|wav|log|sql"
-    "|bak|tmp|lock|po|pot|srt|vtt|docx?|xlsx?|pptx?|odt|safetensors"
+_ROOTS = frozenset(
+    ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]
 )
-_BOOLEAN = "async|autoplay|checked|controls|defer|disabled|download|hidden|loop|muted|open|readonly|required|selected"
-_SYMBOLS = (
-    r"©®\u2103\u2109\u2117\u2120\u2122\u212e\u2190-\u21ff\u2300-\u2426\u249c-\u24e9\u2500-\u2767\u2794-\u27bf"
-    r"\u2800-\u297f\u2b00-\u2bff\u3020\ufffc\ufffd\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
-)
-"""Emoji, arrows, boxes, dingbats: Unicode's other symbols, less "°" and "№", which are written as if letters."""
-_EMOJI = rf"(?:[{_SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[\u203c\u2049\u2139\u3030\u303d\u3297\u3299](?=\ufe0f))"
-_EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
-
-_URL = re.compile(
-    rf"""
-    {_BEGIN} (?: (?: [A-Za-z][A-Za-z0-9+-]{{1,15}}:// | www\. | mailto: ) {_ADDRESS}+
-        | (?:[A-Za-z0-9-]{{1,63}}\.){{1,8}} (?: [a-z]{{2,10}}(?=/) | (?:com|org|net|edu|gov|io|dev|app){_END} )
-          (?: [/?:\#]{_ADDRESS}+ )? )
-    """,
-    re.VERBOSE,
-)
-_KINDS = re.compile(
-    rf"""
-    {_BEGIN} [{_L}] [{_L}.+%-]{{0,63}} @ [{_L}-]+ (?: \.[{_L}-]+ )+
-    | <!DOCTYPE\b[^<>]*>
-    | </?[A-Za-z][\w:.-]*+ (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ (?: "[^"<]*" | '[^'<]*' | [^\s"'=<>`]++ )
-        | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
-    | & (?: [A-Za-z][A-Za-z0-9]{{1,31}} | \#[0-9]{{1,7}} | \#[xX][0-9A-Fa-f]{{1,6}} ) ;
-    | \$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*
-    | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
-    | %% | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
-        | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
-    | {_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )
-    | {_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])
-    | (?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w) | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))
-    | (?<![\w&/]) \#(?u:(?=\w{{0,40}}[^\W\d_])(?:(?![{_HAN}])\w){{1,100}}{_END} | [{_HAN}]{{1,40}}\#)
-    | (?P<file> [A-Za-z]:\\(?: {_FILE}+ (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
-    | {_BEGIN} [0-9a-fA-F]{{8}} (?:-[0-9a-fA-F]{{4}}){{3}} -[0-9a-fA-F]{{12}} {_END}
-    | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} | {_OPEN} ) \.(?:{_FILE_TYPES}){_END}
-    | {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
-    | {_BEGIN} [A-Za-z_]\w* (?: ::~?[A-Za-z_]\w*)+
-    | {_BEGIN} __(?: [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)* | [a-z][a-z0-9]*(?:_[a-z0-9]+)* )__ {_END}
-    | {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} _*[A-Za-z][A-Za-z0-9]*+ (?: _+[A-Za-z0-9]++ )++ {_END}
-    | {_BEGIN} [a-z][a-z_]{{1,40}} (?: \.[a-z][a-z_]{{1,40}} ){{2,6}} {_END}
-    | (?P<camel> {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} (?: [a-z]{{2}}[a-z0-9]*+ (?:[A-Z][A-Za-z0-9]*+)
-        | (?:[A-Z][a-z]++[0-9]*+){{3,}} ) {_END} )
-    | {_BEGIN} (?: v\d+(?:\.\d+){{0,6}} | V\d+(?:\.\d+){{1,6}} | \d+\.\d+\.\d+(?=[-+][A-Za-z0-9]) )
-        (?: [-+][A-Za-z0-9]+(?:[.-][A-Za-z0-9]+){{0,6}} | (?:a|b|rc|dev)\d+ )? {_END}
-    | {_BEGIN} (?: (?:25[0-5]|2[0-4]\d|1?\d?\d) (?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){{3}} (?:/\d\d?|:\d{{1,5}})?
-        | 0x[0-9A-Fa-f]+
-        | (?=[0-9a-f]{{0,64}}[a-f])(?=[0-9a-f]{{0,64}}\d) [0-9a-f]{{7,64}}
-        | (?=[A-Z0-9]{{0,40}}[A-Z])(?=[A-Z]{{0,40}}\d) [A-Z0-9]{{6,40}}
-        | (?=\w{{0,60}}[a-z])(?=\w{{0,60}}[A-Z])(?=\w{{0,60}}\d) [A-Za-z0-9]{{8,60}}
-        | [A-Z][A-Z0-9]+-\d{{3,20}}
-        | (?=[A-Z-]{{0,40}}\d)(?=[\d-]{{0,40}}[A-Z]) [A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{2,8}}
-      ) {_END}
-    | {_EMOJI}{_EMOJI_TAIL} (?: \ ?{_EMOJI}{_EMOJI_TAIL} )*+
-    """,
-    re.VERBOSE | re.ASCII,
-)
-_TARGET = re.compile(
-    r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
-)
-"""From the end of a Markdown link's text to its end."""
-_NAME = rf"[{_L}.@+~%$*:{{}}-]{{0,255}}+"
-_PATH = re.compile(rf"(?<![{_L}./~%&<>)\]}}-]){_NAME}(?:/{_NAME})++")
-_NAMED = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")
-"""A file's name with its extension; "p.m" is none."""
-_ROOTS = {
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "srv",
-    "sys",
-    "tmp",
-    "usr",
-    "var",
-}
-_WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{_L}]"), re.compile(rf"[{_L}.+~-]")
+_WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{LATIN}]"), re.compile(rf"[{LATIN}.+~-]")
 _FORMATTED = re.compile(
     r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b"
 )
@@ -140,12 +47,12 @@ def placeholders(text: str, language: str) -> list[Kept]:
 def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """What to look closer at, found by a class of characters; and a run of letters in a foreign script."""
     letters = foreign_letters(language)
-    others = rf"\u203c\u2049\u2139\u3030\u303d\u3297\u3299{_SYMBOLS}{letters}"
+    others = rf"{PICTURED}{SYMBOLS}{letters}"
     # Where one class begins the pattern, `re` skips all other characters without trying anything.
     trigger = (
-        rf"[{{\[%$<&@#`_\\/~:.(\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        rf"[{{\[%$<&@#`_\\/~:.(\-A-Z0-9*{others}](?:(?<=[{{\[%$<&@#`_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
-        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
+        r"|(?<=\*)(?=\ufe0f)|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
     )
     between = r"[ \u00a0\u200c\u200d\u0300-\u036f.,;:!?'’\-–—·•、。，；：？！「」『』（）《》0-9\u0660-\u0669]"
     run = rf"[{letters}]++(?:{between}{{1,4}}+[{letters}]++)*+[、。，；：？！」』）》]*"
@@ -166,7 +73,7 @@ class _Scan:
         character = self.text[place]
         if character == "[":
             return self._link(place, floor)
-        if character == "(" and place > floor and (target := _TARGET.match(self.text, place - 1)):
+        if character == "(" and place > floor and (target := LINK_TARGET.match(self.text, place - 1)):
             return target.span()
         if character > "\u036f" and self.foreign and (run := self.foreign.match(self.text, place)):
             return place - (place > floor and self.text[place - 1] in "「『（《"), run.end()
@@ -234,17 +141,17 @@ class _Scan:
         return place
 
     def _address(self, start: int) -> int:
-        found = _URL.match(self.text, start)
+        found = URL.match(self.text, start)
         return _trimmed(self.text, start, found.end()) if found else 0
 
     def _kind(self, start: int) -> int:
-        found = _KINDS.match(self.text, start)
+        found = KINDS.match(self.text, start)
         if not found or (found["camel"] and not self.camel):
             return 0
         return _trimmed(self.text, start, found.end()) if found["file"] else found.end()
 
     def _path(self, start: int) -> int:
-        found = _PATH.match(self.text, start) if start >= self._no_path_before else None
+        found = PATH.match(self.text, start) if start >= self._no_path_before else None
         if not found:
             return 0
         end = _trimmed(self.text, start, found.end())
@@ -262,7 +169,7 @@ class _Scan:
     def _links(self) -> set[int]:
         """The opening brackets of Markdown links."""
         pairs = _pairs(self.text, re.compile(r"[\[\]]"), "[")
-        return {start for start, end in pairs if _TARGET.match(self.text, end)}
+        return {start for start, end in pairs if LINK_TARGET.match(self.text, end)}
 
     @cached_property
     def _ticks(self) -> dict[int, tuple[int, int, int]]:
@@ -306,4 +213,4 @@ def _is_path(path: str) -> bool:
         return len(names) > 1 or names[0] in _ROOTS or not parts[-1]
     if parts[0] in (".", "..", "~") or parts[0][0] == "$":
         return True
-    return bool(_NAMED.search(parts[-1])) or any("_" in name for name in names) or (len(names) > 1 and not parts[-1])
+    return bool(FILE_NAME.search(parts[-1])) or any("_" in name for name in names) or (len(names) > 1 and not parts[-1])

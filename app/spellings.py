@@ -1,0 +1,105 @@
+"""How what no translation may change is written: regular expressions, each for the place where such a thing begins.
+
+Knows spellings; where to look for them, and in which order, is `app.placeholders`'.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Names end where no further letter of the Latin script follows: "请用snake_case函数" holds one.
+LATIN = r"A-Za-z0-9_\u00c0-\u024f"
+_BEGIN, _END = rf"(?<![{LATIN}])", rf"(?![{LATIN}])"
+_SPACES = r"\s\u00a0\u2000-\u200a\u202f\u3000"
+_OPEN = rf"""(?<![^{_SPACES}(\[{{"'`“‘«„=,|/])"""
+"""At the start of a word."""
+_HAN = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
+_ADDRESS = rf"""[^\s<>"`\\^“”‘’«»…{_HAN}]"""
+"""A character of a URL. Chinese and Japanese text goes on right behind one."""
+_FILE = rf"""[^{_SPACES}\\/:*?"<>|,;!)“”‘’«»…、。，！？]"""
+_FILE_TYPES = (
+    "md|txt|rst|pdf|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xliff|html?|css|scss|jsx?|tsx?|mjs|py|pyi|ipynb|rb|java"
+    "|cpp|hpp|php|sh|bat|ps1|exe|dll|zip|tar|gz|tgz|bz2|xz|7z|png|jpe?g|gif|svg|webp|mp[34]|mkv|avi|mov|wav|log|sql"
+    "|bak|tmp|lock|po|pot|srt|vtt|docx?|xlsx?|pptx?|odt|safetensors"
+)
+_BOOLEAN = "async|autoplay|checked|controls|defer|disabled|download|hidden|loop|muted|open|readonly|required|selected"
+SYMBOLS = (
+    r"©®\u2103\u2109\u2117\u2120\u2122\u212e\u2190-\u21ff\u2300-\u2426\u249c-\u24e9\u2500-\u2767\u2794-\u27bf"
+    r"\u2800-\u297f\u2b00-\u2bff\u3020\ufffc\ufffd\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
+)
+"""Emoji, arrows, boxes, dingbats: Unicode's other symbols, less "°" and "№", which are written as if letters."""
+PICTURED = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
+"""Characters that are emoji when U+FE0F follows."""
+_EMOJI = rf"(?:[{SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[{PICTURED}](?=\ufe0f))"
+_EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
+
+
+URL = re.compile(
+    rf"""
+    {_BEGIN} (?: (?: [A-Za-z][A-Za-z0-9+-]{{1,15}}:// | www\. | mailto: ) {_ADDRESS}+
+        # without a scheme: a path behind it, or a top level that is no word
+        | (?:[A-Za-z0-9-]{{1,63}}\.){{1,8}} (?: [a-z]{{2,10}}(?=/) | (?:com|org|net|edu|gov|io|dev|app){_END} )
+          (?: [/?:\#]{_ADDRESS}+ )? )
+    """,
+    re.VERBOSE,
+)
+KINDS = re.compile(
+    rf"""
+    # an e-mail address
+    {_BEGIN} [{LATIN}] [{LATIN}.+%-]{{0,63}} @ [{LATIN}-]+ (?: \.[{LATIN}-]+ )+
+    # tags; an attribute without a value must be one of HTML's, since "a <b and c> d" has no tag
+    | <!DOCTYPE\b[^<>]*>
+    | </?[A-Za-z][\w:.-]*+ (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ (?: "[^"<]*" | '[^'<]*' | [^\s"'=<>`]++ )
+        | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
+    | & (?: [A-Za-z][A-Za-z0-9]{{1,31}} | \#[0-9]{{1,7}} | \#[xX][0-9A-Fa-f]{{1,6}} ) ;
+    # variables: $(HOME), $name, %name%
+    | \$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*
+    | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
+    # printf and strftime; no space as a flag, since "100% sure" has none
+    | %% | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
+        | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
+    # :id and :smile:, but not :D
+    | {_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )
+    # --flag and -v, but not the "-I" of a dialogue
+    | {_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])
+    # @mention and #hashtag; among Chinese, up to a space or between two marks
+    | (?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w) | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))
+    | (?<![\w&/]) \#(?u:(?=\w{{0,40}}[^\W\d_])(?:(?![{_HAN}])\w){{1,100}}{_END} | [{_HAN}]{{1,40}}\#)
+    # Windows' paths, and names of files of known types
+    | (?P<file> [A-Za-z]:\\(?: {_FILE}+ (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
+    | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} | {_OPEN} ) \.(?:{_FILE_TYPES}){_END}
+    # code: a.b.c(), ns::name, __NAME__, snake_case, a.b.c
+    | {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
+    | {_BEGIN} [A-Za-z_]\w* (?: ::~?[A-Za-z_]\w*)+
+    | {_BEGIN} __(?: [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)* | [a-z][a-z0-9]*(?:_[a-z0-9]+)* )__ {_END}
+    | {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} _*[A-Za-z][A-Za-z0-9]*+ (?: _+[A-Za-z0-9]++ )++ {_END}
+    | {_BEGIN} [a-z][a-z_]{{1,40}} (?: \.[a-z][a-z_]{{1,40}} ){{2,6}} {_END}
+    # camelCase and LongClassName, but not McDonald, iPhone, kWh
+    | (?P<camel> {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} (?: [a-z]{{2}}[a-z0-9]*+ (?:[A-Z][A-Za-z0-9]*+)
+        | (?:[A-Z][a-z]++[0-9]*+){{3,}} ) {_END} )
+    # versions; 1.2.3 alone may be a date or a number
+    | {_BEGIN} (?: v\d+(?:\.\d+){{0,6}} | V\d+(?:\.\d+){{1,6}} | \d+\.\d+\.\d+(?=[-+][A-Za-z0-9]) )
+        (?: [-+][A-Za-z0-9]+(?:[.-][A-Za-z0-9]+){{0,6}} | (?:a|b|rc|dev)\d+ )? {_END}
+    # UUIDs, IP addresses, hexadecimal numbers and digests, codes of capitals and digits, keys, ABC-1234, AB1-CD-2
+    | {_BEGIN} (?: [0-9a-fA-F]{{8}} (?:-[0-9a-fA-F]{{4}}){{3}} -[0-9a-fA-F]{{12}}
+        | (?:25[0-5]|2[0-4]\d|1?\d?\d) (?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){{3}} (?:/\d\d?|:\d{{1,5}})?
+        | 0x[0-9A-Fa-f]+
+        | (?=[0-9a-f]{{0,64}}[a-f])(?=[0-9a-f]{{0,64}}\d) [0-9a-f]{{7,64}}
+        | (?=[A-Z0-9]{{0,40}}[A-Z])(?=[A-Z]{{0,40}}\d) [A-Z0-9]{{6,40}}
+        | (?=\w{{0,60}}[a-z])(?=\w{{0,60}}[A-Z])(?=\w{{0,60}}\d) [A-Za-z0-9]{{8,60}}
+        | [A-Z][A-Z0-9]+-\d{{3,20}}
+        | (?=[A-Z-]{{0,40}}\d)(?=[\d-]{{0,40}}[A-Z]) [A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{2,8}}
+      ) {_END}
+    | {_EMOJI}{_EMOJI_TAIL} (?: \ ?{_EMOJI}{_EMOJI_TAIL} )*+
+    """,
+    re.VERBOSE | re.ASCII,
+)
+"""What is neither braces, Markdown nor a path. All lengths are bounded where a longer one could be tried again."""
+LINK_TARGET = re.compile(
+    r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
+)
+"""From the end of a Markdown link's text to its end."""
+_NAME = rf"[{LATIN}.@+~%$*:{{}}-]{{0,255}}+"
+PATH = re.compile(rf"(?<![{LATIN}./~%&<>)\]}}-]){_NAME}(?:/{_NAME})++")
+FILE_NAME = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")
+"""A file's name with its extension; "p.m" is none."""
