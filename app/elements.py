@@ -1,0 +1,226 @@
+"""What elements of HTML and XML mean: which end a passage, which stand in a line of text, which are not translated.
+
+Knows names, attributes and nesting, however broken; not what a passage is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from app.entities import parts
+from app.tokens import RAW_TEXT, Token, attributes
+
+
+def _names(*names: str) -> frozenset[str]:
+    return frozenset(" ".join(names).split())
+
+
+BLOCKS = _names(
+    "address article aside audio base blockquote body br button canvas caption center col colgroup datalist dd details",
+    "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup",
+    "hr html input legend li main menu nav noscript object ol optgroup option p pre search section select summary",
+    "table tbody td textarea tfoot th thead title tr ul video",
+)
+"""Elements whose tags end a passage: HTML's blocks, what stands by itself in a form, and the line break."""
+INLINE = _names(
+    "a abbr acronym area b bdi bdo big cite code data del dfn em embed font i iframe img ins kbd label link map mark",
+    "math meta meter nobr noembed output param picture progress q rb rp rt rtc ruby s samp script slot small source",
+    "span strike strong style sub sup svg template time track tt u var wbr",
+    "bpt bx ec em ept ex g it mrk pc ph sc x",
+)
+"""HTML's elements that stand in a line of text, and XLIFF's."""
+VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
+"""HTML's elements without an end tag."""
+UNTOUCHED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
+"""Elements that are not translated unless they say so themselves."""
+UNSEEN = _names("bpt ept it svg template") | RAW_TEXT
+"""Of what is not translated, what is no word of the sentence that it stands in."""
+_OPAQUE = _names("math svg template")
+"""Elements whose content ends no passage, whatever it is called."""
+
+_CELLS = _names("td th tr tbody tfoot")
+_ENDED_BY = {
+    "p": _names(
+        "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1",
+        "h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section table ul",
+    ),
+    "li": _names("li"),
+    "dt": _names("dt dd"),
+    "dd": _names("dt dd"),
+    "td": _CELLS,
+    "th": _CELLS,
+    "tr": _names("tr tbody tfoot"),
+    "option": _names("option optgroup"),
+}
+"""What ends an element without its end tag, in HTML that leaves end tags out."""
+
+
+@dataclass(eq=False, slots=True)
+class Element:
+    """An element of the input: tokens [first, last], where `last` is None if its end tag is missing."""
+
+    name: str
+    first: int
+    parent: Element | None
+    on: bool
+    """Whether it is translated."""
+    last: int | None = None
+    has_text: bool = False
+    in_text: bool = False
+    """Whether text stands beside it, or beside an element in a line that it is in."""
+    inline: bool = False
+
+
+@dataclass
+class Structure:
+    """What each token is part of. `owners`: of tags, their element; of the rest, the element it is in."""
+
+    elements: list[Element] = field(default_factory=list)
+    owners: list[Element] = field(default_factory=list)
+    strays: set[int] = field(default_factory=set)
+    """End tags of nothing."""
+
+
+def structure(tokens: Sequence[Token]) -> Structure:
+    """The elements of `tokens`, each with whether it stands in a line of text: `inline`.
+
+    An end tag ends the innermost open element of its name, and with it those inside; one of an element that stands in
+    a line does not end a block. Elements whose name says nothing are inline if text stands beside them; in XML that is
+    not HTML, `<a>` and `<b>` say nothing, but in elements that do.
+    """
+    xml = tokens[0].raw.startswith("<?xml") if tokens else False
+    void = _names() if xml or _is_well_formed(tokens, _names()) else VOID
+    found = _Nesting(void, tokens).read(tokens)
+    html = not xml or any(local(element.name) == "html" for element in found.elements[:1])
+    for element in found.elements:
+        parent = element.parent
+        assert parent
+        element.in_text = parent.has_text or (parent.inline and parent.in_text)
+        name = local(element.name)
+        named = name in INLINE and (html or parent.inline or local(parent.name) in BLOCKS)
+        element.inline = named or (name not in BLOCKS and element.in_text)
+    return found
+
+
+def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
+    """Of each token, whether it ends a passage. Sets `inline` to False for elements that such a token is in."""
+    ends = [False] * len(tokens)
+    for i in found.strays:
+        ends[i] = local(tokens[i].name) in BLOCKS
+    for element in found.elements:
+        if not element.inline or (not element.on and element.last is None):
+            _end(ends, element)
+    on = [token.kind == "text" and owner.on for token, owner in zip(tokens, found.owners, strict=True)]
+    texts_before = [0, *accumulate(on)]
+    for element in found.elements:
+        if element.inline and local(element.name) in _OPAQUE and element.last is not None and not element.on:
+            inside = range(element.first + 1, element.last)
+            if texts_before[element.last] == texts_before[element.first]:
+                for i in inside:
+                    ends[i] = False
+    ends_before = [0, *accumulate(ends)]
+    for element in found.elements:
+        if element.last is None or not element.inline:
+            continue
+        translated = texts_before[element.last] - texts_before[element.first]
+        if ends_before[element.last] > ends_before[element.first + 1] or (not element.on and translated):
+            element.inline = False
+            _end(ends, element)
+    return ends
+
+
+def _end(ends: list[bool], element: Element) -> None:
+    ends[element.first] = True
+    if element.last is not None:
+        ends[element.last] = True
+
+
+def local(name: str) -> str:
+    """Without the prefix: `w:p` is a paragraph, too."""
+    return name.rpartition(":")[2]
+
+
+class _Nesting:
+    """Reads tokens into elements, in time linear in their number."""
+
+    def __init__(self, void: frozenset[str], tokens: Iterable[Token]) -> None:
+        self.void = void
+        self.ended_by = {} if _is_well_formed(tokens, void) else _ENDED_BY
+        self.found = Structure()
+        self.open = [Element("", -1, None, on=True, inline=False)]
+        self.depths: dict[str, list[int]] = {}
+        """Of each name, where in `open` it is."""
+        self.blocks = [0]
+        """Where in `open` the blocks are."""
+
+    def read(self, tokens: Iterable[Token]) -> Structure:
+        for i, token in enumerate(tokens):
+            owner = self.open[-1]
+            if token.kind == "text" and not owner.has_text:
+                owner.has_text = any(not part.text or not part.text.isspace() for part in parts(token.raw))
+            elif token.kind in ("open", "empty"):
+                owner = self._begin(i, token)
+            elif token.kind == "close":
+                owner = self._finish(i, token.name)
+            self.found.owners.append(owner)
+        return self.found
+
+    def _begin(self, i: int, token: Token) -> Element:
+        name = token.name
+        while name in self.ended_by.get(self.open[-1].name, ()):
+            self._pop()
+        parent = self.open[-1]
+        element = Element(name, i, parent, _is_on(token, parent.on))
+        self.found.elements.append(element)
+        if token.kind == "empty" or name in self.void:
+            element.last = i
+            return element
+        self.depths.setdefault(name, []).append(len(self.open))
+        if local(name) in BLOCKS:
+            self.blocks.append(len(self.open))
+        self.open.append(element)
+        return element
+
+    def _finish(self, i: int, name: str) -> Element:
+        depths = self.depths.get(name)
+        if not depths or (local(name) in INLINE and self.blocks[-1] > depths[-1]):
+            self.found.strays.add(i)
+            return self.open[-1]
+        depth = depths[-1]
+        while len(self.open) > depth + 1:
+            self._pop()
+        element = self._pop()
+        element.last = i
+        return element
+
+    def _pop(self) -> Element:
+        element = self.open.pop()
+        self.depths[element.name].pop()
+        if self.blocks[-1] == len(self.open):
+            self.blocks.pop()
+        return element
+
+
+def _is_well_formed(tokens: Iterable[Token], void: frozenset[str]) -> bool:
+    opened: list[str] = []
+    for token in tokens:
+        if token.kind == "open" and token.name not in void:
+            opened.append(token.name)
+        elif token.kind == "close" and (not opened or opened.pop() != token.name):
+            return False
+    return not opened
+
+
+def _is_on(token: Token, inherited: bool) -> bool:
+    if token.name in RAW_TEXT:
+        return False
+    on = inherited and local(token.name) not in UNTOUCHED
+    if "translate" not in token.raw.lower():
+        return on
+    found = attributes(token.raw)
+    said = found.get("translate", found.get("its:translate"))
+    if said is not None and said.lower() in ("yes", "no", ""):
+        return said.lower() != "no"
+    return on and "notranslate" not in found.get("class", "").split()

@@ -1,0 +1,110 @@
+"""Character references of HTML and XML: what they stand for, and how a document writes its characters.
+
+Knows no tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import unescape
+from html.entities import html5
+from typing import NamedTuple
+
+_REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,8}|[xX][0-9a-fA-F]{1,8})|[A-Za-z][A-Za-z0-9]{0,40});?")
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_OPENING = re.compile(r"<(?=[A-Za-z/!?%_:\u0080-\U0010ffff]|\Z)")
+"""A "<" that a parser may take for a tag's."""
+
+
+class Part(NamedTuple):
+    """A stretch of markup's text: plain characters, for which `raw == text`, or one reference.
+
+    Of a reference that only the document's own definitions explain, `text` is None.
+    """
+
+    raw: str
+    text: str | None
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The parts of `text`, whose `raw` joined are `text`. A stray "&" is plain."""
+    done = 0
+    for found in _REFERENCE.finditer(text):
+        raw = _known(found[0])
+        if not raw and found[0][1] != "#" and found[0].endswith(";"):
+            raw = found[0]
+        if not raw:
+            continue
+        if done < found.start():
+            yield Part(text[done : found.start()], text[done : found.start()])
+        yield Part(raw, unescape(raw) if _known(raw) else None)
+        done = found.start() + len(raw)
+    if done < len(text):
+        yield Part(text[done:], text[done:])
+
+
+def _known(reference: str) -> str:
+    """As much of it as HTML knows; nothing, if it knows nothing. Old names need no semicolon: `&copy2020`."""
+    if reference[1] == "#":
+        return reference
+    name = reference[1:]
+    # Names that need no semicolon have 2 to 6 letters.
+    ends = [len(name), *range(min(len(name), 6), 1, -1)]
+    return next((reference[: end + 1] for end in ends if name[:end] in html5), "")
+
+
+@dataclass
+class Spellings:
+    """How a stretch of markup writes characters: its references, the first for each, and those it writes plainly."""
+
+    references: dict[str, str] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
+
+    def add(self, part: Part) -> None:
+        """Takes notice of `part`."""
+        if part.raw == part.text:
+            self.plain.update(part.text)
+        elif part.text and len(part.text) == 1:
+            self.references.setdefault(part.text, part.raw.removesuffix(";") + ";")
+
+    def of_passage(self, character: str) -> str | None:
+        """Its only spelling; of two the plain one, if it can be read; None, if it has none."""
+        if character in self.references and (character not in self.plain or character in _ESCAPED):
+            return self.references[character]
+        return character if character in self.plain else None
+
+    def of_document(self, character: str) -> str | None:
+        """Its reference, if it is never written plainly."""
+        return None if character in self.plain else self.references.get(character)
+
+
+@dataclass(frozen=True, eq=False)
+class Writer:
+    """Spells characters as the passage does, else as the document does; those that must be escaped are."""
+
+    passage: Spellings
+    document: Spellings
+
+    def __call__(self, text: str) -> str:
+        """`text` as markup that stands between tags."""
+        if "&" not in self._table:
+            text = _REFERENCE.sub(lambda found: ("&amp;" if _known(found[0]) else "&") + found[0][1:], text)
+        text = text.translate(self._by_code)
+        return text if "<" in self._table else _OPENING.sub("&lt;", text)
+
+    @cached_property
+    def _table(self) -> dict[str, str]:
+        table: dict[str, str] = {}
+        for character in {*self.passage.references, *self.document.references, *_ESCAPED}:
+            spelling = self.passage.of_passage(character) or self.document.of_document(character)
+            spelling = spelling or _ESCAPED.get(character, character)
+            if spelling != character:
+                table[character] = spelling
+        return table
+
+    @cached_property
+    def _by_code(self) -> dict[int, str]:
+        return str.maketrans(self._table)

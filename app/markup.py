@@ -1,0 +1,267 @@
+"""HTML and XML as pieces to translate: passages of text with their tags, and all between them, untouched.
+
+Knows what makes a passage; where tags end is app/tokens.py's, what elements mean app/elements.py's, how characters are
+written app/entities.py's. No model.
+
+- A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an element in a line
+  holds one of these. An element that HTML does not know is in a line if text stands beside it, else a block.
+  A line of nothing but links has a passage for each. What holds no letter and no digit is copied.
+- Copied: attributes; comments, declarations, CDATA sections, processing instructions; script, style, template, svg,
+  pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate", but for
+  what says translate="yes" in them. Within a sentence, these and code, kbd, samp, var and math are kept as a word of it
+  if they show one, else as a mark.
+- Text holds characters. White space that shows as one space is one; what is written otherwise (a line break and what
+  indents the next line, `&nbsp;`) is a mark that takes a space's place, so that it comes back. `&shy;` and the like are
+  marks within a word.
+- A reference comes back as it was; but where one passage writes a character in two ways, it may come back in either.
+  A stray "<" may come back as `&lt;`, and `&copy` as `&copy;`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Literal, NamedTuple
+from unicodedata import category
+
+from app.elements import UNSEEN, Element, Structure, boundaries, local, structure
+from app.entities import Part, Spellings, Writer, parts
+from app.passage import Kept, Passage, Piece, Tag
+from app.tokens import Token, tokens
+
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+_ODD_SPACE = re.compile(r"\A[ \t\n\r\f]+|[ \t\n\r\f]+\Z|[\t\n\r\f][ \t\n\r\f]*| [ \t\n\r\f]+")
+_LINK = re.compile(r"<a\b", re.IGNORECASE)
+_CODE = ("<%=", "<?=", "<?php")
+"""What begins a value that a template puts in: a word."""
+
+
+class _Item(NamedTuple):
+    """A slice of a line: `raw` as it is written, and the `text` that it shows."""
+
+    kind: Literal["text", "space", "kept", "open", "close", "mark"]
+    raw: str
+    text: str = ""
+
+
+def pieces(markup: str) -> list[Piece]:
+    """The pieces of an HTML or XML document or fragment, however broken. Time is linear in its length.
+
+    Written unchanged they are `markup`, apart from what the module says of references.
+    """
+    found = list(tokens(markup))
+    elements = structure(found)
+    return list(_pieces(found, elements, boundaries(found, elements)))
+
+
+def phrase(markup: str) -> list[Piece]:
+    """The pieces of a catalogue's string: as `pieces`, but every element stands in a line. Mostly it is one passage."""
+    found = list(tokens(markup))
+    elements = structure(found)
+    elements.strays.clear()
+    for element in elements.elements:
+        element.inline = True
+    return list(_pieces(found, elements, boundaries(found, elements)))
+
+
+def _pieces(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[Piece]:
+    document = Spellings()
+    for token in found:
+        if token.kind == "text":
+            for part in parts(token.raw):
+                document.add(part)
+    copied: list[str] = []
+    for line in _lines(found, elements, ends):
+        for piece in [line] if isinstance(line, str) else _framed(line, document):
+            if isinstance(piece, str):
+                copied.append(piece)
+                continue
+            if any(copied):
+                yield "".join(copied)
+            copied = []
+            yield piece
+    if any(copied):
+        yield "".join(copied)
+
+
+def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[_Item]]:
+    """What is copied, and in between the items of one passage each."""
+    line: list[_Item] = []
+    i = 0
+    while i < len(found):
+        token, owner = found[i], elements.owners[i]
+        if ends[i] or (token.kind == "text" and not owner.on):
+            yield from _entries(line)
+            line = []
+            yield token.raw
+        elif token.kind == "open" and not owner.on and owner.last is not None:
+            line.append(_untouched(owner, found[i : owner.last + 1]))
+            i = owner.last
+        elif token.kind == "text":
+            line += _items(token.raw)
+        else:
+            line.append(_tag(i, token, owner))
+        i += 1
+    yield from _entries(line)
+
+
+def _entries(line: list[_Item]) -> Iterator[list[_Item]]:
+    """A line of nothing but links, as menus are, as a line for each; another one as it is."""
+    mates = _mates(line)
+    cuts = [0]
+    i = 0
+    while i < len(line):
+        item, mate = line[i], mates[i]
+        if mate is not None and _LINK.match(item.raw):
+            cuts += [i, mate + 1]
+        elif mate is not None or _is_speech(item.text):
+            yield line
+            return
+        i = i + 1 if mate is None else mate + 1
+    for start, end in pairwise([*cuts, len(line)]):
+        yield line[start:end]
+
+
+def _tag(i: int, token: Token, owner: Element) -> _Item:
+    if token.kind == "open" and owner.last not in (None, i):
+        return _Item("open", token.raw)
+    if token.kind == "close" and owner.last == i:
+        return _Item("close", token.raw)
+    return _kept(token.raw, token.raw if token.raw.startswith(_CODE) else _shown(token))
+
+
+def _untouched(element: Element, inside: Sequence[Token]) -> _Item:
+    shown = "" if local(element.name) in UNSEEN else "".join(map(_shown, inside))
+    return _kept("".join(token.raw for token in inside), shown)
+
+
+def _kept(raw: str, shown: str) -> _Item:
+    """A word of the sentence, if it shows one."""
+    shown = _SPACE.sub(" ", shown).strip()
+    return _Item("kept", raw, shown) if shown else _Item("mark", raw)
+
+
+def _shown(token: Token) -> str:
+    if token.kind == "text":
+        return "".join(part.raw if part.text is None else part.text for part in parts(token.raw))
+    if token.raw.startswith("<![CDATA["):
+        return token.raw[len("<![CDATA[") :].removesuffix("]]>")
+    return ""
+
+
+def _items(raw: str) -> Iterator[_Item]:
+    """Of text: its characters, white space, and marks for what is not seen."""
+    space = ""
+    for item in map(_item, _parts(raw)):
+        if item.kind == "space":
+            space += item.raw
+            continue
+        if space:
+            yield _Item("space", space)
+            space = ""
+        yield item
+    if space:
+        yield _Item("space", space)
+
+
+def _parts(raw: str) -> Iterator[Part]:
+    """References, and between them text and white space, but for single spaces between words."""
+    for part in parts(raw):
+        if part.raw != part.text:
+            yield part
+            continue
+        done = 0
+        for found in _ODD_SPACE.finditer(part.raw):
+            if done < found.start():
+                yield Part(part.raw[done : found.start()], part.raw[done : found.start()])
+            yield Part(found[0], found[0])
+            done = found.end()
+        if done < len(part.raw):
+            yield Part(part.raw[done:], part.raw[done:])
+
+
+def _item(part: Part) -> _Item:
+    if part.raw == part.text:
+        return _Item("space" if _SPACE.fullmatch(part.raw) else "text", part.raw, part.raw)
+    if part.text is None:
+        return _Item("kept", part.raw, part.raw)
+    if not part.text or (category(part.text[0]) in ("Cf", "Cc") and not part.text.isspace()):
+        return _Item("mark", part.raw)
+    if part.text.isspace():
+        return _Item("space", part.raw)
+    return _Item("text" if len(part.text) == 1 else "kept", part.raw, part.text)
+
+
+def _framed(line: list[_Item], document: Spellings) -> Iterator[Piece]:
+    """The passage of a line, and before and after it what shows nothing: white space, and the tags around all of it."""
+    if not any(item.kind == "text" and _is_speech(item.text) for item in line):
+        yield "".join(item.raw for item in line)
+        return
+    first, end = _bounds(line)
+    yield "".join(item.raw for item in line[:first])
+    yield _passage(line[first:end], document)
+    yield "".join(item.raw for item in line[end:])
+
+
+def _is_speech(text: str) -> bool:
+    return any(map(str.isalnum, text))
+
+
+def _bounds(line: Sequence[_Item]) -> tuple[int, int]:
+    """The items [first, end) without white space and marks at the edges, or elements that show nothing or hold all."""
+    mates = _mates(line)
+    seen = [0, *accumulate(item.kind in ("text", "kept") for item in line)]
+    first, end = 0, len(line)
+    while seen[first + 1] == seen[first]:
+        mate = mates[first]
+        if mate is not None and seen[mate] > seen[first]:
+            if seen[end] > seen[mate]:
+                break
+            end = mate
+        elif mate is not None:
+            first = mate
+        first += 1
+    while seen[end - 1] == seen[end]:
+        mate = mates[end - 1]
+        if mate is not None and seen[mate] < seen[end]:
+            break
+        end = end - 1 if mate is None else mate
+    return first, end
+
+
+def _mates(line: Sequence[_Item]) -> list[int | None]:
+    """Of each tag that has another one, which that is."""
+    mates: list[int | None] = [None] * len(line)
+    opened: list[int] = []
+    for i, item in enumerate(line):
+        if item.kind == "open":
+            opened.append(i)
+        elif item.kind == "close":
+            mate = opened.pop()
+            mates[i], mates[mate] = mate, i
+    return mates
+
+
+def _passage(line: Sequence[_Item], document: Spellings) -> Passage:
+    text, size = list[str](), 0
+    kept: list[Kept] = []
+    tags: list[Tag] = []
+    spellings = Spellings()
+    for item in line:
+        shown = item.text
+        if item.kind == "kept":
+            kept.append(Kept(size, size + len(shown), item.raw))
+        elif item.kind == "space":
+            # White space after white space does not show; but it is written.
+            shown = "" if not text or text[-1][-1].isspace() else " "
+            if item.raw != shown:
+                tags.append(Tag(size, item.raw, space=True))
+        elif item.kind == "text":
+            spellings.add(Part(item.raw, item.text))
+        else:
+            tags.append(Tag(size, item.raw, item.kind))
+        if shown:
+            text.append(shown)
+            size += len(shown)
+    return Passage("".join(text), tuple(kept), tuple(tags), Writer(spellings, document))

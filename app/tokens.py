@@ -1,0 +1,123 @@
+"""Cuts HTML or XML into tags, text and what is neither; together they are the input, to the character.
+
+Knows where each ends, in whatever is broken; not what elements mean. The standard library's HTMLParser was measured
+first: on Python 3.11 it takes 26 seconds for 50,000 characters of "<a ", and raises AssertionError at "<![<![".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+RAW_TEXT = frozenset({"script", "style", "xmp", "iframe", "noembed", "noframes"})
+"""Elements whose content is no markup, up to their end tag."""
+
+_NAME = re.compile(r"</?([A-Za-z_:\u00c0-\U0010ffff][^\s/>]*)")
+_IN_TAG = re.compile(r"[^>=]*(?:=\s*([\"'])?|>)")
+"""Up to a value, with its quotation mark if it has one, or to the end of the tag."""
+_VALUE_WITH_SLASH = re.compile(r"=\s*[^\s\"'=>]+/>\Z")
+"""As in <a href=http://example.org/>, which is an open tag in HTML, and nothing in XML."""
+_SUBSET = re.compile(r"<!doctype[^>\[]*\[", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"([^\s\"'<>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
+_END_TAGS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in RAW_TEXT}
+
+
+class Token(NamedTuple):
+    """A slice of the input. `other` is a comment, a declaration, a CDATA section, script: what is copied."""
+
+    kind: Literal["text", "open", "close", "empty", "other"]
+    raw: str
+    name: str = ""
+    """Of a tag: in lower case, with its prefix."""
+
+
+def tokens(markup: str) -> Iterator[Token]:
+    """The tokens of `markup` in order, in time linear in its length.
+
+    `empty` tags end in "/>". A tag that never ends is `other`, as is all after a comment or a script that never does.
+    """
+    scanner = _Scanner(markup)
+    done = at = 0
+    while (at := markup.find("<", at)) >= 0:
+        token = scanner.token(at)
+        if token is None:
+            at += 1
+            continue
+        if done < at:
+            yield Token("text", markup[done:at])
+        yield token
+        done = at = at + len(token.raw)
+        if token.kind == "open" and token.name in RAW_TEXT:
+            found = _END_TAGS[token.name].search(markup, at)
+            at = found.start() if found else len(markup)
+            if done < at:
+                yield Token("other", markup[done:at])
+            done = at
+    if done < len(markup):
+        yield Token("text", markup[done:])
+
+
+def attributes(tag: str) -> Mapping[str, str]:
+    """Of an open tag: names, in lower case, and values as they are written; of two with a name, the first."""
+    named = _NAME.match(tag)
+    found: dict[str, str] = {}
+    for name, *values in _ATTRIBUTE.findall(tag, named.end() if named else 0):
+        found.setdefault(name.lower(), "".join(values))
+    return found
+
+
+class _Scanner:
+    def __init__(self, markup: str) -> None:
+        self.markup = markup
+        self.missing: set[str] = set()
+        """What is not found any more from where it was last looked for: each is looked for in vain once."""
+
+    def token(self, at: int) -> Token | None:
+        """The token that the "<" at `at` begins; None if it is text."""
+        markup = self.markup
+        if named := _NAME.match(markup, at):
+            end = self._end_of_tag(named.end())
+            if end is None:
+                return Token("other", markup[at:])
+            raw, name = markup[at:end], named[1].lower()
+            if raw[1] == "/":
+                return Token("close", raw, name)
+            return Token("empty" if raw[-2] == "/" and not _VALUE_WITH_SLASH.search(raw) else "open", raw, name)
+        end = self._end_of_other(at)
+        return Token("other", markup[at:end]) if end else None
+
+    def _end_of_tag(self, at: int) -> int | None:
+        """Past the ">" that ends a tag: one in quotation marks does not, if they are closed."""
+        while found := _IN_TAG.match(self.markup, at):
+            at = found.end()
+            if self.markup[at - 1] == ">":
+                return at
+            if found[1]:
+                at = self._after(found[1], at) or at
+        return None
+
+    def _end_of_other(self, at: int) -> int | None:
+        markup, rest = self.markup, len(self.markup)
+        if markup.startswith("<!--", at):
+            return self._after("-->", at + 2) or rest
+        if markup.startswith("<![CDATA[", at):
+            return self._after("]]>", at) or self._after(">", at) or rest
+        if markup.startswith("<?", at):
+            return self._after("?>", at) or self._after(">", at) or rest
+        if markup.startswith("<%", at):
+            return self._after("%>", at)
+        if _SUBSET.match(markup, at):
+            return self._after("]>", at) or self._after(">", at) or rest
+        if markup.startswith(("<!", "</"), at):
+            return self._after(">", at) or rest
+        return None
+
+    def _after(self, mark: str, at: int) -> int | None:
+        if mark in self.missing:
+            return None
+        found = self.markup.find(mark, at)
+        if found < 0:
+            self.missing.add(mark)
+            return None
+        return found + len(mark)
