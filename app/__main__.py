@@ -1,4 +1,4 @@
-"""The command line: `python -m app serve`."""
+"""The command line: `python -m app serve` and `python -m app translate`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from app.exits import EXIT_CODES
 from app.settings import described
 
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
-
-
-@cli.callback()
-def _interlinear() -> None:
-    """Keeps `serve` a verb as long as it is the only one."""
 
 
 @cli.command(epilog=f"Settings, from the environment:\n\n\b\n{described()}")
@@ -62,6 +60,23 @@ def serve() -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=30,
     )
+
+
+@cli.command(epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")
+def translate(
+    source: Annotated[str, typer.Option(help="Language of the text, or auto", show_default=False)],
+    target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
+    bundles: Annotated[Path | None, typer.Option(help="A folder of bundles, or one [INTERLINEAR_BUNDLES]")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that decode; 0: one a core")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary of warnings")] = False,
+) -> None:
+    """Translates standard input, a line for a line, as fast as the engine can.
+
+    What is typed, or comes from a pipe that pauses, is answered at once.
+    """
+    from app.command import Request, run
+
+    raise typer.Exit(run(Request(source, target, bundles, workers, quiet)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+"""Exit codes of the command line, for scripts. Knows nothing of what they are given for."""
+
+from __future__ import annotations
+
+import signal
+
+WELL, CANNOT_SERVE, WRONG_USAGE, SOME_FAILED, UNREADABLE = 0, 1, 2, 3, 4
+INTERRUPTED, NOBODY_READS = 128 + signal.SIGINT, 128 + signal.SIGPIPE
+EXIT_CODES = """0    all well
+1    cannot serve: no bundle, a wrong setting, no worker
+2    wrong usage, or a language pair that is not served
+3    some texts could not be translated: they are named, and come out as they went in
+4    input that is not UTF-8 or cannot be read, output that cannot be written or is there
+130  interrupted
+141  nobody reads the output any more"""

@@ -1,0 +1,116 @@
+"""Standard input as lines, read by a thread as they come. Knows bytes and UTF-8; not what lines are for."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import NamedTuple
+
+READ_BYTES = 1 << 16
+LINE_CHARS = 20_000
+"""A line that is longer comes in parts of at most this length."""
+BATCHES = 4
+"""Pieces of the input that are read before they are asked for."""
+_SENTENCE_ENDS = (". ", "? ", "! ", "。", "？", "！")
+
+
+class NotUTF8(ValueError):
+    """Says which line."""
+
+
+class Line(NamedTuple):
+    """A line of the input, from 1 on, or a part of one that is very long: then only the last part has an `end`."""
+
+    number: int
+    text: str
+    end: str
+
+
+class Lines:
+    """Puts lines together from pieces of bytes. They end at "\\n"; all else is text."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._rest, self._number = "", 1
+
+    def add(self, piece: bytes) -> Iterator[Line]:
+        """The lines that `piece` completes; after an empty one, what is left. Raises NotUTF8 after those before it."""
+        fault = None
+        try:
+            text = self._decoder.decode(piece, final=not piece)
+        except UnicodeDecodeError as error:
+            fault, text = error, error.object[: error.start].decode()
+        *whole, self._rest = (self._rest + text).split("\n")
+        for line in whole:
+            *parts, last = _parts(line)
+            yield from (Line(self._number, part, "") for part in parts)
+            yield Line(self._number, last, "\n")
+            self._number += 1
+        if fault:
+            raise NotUTF8(f"line {self._number} of the input is not UTF-8 ({fault.reason})")
+        *parts, self._rest = _parts(self._rest)
+        yield from (Line(self._number, part, "") for part in parts)
+        if not piece and self._rest:
+            yield Line(self._number, self._rest, "")
+
+
+async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
+    """What has come, again and again until the end. Raises NotUTF8 and what `read` does.
+
+    `read` takes a number of bytes and may wait; it is called in a thread, which nobody waits for.
+    """
+    loop = asyncio.get_running_loop()
+    batches: asyncio.Queue[list[Line] | Exception | None] = asyncio.Queue()
+    room = threading.Semaphore(BATCHES)
+
+    def put(batch: list[Line] | Exception | None) -> None:
+        room.acquire()
+        loop.call_soon_threadsafe(batches.put_nowait, batch)
+
+    def work() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            try:
+                for batch in _batches(read):
+                    put(batch)
+                put(None)
+            except Exception as error:
+                put(error)
+
+    threading.Thread(target=work, daemon=True, name="read-lines").start()
+    while (batch := await batches.get()) is not None:
+        room.release()
+        if isinstance(batch, Exception):
+            raise batch
+        if batch:
+            yield batch
+
+
+def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
+    lines = Lines()
+    piece = b"?"
+    while piece:
+        piece = read(READ_BYTES)
+        batch: list[Line] = []
+        try:
+            batch.extend(lines.add(piece))
+        except NotUTF8:
+            yield batch
+            raise
+        yield batch
+
+
+def _parts(line: str) -> list[str]:
+    """`line`, cut after the last sentence end that fits, else after the last space, else where it must be."""
+    parts, start = [], 0
+    while len(line) - start > LINE_CHARS:
+        end = start + LINE_CHARS
+        places = [
+            line.rfind(mark, start + 1, end) + len(mark) for mark in _SENTENCE_ENDS if mark in line[start + 1 : end]
+        ]
+        space = line.rfind(" ", start + 1, end) + 1
+        parts.append(line[start : max(places, default=0) or space or end])
+        start += len(parts[-1])
+    return [*parts, line[start:]]

@@ -1,0 +1,245 @@
+"""Laws of `python -m app translate`: a line for a line, in order, at once; and what its exit codes say."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from app.__main__ import cli
+from app.command import (
+    WINDOW_CHARS,
+    WINDOW_LINES,
+    CommandError,
+    Report,
+    Request,
+    Session,
+    cut_into_windows,
+    settings_of,
+    translate_lines,
+)
+from app.errors import StepFailed
+from app.exits import EXIT_CODES
+from app.lines import Line
+from app.settings import Settings
+from app.translator import Translated
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
+
+
+async def shout(texts: Sequence[str]) -> list[Translated]:
+    """What is long takes less time. "?" alone cannot be translated; "." is warned of."""
+    await asyncio.sleep(0.01 / (1 + sum(map(len, texts))))
+    return [
+        Translated(None, None, None, error=StepFailed("Alas."))
+        if text == "?"
+        else Translated(text.upper(), 0.0, "stop", ["Mind."] if text == "." else [])
+        for text in texts
+    ]
+
+
+def translated(content: bytes, session: Session | None = None, report: Report | None = None, size: int = 50) -> bytes:
+    """What comes out when `content` is read in pieces of `size` bytes."""
+    pieces = iter([content[start : start + size] for start in range(0, len(content), size)])
+    written: list[str] = []
+    work = translate_lines(
+        lambda _: next(pieces, b""), written.extend, session or Session(shout, 3), report or Report(quiet=False)
+    )
+    asyncio.run(work)
+    return "".join(written).encode()
+
+
+@given(texts=TEXTS, end=st.sampled_from(["", "\n"]))
+@settings(max_examples=25)
+def test_a_line_comes_out_for_each_that_goes_in_in_order(texts: list[str], end: str) -> None:
+    content = "\n".join(texts) + end
+    assert translated(content.encode()) == content.upper().encode()
+
+
+def test_what_cannot_be_translated_comes_out_as_it_went_in_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(quiet=False)
+    assert translated(b"a\n?\nb\n?", report=report) == b"A\n?\nB\n?"
+    assert report.close() == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "interlinear: line 2 is not translated: Alas.",
+        "interlinear: line 4 is not translated: Alas.",
+    ]
+
+
+def test_failures_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(quiet=True)
+    translated(b"?\n" * 1_000, report=report)
+    assert report.close() == 3
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 21
+    assert said[-1] == "interlinear: 1,000 of 1,000 texts are not translated"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_warnings_are_summarised_in_a_line_at_the_end(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(quiet)
+    translated(b"a\n.\n.\n", report=report)
+    assert capsys.readouterr().err == ""
+    assert report.close() == 0
+    said = "" if quiet else "interlinear: 2 of 3 texts have warnings. The first, line 2: Mind.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_line_is_answered_before_the_next_is_read() -> None:
+    written: list[str] = []
+    answered = threading.Event()
+
+    def write(texts: Iterable[str]) -> None:
+        written.extend(texts)
+        answered.set()
+
+    pieces = iter([b"one\n", b"two\n", b""])
+
+    def read(size: int) -> bytes:
+        piece = next(pieces)
+        if piece != b"one\n":
+            assert answered.wait(timeout=10)
+            assert written[0] == "ONE\n"
+        return piece
+
+    asyncio.run(translate_lines(read, write, Session(shout, 3), Report(quiet=False)))
+    assert written == ["ONE\n", "TWO\n"]
+
+
+def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
+    now = most = 0
+
+    async def counted(texts: Sequence[str]) -> list[Translated]:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        done = await shout(texts)
+        now -= 1
+        return done
+
+    assert len(translated(b"line\n" * 20_000, Session(counted, 5), size=1 << 16)) == 5 * 20_000
+    assert 5 <= most <= 7  # one is being written, one waits for its place
+
+
+@given(lengths=st.lists(st.integers(0, 2 * WINDOW_CHARS), max_size=300))
+def test_windows_have_few_lines_and_few_characters(lengths: list[int]) -> None:
+    batch = [Line(number, "a" * length, "\n") for number, length in enumerate(lengths)]
+    windows = list(cut_into_windows(batch))
+    assert [line for window in windows for line in window] == batch
+    assert all(0 < len(window) <= WINDOW_LINES for window in windows)
+    assert all(len(window) == 1 or sum(len(line.text) for line in window) <= WINDOW_CHARS for window in windows)
+
+
+def test_what_stood_before_a_fault_is_written() -> None:
+    written: list[str] = []
+    pieces = iter([b"one\ntwo\nthr\xe9e\n", b""])
+    work = translate_lines(lambda size: next(pieces), written.extend, Session(shout, 3), Report(quiet=False))
+    with pytest.raises(CommandError, match="line 3 of the input is not UTF-8") as caught:
+        asyncio.run(work)
+    assert caught.value.status == 4
+    assert written == ["ONE\n", "TWO\n"]
+
+
+def test_nobody_reading_ends_everything() -> None:
+    def write(texts: Iterable[str]) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(translate_lines(lambda size: b"line\n" * 999, write, Session(shout, 3), Report(quiet=False)))
+
+
+def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("INTERLINEAR_MAX_TEXT_CHARS", "5")
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
+    chosen = settings_of(Request("en", "fr", bundles=tmp_path))
+    assert chosen.max_text_chars > 1 << 40
+    assert (chosen.precision, chosen.bundles, chosen.workers) == ("float32", tmp_path, 0)
+    assert settings_of(Request("en", "fr", workers=3)).workers == 3
+    assert settings_of(Request("en", "fr")).bundles == Settings().bundles
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--source", "en", "--target", "xx"], 2, "No bundle translates from en to xx. Served: en-fr."),
+        (["--source", "en", "--target", "fr", "--bundles", "nowhere"], 1, "there is no bundle in nowhere"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_line(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, said: str
+) -> None:
+    monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))
+    result = CliRunner().invoke(cli, ["translate", *arguments])
+    assert result.exit_code == status
+    assert result.stderr.startswith(f"interlinear: {said}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_wrong_setting_and_wrong_usage_have_their_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CliRunner().invoke(cli, ["translate", "--source", "en"]).exit_code == 2
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "int7")
+    assert CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr"]).exit_code == 1
+
+
+def test_the_help_tells_every_exit_code() -> None:
+    shown = CliRunner().invoke(cli, ["translate", "--help"]).stdout
+    assert all(line.split()[0] in shown for line in EXIT_CODES.splitlines())
+
+
+def command(bundles: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """The real thing."""
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "float32"}
+    words = [sys.executable, "-m", "app", "translate", "--source", "en", "--target", "fr", "--workers", "1"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, cwd=ROOT, env=environ, **{**pipes, **options})
+
+
+def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> None:
+    process = command(bundle_folder)
+    assert process.stdin and process.stdout
+    process.stdin.write(b"Hello.\n")
+    process.stdin.flush()
+    first = process.stdout.readline()  # though more may come
+    rest, said = process.communicate(b"\n  \nHello.\nThe cat sleeps.", timeout=60)
+    assert process.returncode == 0, said
+    assert said == b""
+    lines = rest.split(b"\n")
+    assert first.strip()
+    assert [lines[0], lines[1], lines[2] + b"\n"] == [b"", b"  ", first]
+    assert len(lines) == 4
+    assert lines[3].strip()
+
+
+def test_a_reader_that_leaves_ends_it_without_a_word(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"Hello.\n" * 20_000)
+    with open(tmp_path / "in.txt", "rb") as file, command(bundle_folder, stdin=file) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
+    process = command(bundle_folder, start_new_session=True)
+    assert process.stdin and process.stdout
+    process.stdin.write(b"Hello.\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers too
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, b"")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
