@@ -11,7 +11,7 @@ from functools import cache, cached_property
 
 from app.foreign import foreign_letters
 from app.passage import Kept
-from app.spellings import FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
+from app.spellings import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
 
 _ROOTS = frozenset(
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]
@@ -23,6 +23,8 @@ _FORMATTED = re.compile(
 """What an argument of ICU's MessageFormat begins with."""
 _MAX_NAME, _MAX_WORDS = 120, 4
 """Of what is in braces, in characters and words: more is a sentence that happens to stand in braces."""
+_MAX_OPEN = 8
+"""Marks of emphasis that may be inside one another."""
 _CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
 _CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
 """Languages whose own words have capitals inside: "bhFuil", "isiZulu"."""
@@ -50,9 +52,9 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     others = rf"{PICTURED}{SYMBOLS}{letters}"
     # Where one class begins the pattern, `re` skips all other characters without trying anything.
     trigger = (
-        rf"[{{\[%$<&@#`_\\/~:.(\-A-Z0-9*{others}](?:(?<=[{{\[%$<&@#`_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        rf"[{{\[%$<&@#`*_\\/~:.(\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
-        r"|(?<=\*)(?=\ufe0f)|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
+        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
     )
     between = r"[ \u00a0\u200c\u200d\u0300-\u036f.,;:!?'’\-–—·•、。，；：？！「」『』（）《》0-9\u0660-\u0669]"
     run = rf"[{letters}]++(?:{between}{{1,4}}+[{letters}]++)*+[、。，；：？！」』）》]*"
@@ -86,7 +88,8 @@ class _Scan:
             end = self._enclosed(place)
         if end:
             return place, end
-        return None if character in "{`" else self._word(place, floor)
+        found = None if character in "{`" else self._word(place, floor)
+        return self._emphasis.get(place) if not found and character in "*_~" else found
 
     def _link(self, place: int, floor: int) -> tuple[int, int] | None:
         """The bracket that begins a Markdown link's text."""
@@ -172,6 +175,21 @@ class _Scan:
         return {start for start, end in pairs if LINK_TARGET.match(self.text, end)}
 
     @cached_property
+    def _emphasis(self) -> dict[int, tuple[int, int]]:
+        """The marks of Markdown's emphasis, which come in pairs within a line, by their places."""
+        pairs: dict[int, tuple[int, int]] = {}
+        opened: list[re.Match[str]] = []
+        for mark in EMPHASIS.finditer(self.text):
+            before, after = self.text[mark.start() - 1 : mark.start()], self.text[mark.end() : mark.end() + 1]
+            if mark[0] == "\n":
+                opened.clear()
+            elif before.strip() and not _WORD_BEFORE.match(after) and (begun := _pop_same(opened, mark[0])):
+                pairs |= {begun.start(): begun.span(), mark.start(): mark.span()}
+            elif after.strip() and not _WORD_BEFORE.match(before):
+                opened.append(mark)
+        return pairs
+
+    @cached_property
     def _ticks(self) -> dict[int, tuple[int, int, int]]:
         """For each run of backticks with another of its length behind it: its end, the other's start and end."""
         following: dict[int, tuple[int, int]] = {}
@@ -191,6 +209,16 @@ def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[in
             opened.append(mark.start())
         elif opened:
             yield opened.pop(), mark.start()
+
+
+def _pop_same(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
+    """The last of those opened that is spelt as `mark`; what was opened after it is closed by nothing."""
+    for index in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_OPEN), -1):
+        if opened[index][0] == mark:
+            begun = opened[index]
+            del opened[index:]
+            return begun
+    return None
 
 
 def _trimmed(text: str, start: int, end: int) -> int:

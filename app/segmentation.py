@@ -18,11 +18,19 @@ from app.passage import Kept
 WINDOW = 2_048
 """Characters looked at together: the splitter's time grows with the square. Well over any model's limit."""
 
-_LINE = re.compile(r"[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-"""What may hold sentences. Line ends and tabs end every sentence, and stay where they are."""
+_STOPS = r"\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029|"
+_LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
+"""What may hold sentences. Line ends, tabs and the bars of tables end every sentence, and stay where they are."""
 _MARKERS = re.compile(
-    r"\s*(?:(?:[-*+•‣◦▪●○·|]|[-–—―]{1,3}|[*#=]{1,6}|>+|\(?(?:\d{1,3}(?:\.\d{1,3}){0,8}|[A-Za-z]|[ivxIVX]{1,5})\)"
-    r"|\d{1,3}(?:\.\d{1,3}){0,8}\.|\[[ xX]\]|/{2,3}|/\*{1,2}|<!--)(?:\s+|$))*"
+    r"""
+    \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
+        | \(? (?: \d{1,3}(?:\.\d{1,3}){0,8} | [A-Za-z] | [ivxIVX]{1,5} ) \)
+        # "1.", but "1. Mai" is a date
+        | \d{1,3}(?:\.\d{1,3}){0,8}\.
+          (?! \s+(?:Januar|Februar|März|April|Mai|Ju[nl]i|August|(?:Sept|Nov|Dez)ember|Oktober)\b )
+      ) (?:\s+|$) )*
+    """,
+    re.VERBOSE,
 )
 """What a line may begin with that is no part of its first sentence: list, quotation, heading and comment marks."""
 _END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
@@ -42,9 +50,9 @@ _ABBREVIATED = {
 
 # Kept ranges are masked by characters for private use: no letter, no white space, no end of a sentence. Where the text
 # itself has such characters, they are taken for words, which does no harm.
-_WORD, _END_TAG, _SYMBOL = "\ue000", "\ue002", "\ue003"
-_SHOWN = str.maketrans({_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]"})
-"""What the splitter sees of the masks: a name; something that closes, as after "Done.</b>"."""
+_WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
+_SHOWN = str.maketrans({_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"})
+"""What the splitter sees of the masks: a name; something that closes, as after "Done.</b>"; a quoted sentence."""
 _AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + _SYMBOL
 
 _start_of = attrgetter("start")
@@ -111,8 +119,10 @@ def _masked(text: str, start: int, end: int, kept: Sequence[Kept]) -> str:
 
 
 def _mask(kept: str) -> str:
-    if kept.startswith("</"):
+    if kept.startswith("</") or not kept.strip("*_~"):
         return _END_TAG * len(kept)
+    if kept[-1] in "。！？":
+        return _WORD * (len(kept) - 1) + _STOP
     if not kept.isascii() and not _is_speech(kept):
         return _SYMBOL * len(kept)
     return _WORD[: len(kept)] + "\ue001" * (len(kept) - 1)

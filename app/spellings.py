@@ -52,6 +52,8 @@ KINDS = re.compile(
     | </?[A-Za-z][\w:.-]*+ (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ (?: "[^"<]*" | '[^'<]*' | [^\s"'=<>`]++ )
         | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
     | & (?: [A-Za-z][A-Za-z0-9]{{1,31}} | \#[0-9]{{1,7}} | \#[xX][0-9A-Fa-f]{{1,6}} ) ;
+    # an address in angle brackets
+    | < (?: [A-Za-z][A-Za-z0-9+.-]{{1,15}}:[^\s<>]+ | [\w.+%-]{{1,64}}@[\w-]+(?:\.[\w-]+)+ ) >
     # variables: $(HOME), $name, %name%
     | \$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*
     | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
@@ -99,6 +101,8 @@ LINK_TARGET = re.compile(
     r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
 )
 """From the end of a Markdown link's text to its end."""
+EMPHASIS = re.compile(r"(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~)|\n")
+"""What may be Markdown's, and where no emphasis goes on."""
 _NAME = rf"[{LATIN}.@+~%$*:{{}}-]{{0,255}}+"
 PATH = re.compile(rf"(?<![{LATIN}./~%&<>)\]}}-]){_NAME}(?:/{_NAME})++")
 FILE_NAME = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")

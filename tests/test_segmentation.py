@@ -105,6 +105,7 @@ def test_an_abbreviation_ends_no_sentence(language: str, text: str) -> None:
         ("en", "Hello.  How are you?\tFine!\r\n\r\n  Bye.", ["Hello.", "How are you?", "Fine!", "Bye."]),
         ("fr", "Il dort. M. Dupont arrive !", ["Il dort.", "M. Dupont arrive !"]),
         ("zh", "你好。我很好！", ["你好。", "我很好！"]),
+        ("de", "1. Mai 2020\n1. Der Mai", ["1. Mai 2020", "Der Mai"]),
         ("en", "as it rains.) He sleeps.", ["as it rains.)", "He sleeps."]),
         ("en", "*** \n😀\n--\n?", []),
         ("en", "12345\n3.14\n2024-05-01, 10:30\n½ ①", []),
@@ -146,7 +147,8 @@ def test_marks_at_the_start_of_a_line_are_copied(marks: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two"]
+    "text",
+    ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two", "a|b"],
 )
 def test_what_only_looks_like_a_mark_is_translated(text: str) -> None:
     assert sentences(text, "en") == [text]
@@ -170,6 +172,21 @@ def test_a_tag_that_closes_belongs_to_the_sentence_before_it() -> None:
 def test_what_is_kept_needs_no_translation_by_itself() -> None:
     text = "{name}\n{a} 12 {b}.\nHello {c}"
     assert sentences(text, "en", kept(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
+
+
+def test_the_cells_of_a_table_are_translated_by_themselves() -> None:
+    assert sentences("| One | two |\n|-----|\n|three || four\n", "en") == ["One", "two", "three", "four"]
+
+
+def test_a_quoted_sentence_that_is_kept_ends_where_it_does() -> None:
+    text = "Oui. 你好。 Non."
+    assert sentences(text, "fr", kept(text, "你好。")) == ["Oui.", "Non."]
+
+
+def test_emphasis_ends_with_its_sentence() -> None:
+    text = "**Hello there.** How are you?"
+    stars = [Kept(0, 2, "**"), Kept(14, 16, "**")]
+    assert sentences(text, "en", stars) == ["**Hello there.**", "How are you?"]
 
 
 def test_symbols_that_are_kept_are_copied_from_around_a_sentence_and_not_from_inside() -> None:
