@@ -1,0 +1,36 @@
+"""The ranges of letters agree with Unicode's names of them, and no language has its own script among the foreign."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+
+from app.foreign import foreign_letters
+from app.scripts import LATIN, SCRIPTS, is_written_in, script_of
+
+LETTERS = [chr(code) for code in range(0x370, 0x30000) if unicodedata.category(chr(code)) in ("Lu", "Ll", "Lo", "Mc")]
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "zh-Hant", "ja", "ru", "el", "ar", "hi", "ko", "th", "ka"])
+def test_letters_are_foreign_by_the_script_that_unicode_names(language: str) -> None:
+    foreign = re.compile(f"[{foreign_letters(language)}]")
+    code = language.split("-")[0]
+    for letter in LETTERS:
+        script = script_of(letter)
+        if script and script != LATIN:
+            home = is_written_in(code, script)
+            assert not (home and foreign.match(letter)), letter
+
+
+def test_nearly_all_letters_of_known_scripts_are_foreign_to_english() -> None:
+    foreign = re.compile(f"[{foreign_letters('en')}]")
+    known = [letter for letter in LETTERS if script_of(letter) in SCRIPTS - {LATIN}]
+    missed = [letter for letter in known if not foreign.match(letter)]
+    assert len(missed) < len(known) / 100
+
+
+def test_latin_letters_are_foreign_to_nobody() -> None:
+    for language in ("en", "zh", "ru"):
+        assert re.search(f"[{foreign_letters(language)}]", "Az\u00e9\u0142\u1ea1") is None
