@@ -123,16 +123,23 @@ class _Family:
         first, end = self._all_words(child)
         if first < end and not self._taken(first, end):
             return first, end
-        first, end = self.node.units
         linked = [(unit, sum(tie.weight for tie in group)) for unit, group in groupby(ties, key=lambda tie: tie.unit)]
         run = self._one_sided(child, linked) if child.begun or child.goes_on else self._best(linked)
-        if run is None:
-            return None
-        if child.start == self.node.start and self._is_free_punctuation(first, run[0]):
-            run = first, run[1]
-        if child.end == self.node.end and self._is_free_punctuation(run[1], end):
-            run = run[0], end
-        return run
+        return self._with_edges(child, *run) if run else None
+
+    def _with_edges(self, child: Node, start: int, end: int) -> tuple[int, int]:
+        """The run with the punctuation at its parent's edges if the element reaches there in the source, else without."""
+        first, last = self.node.units
+        if child.start == self.node.start and self._is_free_punctuation(first, start):
+            start = first
+        if child.end == self.node.end and self._is_free_punctuation(end, last):
+            end = last
+        units = self.text.units
+        while child.start > self.node.start and start == first and end - start > 1 and not units[start].is_word:
+            start = first = start + 1
+        while child.end < self.node.end and end == last and end - start > 1 and not units[end - 1].is_word:
+            end = last = end - 1
+        return start, end
 
     def _all_words(self, child: Node) -> tuple[int, int]:
         """The units of an element with all the words of its parent; empty for others.

@@ -24,6 +24,8 @@ _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéè
 _WORD = re.compile(
     rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
 )
+_MARK = 2
+"""Characters that a token of punctuation has: with the space before it."""
 OPAQUE = "\ufffc"
 """Stands for the characters of what is kept: neither white space nor part of a word."""
 
@@ -90,11 +92,14 @@ def _units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
 def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:
     """The ties in order of units.
 
-    A punctuation mark that attends most to what words come from says nothing, and is left out.
+    What attends most to the end of the sentence says nothing, nor does a punctuation mark that attends to a word: both
+    are left out.
     """
     found: list[Tie] = []
     i = 0
     for link in links:
+        if link.source[0] == link.source[1]:
+            continue
         start, end = link.target
         while i < len(units) and units[i].end <= start:
             i += 1
@@ -103,4 +108,8 @@ def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:
                 break
             found.append(Tie(j, link.source, min(end, units[j].end) - max(start, units[j].start)))
     of_words = {tie.source for tie in found if units[tie.unit].is_word}
-    return (tie for tie in found if units[tie.unit].is_word or tie.source not in of_words)
+    return (tie for tie in found if units[tie.unit].is_word or _may_be_a_mark(tie.source, of_words))
+
+
+def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:
+    return source[1] - source[0] <= _MARK and source not in of_words

@@ -101,6 +101,13 @@ def test_tags_go_where_their_words_went(markup: str, target: str, pairs: str, ex
             "0 1 4 7 3 4 6 7",
             "voir une <a>liste très long</a>, de tous",
         ),
+        # The full stop attends to a word that no word attends to.
+        (
+            "he sat by the <i>big tree</i>.",
+            "il était assis sous l'arbre.",
+            "0 1 1 2 4 4 4 5",
+            "il était assis sous <i>l'arbre</i>.",
+        ),
         # "rouge" attends to "large", too.
         (
             "the <b>very large</b> red car",
