@@ -128,7 +128,7 @@ class _Family:
         return self._with_edges(child, *run) if run else None
 
     def _with_edges(self, child: Node, start: int, end: int) -> tuple[int, int]:
-        """The run with the punctuation at its parent's edges if the element reaches there in the source, else without."""
+        """The run with the punctuation at its parent's edges if the source element reaches there, else without."""
         first, last = self.node.units
         if child.start == self.node.start and self._is_free_punctuation(first, start):
             start = first
