@@ -20,7 +20,7 @@ written app/entities.py's. No model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from unicodedata import category
@@ -45,14 +45,27 @@ class _Item(NamedTuple):
     text: str = ""
 
 
+class Located(NamedTuple):
+    """A passage and the characters [start, end) of the markup that it is, however it would be written."""
+
+    start: int
+    end: int
+    passage: Passage
+
+
 def pieces(markup: str) -> list[Piece]:
     """The pieces of an HTML or XML document or fragment, however broken. Time is linear in its length.
 
     Written unchanged they are `markup`, apart from what the module says of references.
     """
+    return _pieces(markup, located(markup))
+
+
+def located(markup: str) -> list[Located]:
+    """The passages of `pieces(markup)`, each with its place."""
     found = list(tokens(markup))
     elements = structure(found)
-    return list(_pieces(found, elements, boundaries(found, elements)))
+    return list(_located(found, elements, boundaries(found, elements)))
 
 
 def phrase(markup: str) -> list[Piece]:
@@ -62,27 +75,36 @@ def phrase(markup: str) -> list[Piece]:
     elements.strays.clear()
     for element in elements.elements:
         element.inline = True
-    return list(_pieces(found, elements, boundaries(found, elements)))
+    return _pieces(markup, _located(found, elements, boundaries(found, elements)))
 
 
-def _pieces(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[Piece]:
+def _pieces(markup: str, passages: Iterable[Located]) -> list[Piece]:
+    found: list[Piece] = []
+    done = 0
+    for start, end, passage in passages:
+        if done < start:
+            found.append(markup[done:start])
+        found.append(passage)
+        done = end
+    return [*found, markup[done:]] if done < len(markup) else found
+
+
+def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[Located]:
     document = Spellings()
     for token in found:
         if token.kind == "text":
             for part in parts(token.raw):
                 document.add(part)
-    copied: list[str] = []
+    at = 0
     for line in _lines(found, elements, ends):
-        for piece in [line] if isinstance(line, str) else _framed(line, document):
-            if isinstance(piece, str):
-                copied.append(piece)
-                continue
-            if any(copied):
-                yield "".join(copied)
-            copied = []
-            yield piece
-    if any(copied):
-        yield "".join(copied)
+        if isinstance(line, str):
+            at += len(line)
+            continue
+        first, end = _bounds(line)
+        places = list(accumulate((len(item.raw) for item in line), initial=at))
+        if first < end:
+            yield Located(places[first], places[end], _passage(line[first:end], document))
+        at = places[-1]
 
 
 def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[_Item]]:
@@ -193,23 +215,17 @@ def _item(part: Part) -> _Item:
     return _Item("text" if len(part.text) == 1 else "kept", part.raw, part.text)
 
 
-def _framed(line: list[_Item], document: Spellings) -> Iterator[Piece]:
-    """The passage of a line, and before and after it what shows nothing: white space, and the tags around all of it."""
-    if not any(item.kind == "text" and _is_speech(item.text) for item in line):
-        yield "".join(item.raw for item in line)
-        return
-    first, end = _bounds(line)
-    yield "".join(item.raw for item in line[:first])
-    yield _passage(line[first:end], document)
-    yield "".join(item.raw for item in line[end:])
-
-
 def _is_speech(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
 def _bounds(line: Sequence[_Item]) -> tuple[int, int]:
-    """The items [first, end) without white space and marks at the edges, or elements that show nothing or hold all."""
+    """The items [first, end) that a passage is made of; none, if there is nothing to translate.
+
+    Without white space and marks at the edges, and tags there that are around nothing, or around all.
+    """
+    if not any(item.kind == "text" and _is_speech(item.text) for item in line):
+        return 0, 0
     mates = _mates(line)
     seen = [0, *accumulate(item.kind in ("text", "kept") for item in line)]
     first, end = 0, len(line)
