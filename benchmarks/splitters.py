@@ -33,9 +33,9 @@ LONG_CHARS = 20_000
 WITHOUT_SPACES = ("ja", "zh")
 ENDED = re.compile(r"[.!?…。！？][\"'”’»)」』]*$")
 TWO = re.compile(
-    r"[?!…][\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“\"]"
+    r"[?!…][\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“„\"]"
     # A word in small letters ends a sentence, an abbreviation or a name's initial may not.
-    r"|(?P<word>[a-zà-ÿß]{3,})\.[\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“\"]"
+    r"|(?P<word>[a-zà-ÿß]{3,})\.[\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“„\"]"
     r"|[。！？][”’」』）]*."
 )
 NO_WORDS = frozenset(

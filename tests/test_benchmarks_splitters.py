@@ -26,7 +26,10 @@ def test_abbreviations_do_not_make_two_of_one(line: str) -> None:
 
 def test_sentences_are_lines_that_end(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("One.\tUn.\nA heading\tUn titre\nOne. Two.\tUn. Deux.\nOne.\tUn.\n", encoding="utf-8")
+    path.write_text(
+        "One.\tUn.\nA heading\tUn titre\nOnce is fine. Twice is not.\tUne fois oui. Deux fois non.\nOne.\tUn.\n",
+        encoding="utf-8",
+    )
     assert sentences(path, 0) == ["One."]
     assert sentences(path, 1) == ["Un."]
 
