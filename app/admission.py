@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 TILE = 16
-"""A sentence's cost is its source tokens, with the end symbol, rounded up to this: short ones are not free."""
+"""A sentence's cost is its source tokens, with the end symbol, rounded up to this, once for each row of its beam: short
+ones are not free."""
 
 
 class Sentence(Protocol):
@@ -16,13 +17,18 @@ class Sentence(Protocol):
     @property
     def source(self) -> Sequence[int]: ...
 
+    @property
+    def width(self) -> int:
+        """Of its beam, in rows; 1 without one."""
+        ...
+
 
 S = TypeVar("S", bound=Sentence)
 
 
 def cost(sentence: Sentence) -> int:
     """In tokens, as the queue and the encoder's budget count them."""
-    return (len(sentence.source) // TILE + 1) * TILE
+    return (len(sentence.source) // TILE + 1) * TILE * sentence.width
 
 
 class Inbox(Generic[S]):
@@ -66,10 +72,11 @@ class Inbox(Generic[S]):
         self._turns_held_back = 0
         taken: list[S] = []
         longest, number = 0, 0
-        while len(self) and len(taken) < free:
+        while len(self):
             lane = self._lanes[number % 2] or self._lanes[(number + 1) % 2]
+            free -= lane[0].width
             longest = max(longest, cost(lane[0]))
-            if taken and longest * (len(taken) + 1) > self.encode_tokens:
+            if free < 0 or (taken and longest * (len(taken) + 1) > self.encode_tokens):
                 break
             taken.append(lane.popleft())
             number += 1

@@ -16,7 +16,7 @@ from app.schemas import Kind
 from app.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.decoding import Hypothesis
+from model.hypothesis import Hypothesis
 from model.tokenizer import Piece
 
 END = "</s>"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from array import array
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
@@ -15,11 +16,11 @@ import torch
 
 from app.admission import cost
 from app.errors import StepFailed, Unavailable
-from app.link import Greeting, Launch, Link, Order
+from app.link import FLOAT, NUMBER, Greeting, Launch, Link, Order
 from app.link import Worker as Started
 from app.metrics import Metrics, ModelSeries
 from app.scheduler import Job, Place, Room, Scheduler
-from model.decoding import Hypothesis
+from model.hypothesis import Hypothesis
 
 RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a worker that has died stays so: the more often it did, the longer."""
@@ -162,7 +163,17 @@ class Engine:
     def _task(self, place: Place[Hypothesis]) -> tuple[Any, ...]:
         h = place.sentence
         forced = None if h.forced is None else list(h.forced)
-        return place.number, self._models[place.job.model], list(h.source), h.limit, forced, h.record, place.ahead
+        demands = list(h.once), list(h.never), h.width
+        return (
+            place.number,
+            self._models[place.job.model],
+            list(h.source),
+            h.limit,
+            forced,
+            h.record,
+            *demands,
+            place.ahead,
+        )
 
     def _heard(self, seat: Seat, message: tuple[Any, ...]) -> None:
         if seat.state != "working":
@@ -187,24 +198,23 @@ class Engine:
     def _finish(
         self,
         place: Place[Hypothesis],
-        tokens: list[int],
-        log_probs: list[float],
-        stopped: bool,
         waited: float,
         attention: list[tuple[list[int], str, bytes]] | None,
+        found: list[tuple[Any, ...]],
     ) -> None:
         hypothesis, series = place.sentence, self._series[self._models[place.job.model]]
-        hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
-        hypothesis.finish_reason = "stop" if stopped else "length"
+        _become(hypothesis, *found[0])
+        if hypothesis.width > 1:
+            hypothesis.finished = [hypothesis, *(_become(hypothesis.started_again(), *other) for other in found[1:])]
         if attention:
             hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
-            hypothesis._decoder_rows = list(decoder.unbind(-2))
-            hypothesis._cross_rows = list(cross.unbind(-2))
+            hypothesis.decoder_rows = list(decoder.unbind(-2))
+            hypothesis.cross_rows = list(cross.unbind(-2))
         self.metrics.queue_seconds.observe(place.waited + waited)
         series.sentences.inc()
         series.source_tokens.inc(len(hypothesis.source) + 1)
-        series.target_tokens.inc(len(tokens))
-        self.scheduler.pace.finished(len(tokens), cost(hypothesis))
+        series.target_tokens.inc(len(hypothesis.tokens))
+        self.scheduler.pace.finished(len(hypothesis.tokens), cost(hypothesis))
         self.scheduler.settle(place)
 
     # ---- Workers' lives
@@ -273,6 +283,15 @@ class Engine:
         if hopeless and not self._hopeful:
             self.scheduler.give_up(Unavailable(self.failure))
         self._flush()
+
+
+def _become(
+    hypothesis: Hypothesis, tokens: list[int], log_probs: list[float], stopped: bool, aligned: bytes, looked: bytes
+) -> Hypothesis:
+    hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
+    hypothesis.finish_reason = "stop" if stopped else "length"
+    hypothesis.aligned, hypothesis.looked = array(NUMBER, aligned), array(FLOAT, looked)
+    return hypothesis
 
 
 def _unpacked(tensor: tuple[list[int], str, bytes]) -> torch.Tensor:

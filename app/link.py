@@ -9,8 +9,10 @@ other end reads that the socket is closed.
     worker to front   first  Greeting, as a tuple
                       then   (results, failures, steps)
 
-A task is (number, model, source, limit, forced, record, ahead); a result (number, tokens, log_probs, stopped,
-seconds waited, attention); a failure a number; a step (model, rows, seconds). `model` counts in the order's bundles.
+A task is (number, model, source, limit, forced, record, once, never, width, ahead); a result (number, seconds waited,
+attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the order's bundles. A
+hypothesis is (tokens, log_probs, stopped, aligned, looked), the last two as bytes of NUMBER and FLOAT; of a beam there
+are several, the best first.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
+NUMBER, FLOAT = "i", "f"
+"""As `array` names them."""
 _LENGTH = struct.Struct("<I")
 _ROOT = Path(__file__).resolve().parent.parent
 log = logging.getLogger(__name__)

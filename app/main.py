@@ -24,7 +24,7 @@ from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
 from app.translator import Translator
-from model.decoding import Hypothesis
+from model.hypothesis import Hypothesis
 
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 

@@ -20,7 +20,7 @@ from app.scheduler import Job
 from app.segmentation import cut, segments
 from app.settings import Settings
 from model.bundle import Bundle
-from model.decoding import FinishReason, Hypothesis
+from model.hypothesis import FinishReason, Hypothesis
 
 AT_ONCE = 2_000
 """Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +25,12 @@ import torch
 from torch import Tensor
 
 from app.admission import Inbox
-from app.link import Channel, Greeting, Order
+from app.link import FLOAT, NUMBER, Channel, Greeting, Order
 from model.allocator import keep_freed_memory
+from model.batch import Batch, Runner
 from model.bundle import Bundle, BundleError, check_samples, load_bundle
-from model.decoding import Batch, Hypothesis, Runner, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Hypothesis
 from model.precision import prepare
 
 ROWS = {"cpu": 64, "cuda": 256}
@@ -52,10 +55,13 @@ class Task:
     def source(self) -> Sequence[int]:
         return self.hypothesis.source
 
+    @property
+    def width(self) -> int:
+        return self.hypothesis.width
+
     def start_again(self) -> None:
         """Nothing of a decoding that broke down is kept."""
-        old = self.hypothesis
-        self.hypothesis = Hypothesis(old.source, old.limit, old.forced, old.record)
+        self.hypothesis = self.hypothesis.started_again()
 
 
 @dataclass
@@ -205,10 +211,12 @@ class Turns:
 
     def hear(self, tasks: list[tuple[Any, ...]], cancelled: list[int]) -> None:
         """A message of the front's."""
-        for number, model, source, limit, forced, record, ahead in tasks:
-            task = Task(number, Hypothesis(source, limit, forced, record), ahead)
-            self._tasks[number] = self._stations[model], task
-            self._stations[model].add(task)
+        for number, model, source, limit, forced, record, once, never, width, ahead in tasks:
+            station = self._stations[model]
+            # A beam is no wider than the batch, which only tests make so small.
+            hypothesis = Hypothesis(source, limit, forced, record, once, never, min(width, station.rows))
+            self._tasks[number] = station, Task(number, hypothesis, ahead)
+            station.add(self._tasks[number][1])
         for number in cancelled:
             if number in self._tasks:  # else it was finished meanwhile
                 station, task = self._tasks.pop(number)
@@ -286,7 +294,12 @@ def _result(task: Task) -> tuple[Any, ...]:
     if h.record:
         assert h.encoder_attention is not None
         attention = [_packed(tensor) for tensor in (h.encoder_attention, h.decoder_attention, h.cross_attention)]
-    return task.number, h.tokens, h.log_probs, h.finish_reason == "stop", task.waited, attention
+    return task.number, task.waited, attention, [_told(found) for found in h.finished or (h,)]
+
+
+def _told(h: Hypothesis) -> tuple[Any, ...]:
+    aligned, looked = array(NUMBER, h.aligned).tobytes(), array(FLOAT, h.looked).tobytes()
+    return h.tokens, h.log_probs, h.finish_reason == "stop", aligned, looked
 
 
 def _packed(tensor: Tensor) -> tuple[list[int], str, bytes]:

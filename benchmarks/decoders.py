@@ -57,8 +57,9 @@ class OurDecoder:
         import torch
 
         from model.allocator import keep_freed_memory
+        from model.batch import Batch
         from model.bundle import load_bundle
-        from model.decoding import Batch, Hypothesis
+        from model.hypothesis import Hypothesis
         from model.precision import prepare
 
         torch.set_num_threads(threads)

@@ -19,8 +19,11 @@ from typing import Annotated
 import torch
 import typer
 
+from model.batch import Runner
 from model.config import ModelConfig, named_architecture
-from model.decoding import GraphSlots, Hypothesis, Limits, Runner, TorchRunner
+from model.decoding import TorchRunner
+from model.graphs import GraphSlots
+from model.hypothesis import Hypothesis, Limits
 from model.precision import prepare
 from model.transformer import Transformer
 

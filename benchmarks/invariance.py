@@ -22,8 +22,10 @@ import torch
 import typer
 
 from model.allocator import keep_freed_memory
+from model.batch import Runner
 from model.bundle import Bundle, load_bundle
-from model.decoding import Hypothesis, Limits, Runner, TorchRunner, greedy_decode
+from model.decoding import TorchRunner, greedy_decode
+from model.hypothesis import Hypothesis, Limits
 from model.precision import PRECISIONS, prepare
 from model.quantised import with_quantised_products
 from model.transformer import Transformer

@@ -25,8 +25,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from model.batch import Runner
 from model.config import ModelConfig
-from model.decoding import Limits, Runner, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 

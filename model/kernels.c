@@ -1,4 +1,5 @@
-/* The Transformer in 8-bit integers for one processor core with AVX-512 VNNI: a batch of sentences, decoded greedily.
+/* The Transformer in 8-bit integers for one processor core with AVX-512 VNNI: a batch of sentences, decoded greedily
+ * or, where Python chooses among candidates, by beam search.
  *
  * Knows shapes, weights and token ids. Python side, compilation and the layout of the weights: model/kernels.py; the
  * readable reference that these kernels are tested against: model/quantised.py over model/transformer.py.
@@ -22,6 +23,7 @@ enum {
     PANEL = 64,       /* output columns computed together, four vectors */
     TILE = 6,         /* rows computed together: 24 sums, 4 weights and an input fit the 32 registers */
     QUERIES = 8,      /* rows of an attention product computed together */
+    DEMANDS = 64,     /* tokens that a sentence must have once, and as many that it must not have */
     POSITIONS = 16,   /* of a block of the cache */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
@@ -354,11 +356,23 @@ static void attend_head(const float *query, const float *key, const float *value
 
 typedef struct {
     int32_t source_length, length, limit;
+    int32_t positions;                        /* remembered: one more than tokens once a step is made */
     int32_t forced_length;                    /* -1: the model chooses */
+    int32_t wide;                             /* Python chooses, among candidates; see batch_extend */
+    int32_t once_count, never_count;          /* see Demands */
+    int32_t once[DEMANDS], never[DEMANDS];
     int32_t *source_blocks, *target_blocks;   /* which blocks of the pool hold its keys and values */
-    int32_t *tokens, *forced;                 /* [max_target] */
+    int32_t *tokens, *forced, *aligned;       /* [max_target] */
     float *log_probs;                         /* [max_target] */
+    float *look, *looked;                     /* [max_source]: this step's cross-attention, and the steps' before it */
 } Sentence;
+
+/* What the next token may be. If there are `only`, one of these; else none of `never`, and the end only once no token
+ * is owed. Where the end would be best and tokens are owed, the best of them comes. */
+typedef struct {
+    const int32_t *only, *owed, *never;
+    int32_t only_count, owed_count, never_count;
+} Demands;
 
 /* A cache in blocks of positions, given to sentences as they grow (after Kwon et al. 2023, section 4.1): of a block,
  * a decoder layer has keys [heads, d_k, POSITIONS] and values [heads, POSITIONS, d_k]. */
@@ -370,10 +384,11 @@ typedef struct {
     float *pool;
     size_t pool_bytes;
     int32_t *free_blocks;
+    int32_t *holders; /* by block: the sentences that have it */
     int32_t free_count;
     int32_t *numbers; /* what the sentences' own arrays are cut from */
     float *log_probs;
-    float *x, *y, *mixed, *keys, *weights;
+    float *x, *y, *mixed, *keys, *weights, *logits;
     Quantised narrow, wide; /* of d_model and of d_ff columns */
     Choice *choices;
 } Batch;
@@ -433,9 +448,10 @@ ALWAYS void average(const int vectors, const Batch *batch, const int32_t *blocks
     for (int v = 0; v < vectors; v++) _mm512_storeu_ps(out + v * LANES, sums[v]);
 }
 
-/* One query [d_model] over `length` remembered positions to out [d_model]; record: [heads, length] or NULL. */
+/* One query [d_model] over `length` remembered positions to out [d_model]; record: [heads, length] or NULL. The weights
+ * are added to look [length], if it is not NULL. */
 static void attend_cached(const Batch *batch, const int32_t *blocks, int length, int layer, const float *query,
-                          float *out, float *record) {
+                          float *out, float *record, float *look) {
     const int heads = batch->model->heads, d_k = batch->model->d_model / heads;
     float *weights = batch->weights;
     for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
@@ -451,6 +467,8 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
         }
         softmax(weights, length, 1.0f / sqrtf(d_k));
         if (record) memcpy(record + (size_t)head * length, weights, sizeof(float) * length);
+        if (look)
+            for (int t = 0; t < length; t++) look[t] += weights[t];
         int d = 0;
         for (; d + 64 <= d_k; d += 64) average(4, batch, blocks, length, layer, head, d, weights, out + d);
         for (; d < d_k; d += 16) average(1, batch, blocks, length, layer, head, d, weights, out + d);
@@ -577,7 +595,7 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
         const int length = sentence->length + 1;
         remember(batch, sentence->target_blocks, sentence->length, number, query + width, query + 2 * width);
         attend_cached(batch, sentence->target_blocks, length, number, query, batch->mixed + (size_t)row * width,
-                      part_of(self_records, batch->running[row], (size_t)number * model->heads * length));
+                      part_of(self_records, batch->running[row], (size_t)number * model->heads * length), NULL);
     }
     quantise(batch->mixed, rows, width, batch->narrow);
     sublayer_output(batch, &layer->self_output, batch->narrow, rows, &layer->self_norm, batch->x);
@@ -588,7 +606,8 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
         const int length = sentence->source_length;
         attend_cached(batch, sentence->source_blocks, length, number, batch->y + (size_t)row * width,
                       batch->mixed + (size_t)row * width,
-                      part_of(cross_records, batch->running[row], (size_t)number * model->heads * length));
+                      part_of(cross_records, batch->running[row], (size_t)number * model->heads * length),
+                      sentence->look);
     }
     quantise(batch->mixed, rows, width, batch->narrow);
     sublayer_output(batch, &layer->cross_output, batch->narrow, rows, &layer->cross_norm, batch->x);
@@ -620,13 +639,102 @@ static void choose(const Linear *linear, Quantised in, int rows, Choice *choices
     }
 }
 
-static int32_t take_block(Batch *batch) { return batch->free_blocks[--batch->free_count]; }
+static int32_t take_block(Batch *batch) {
+    const int32_t block = batch->free_blocks[--batch->free_count];
+    batch->holders[block] = 1;
+    return block;
+}
+
+static void give_blocks_back(Batch *batch, const int32_t *blocks, int positions) {
+    for (int t = 0; t < positions; t += POSITIONS)
+        if (--batch->holders[blocks[t / POSITIONS]] == 0)
+            batch->free_blocks[batch->free_count++] = blocks[t / POSITIONS];
+}
+
+/* Puts the `count` best of the tokens that `demands` allow into tokens, best first, and their logits; returns how many
+ * there are. The row's logits are computed again, to the same bits: few sentences need it, in few steps. */
+static int allowed_best(Batch *batch, int row, const Demands *demands, int count, int32_t *tokens, float *values) {
+    const Linear *output = &batch->model->output;
+    const int32_t eos = batch->model->eos;
+    const Quantised in = batch->narrow;
+    float *logits = batch->logits;
+    const Quantised one = {in.bytes + (size_t)row * output->inputs, in.scale + row, in.offset + row};
+    product(output, one, 1, logits, STORE);
+    const int32_t *only = demands->only;
+    int only_count = demands->only_count;
+    if (!only_count) {
+        for (int i = 0; i < demands->never_count; i++) logits[demands->never[i]] = -INFINITY;
+        if (demands->owed_count) {
+            const float end = logits[eos];
+            logits[eos] = -INFINITY;
+            float best = -INFINITY;
+            for (int token = 0; token < output->outputs; token++) best = logits[token] > best ? logits[token] : best;
+            if (end >= best) {
+                only = demands->owed;
+                only_count = demands->owed_count;
+            }
+        }
+    }
+    int found = 0;
+    const int among = only_count ? only_count : output->outputs;
+    for (int i = 0; i < among; i++) {
+        const int32_t token = only_count ? only[i] : i;
+        const float value = logits[token];
+        if (value == -INFINITY || (found == count && !(value > values[count - 1]))) continue;
+        int at = found < count ? found++ : count - 1;
+        for (; at > 0 && value > values[at - 1]; at--) {
+            values[at] = values[at - 1];
+            tokens[at] = tokens[at - 1];
+        }
+        values[at] = value;
+        tokens[at] = token;
+    }
+    return found;
+}
+
+static int is_among(int32_t token, const int32_t *tokens, int count) {
+    for (int i = 0; i < count; i++)
+        if (tokens[i] == token) return 1;
+    return 0;
+}
+
+/* The best token that the sentence may have next, instead of the row's best, and its logit. */
+static void obey(Batch *batch, const Sentence *sentence, int row, int32_t *token, float *logit) {
+    int32_t owed[DEMANDS], never[2 * DEMANDS];
+    Demands demands = {.owed = owed, .never = never};
+    memcpy(never, sentence->never, sizeof(int32_t) * sentence->never_count);
+    demands.never_count = sentence->never_count;
+    for (int i = 0; i < sentence->once_count; i++)
+        if (is_among(sentence->once[i], sentence->tokens, sentence->length))
+            never[demands.never_count++] = sentence->once[i];
+        else
+            owed[demands.owed_count++] = sentence->once[i];
+    if (demands.owed_count && sentence->limit - sentence->length <= demands.owed_count) {
+        demands.only = owed;
+        demands.only_count = demands.owed_count;
+    } else if (!(demands.owed_count && *token == batch->model->eos) &&
+               !is_among(*token, never, demands.never_count)) {
+        return;
+    }
+    allowed_best(batch, row, &demands, 1, token, logit);
+}
+
+static int best_aligned(const Sentence *sentence) {
+    int best = 0;
+    for (int t = 1; t < sentence->source_length - 1; t++)
+        if (sentence->look[t] > sentence->look[best]) best = t;
+    return best;
+}
 
 /* Notes the choice; whether the sentence has ended. One whose numbers broke down ends there, with NaN as its last. */
-static int extend(Batch *batch, Sentence *sentence, const Choice *choice) {
-    const float logit = choice->asked >= 0 ? choice->asked_logit : choice->best;
-    const int32_t token = choice->asked >= 0 ? choice->asked : choice->token;
-    const float log_prob = logit - choice->best - logf(_mm512_reduce_add_ps(choice->sum));
+static int extend(Batch *batch, Sentence *sentence, int row) {
+    const Choice *choice = batch->choices + row;
+    const float normaliser = logf(_mm512_reduce_add_ps(choice->sum));
+    float logit = choice->asked >= 0 ? choice->asked_logit : choice->best;
+    int32_t token = choice->asked >= 0 ? choice->asked : choice->token;
+    if (sentence->once_count + sentence->never_count && choice->asked < 0 && !isnan(normaliser))
+        obey(batch, sentence, row, &token, &logit);
+    const float log_prob = logit - choice->best - normaliser;
     sentence->tokens[sentence->length] = token;
     sentence->log_probs[sentence->length] = log_prob;
     sentence->length++;
@@ -642,7 +750,12 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
         const int at = sentence->length;
+        for (int t = 0; t < sentence->source_length; t++) {
+            sentence->looked[t] += sentence->look[t];
+            sentence->look[t] = 0;
+        }
         if (at % POSITIONS == 0) sentence->target_blocks[at / POSITIONS] = take_block(batch);
+        sentence->positions = at + 1;
         embed(&model->target, at ? sentence->tokens[at - 1] : model->bos, at, width, batch->x + (size_t)row * width);
         int32_t asked = -1;
         if (sentence->forced_length >= 0) asked = at < sentence->forced_length ? sentence->forced[at] : model->eos;
@@ -656,24 +769,98 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
     }
     choose(&model->output, batch->narrow, rows, batch->choices);
     int count = 0;
-    for (int row = 0; row < rows; row++)
-        if (extend(batch, batch->sentences + batch->running[row], batch->choices + row))
-            finished[count++] = batch->running[row];
+    for (int row = 0; row < rows; row++) {
+        Sentence *sentence = batch->sentences + batch->running[row];
+        sentence->aligned[sentence->length] = best_aligned(sentence);
+        if (!sentence->wide && extend(batch, sentence, row)) finished[count++] = batch->running[row];
+    }
     return count;
 }
 
-/* Encodes `count` sentences, tokens one after the other, and gives each a number. forced_lengths: -1 for none. */
+static int row_of(const Batch *batch, int32_t number) {
+    int row = 0;
+    while (batch->running[row] != number) row++;
+    return row;
+}
+
+/* The `count` best next tokens of a wide sentence and their log probabilities, best first; returns how many there are.
+ * Only after a step and before a sentence is admitted, forked or dropped. only, owed, never: see Demands. */
+int batch_candidates(Batch *batch, int32_t number, const int32_t *only, int only_count, const int32_t *owed,
+                     int owed_count, const int32_t *never, int never_count, int count, int32_t *tokens,
+                     float *log_probs) {
+    const int row = row_of(batch, number);
+    const Choice *choice = batch->choices + row;
+    const float normaliser = logf(_mm512_reduce_add_ps(choice->sum));
+    const Demands demands = {only, owed, never, only_count, owed_count, never_count};
+    if (isnan(normaliser)) {
+        tokens[0] = choice->token;
+        log_probs[0] = normaliser;
+        return 1;
+    }
+    const int found = allowed_best(batch, row, &demands, count, tokens, log_probs);
+    for (int i = 0; i < found; i++) log_probs[i] = log_probs[i] - choice->best - normaliser;
+    return found;
+}
+
+/* Gives a wide sentence its next token. */
+void batch_extend(Batch *batch, int32_t number, int32_t token) {
+    Sentence *sentence = batch->sentences + number;
+    sentence->tokens[sentence->length++] = token;
+}
+
+/* A second sentence that has come as far as this one, with which it shares all full blocks; its number. */
+int32_t batch_fork(Batch *batch, int32_t number) {
+    const size_t block_floats = (size_t)batch->model->decoder_layers * 2 * batch->model->d_model * POSITIONS;
+    const Sentence *from = batch->sentences + number;
+    const int32_t other = batch->running[batch->live++];
+    Sentence *to = batch->sentences + other;
+    to->source_length = from->source_length;
+    to->length = from->length;
+    to->positions = from->positions;
+    to->limit = from->limit;
+    to->forced_length = from->forced_length;
+    to->wide = from->wide;
+    to->once_count = to->never_count = 0;
+    for (int t = 0; t < from->source_length; t += POSITIONS)
+        batch->holders[to->source_blocks[t / POSITIONS] = from->source_blocks[t / POSITIONS]]++;
+    for (int t = 0; t < from->positions; t += POSITIONS) {
+        const int32_t block = from->target_blocks[t / POSITIONS];
+        if (t + POSITIONS <= from->positions) {
+            batch->holders[to->target_blocks[t / POSITIONS] = block]++;
+        } else {
+            const int32_t copy = to->target_blocks[t / POSITIONS] = take_block(batch);
+            memcpy(batch->pool + copy * block_floats, batch->pool + block * block_floats, sizeof(float) * block_floats);
+        }
+    }
+    memcpy(to->tokens, from->tokens, sizeof(int32_t) * from->length);
+    memcpy(to->aligned, from->aligned, sizeof(int32_t) * from->positions);
+    memcpy(to->look, from->look, sizeof(float) * from->source_length);
+    memcpy(to->looked, from->looked, sizeof(float) * from->source_length);
+    return other;
+}
+
+/* Encodes `count` sentences, tokens one after the other, and gives each a number. forced_lengths: -1 for none.
+ * demands: each sentence's `once` and then its `never`. wide: see Sentence. */
 void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths, const int32_t *limits,
-                 const int32_t *forced, const int32_t *forced_lengths, float *const *records, int32_t *numbers) {
+                 const int32_t *forced, const int32_t *forced_lengths, const int32_t *demands,
+                 const int32_t *once_counts, const int32_t *never_counts, const int32_t *wide, float *const *records,
+                 int32_t *numbers) {
     const int most = batch->max_source > GROUP_TOKENS ? batch->max_source : GROUP_TOKENS;
     for (int s = 0; s < count; s++) {
         const int32_t number = numbers[s] = batch->running[batch->live++];
         Sentence *sentence = batch->sentences + number;
         sentence->source_length = lengths[s];
-        sentence->length = 0;
+        sentence->length = sentence->positions = 0;
         sentence->limit = limits[s];
         sentence->forced_length = forced_lengths[s];
+        sentence->wide = wide[s];
         for (int t = 0; t < forced_lengths[s]; t++) sentence->forced[t] = *forced++;
+        sentence->once_count = once_counts[s];
+        sentence->never_count = never_counts[s];
+        for (int t = 0; t < once_counts[s]; t++) sentence->once[t] = *demands++;
+        for (int t = 0; t < never_counts[s]; t++) sentence->never[t] = *demands++;
+        memset(sentence->look, 0, sizeof(float) * lengths[s]);
+        memset(sentence->looked, 0, sizeof(float) * lengths[s]);
         for (int t = 0; t < lengths[s]; t += POSITIONS) sentence->source_blocks[t / POSITIONS] = take_block(batch);
     }
     for (int first = 0, next = 0; first < count; first = next) {
@@ -684,23 +871,25 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
     }
 }
 
-/* Copies out what the sentence has so far; returns how many tokens. */
-int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_probs) {
+/* Copies out what the sentence has so far; returns how many tokens. looked [source_length]: the last step's attention is
+ * not in it. aligned has one for each position. */
+int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_probs, int32_t *aligned,
+               float *looked) {
     const Sentence *sentence = batch->sentences + number;
+    const float share = 1.0f / (batch->model->decoder_layers * batch->model->heads);
     memcpy(tokens, sentence->tokens, sizeof(int32_t) * sentence->length);
     memcpy(log_probs, sentence->log_probs, sizeof(float) * sentence->length);
+    memcpy(aligned, sentence->aligned, sizeof(int32_t) * sentence->positions);
+    for (int t = 0; t < sentence->source_length; t++) looked[t] = sentence->looked[t] * share;
     return sentence->length;
 }
 
 /* Frees the sentence's place and its blocks. */
 void batch_drop(Batch *batch, int32_t number) {
     Sentence *sentence = batch->sentences + number;
-    for (int t = 0; t < sentence->source_length; t += POSITIONS)
-        batch->free_blocks[batch->free_count++] = sentence->source_blocks[t / POSITIONS];
-    for (int t = 0; t < sentence->length; t += POSITIONS)
-        batch->free_blocks[batch->free_count++] = sentence->target_blocks[t / POSITIONS];
-    int row = 0;
-    while (batch->running[row] != number) row++;
+    give_blocks_back(batch, sentence->source_blocks, sentence->source_length);
+    give_blocks_back(batch, sentence->target_blocks, sentence->positions);
+    const int row = row_of(batch, number);
     batch->running[row] = batch->running[--batch->live];
     batch->running[batch->live] = number;
 }
@@ -710,7 +899,8 @@ static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 6
 void batch_free(Batch *batch) {
     if (batch == NULL) return;
     if (batch->pool != NULL && batch->pool != MAP_FAILED) munmap(batch->pool, batch->pool_bytes);
-    void *const parts[] = {batch->sentences, batch->running, batch->free_blocks, batch->numbers, batch->log_probs,
+    void *const parts[] = {batch->sentences, batch->running, batch->free_blocks, batch->holders, batch->numbers, batch->log_probs,
+                           batch->logits,
                            batch->x, batch->y, batch->mixed, batch->keys, batch->weights, batch->narrow.bytes,
                            batch->narrow.scale, batch->narrow.offset, batch->wide.bytes, batch->wide.scale,
                            batch->wide.offset, batch->choices};
@@ -735,9 +925,10 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->narrow = quantised_room(tokens, width);
     batch->wide = quantised_room(tokens, inner);
     batch->choices = room(sizeof(Choice) * batch->rows);
+    batch->logits = room(sizeof(float) * batch->model->output.outputs);
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&
            batch->narrow.scale && batch->narrow.offset && batch->wide.bytes && batch->wide.scale &&
-           batch->wide.offset && batch->choices;
+           batch->wide.offset && batch->choices && batch->logits;
 }
 
 /* The pool is reserved for the worst case and touched block by block, the last freed first, so that the memory in
@@ -749,18 +940,20 @@ static int make_pool(Batch *batch, int source_blocks, int target_blocks) {
     batch->pool = mmap(NULL, batch->pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                        -1, 0);
     batch->free_blocks = room(sizeof(int32_t) * blocks);
-    if (batch->pool == MAP_FAILED || !batch->free_blocks) return 0;
+    batch->holders = room(sizeof(int32_t) * blocks);
+    if (batch->pool == MAP_FAILED || !batch->free_blocks || !batch->holders) return 0;
     for (int block = 0; block < blocks; block++) batch->free_blocks[block] = blocks - 1 - block;
     batch->free_count = blocks;
     return 1;
 }
 
 static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
-    const size_t each = source_blocks + target_blocks + 2 * (size_t)batch->max_target;
+    const size_t each = source_blocks + target_blocks + 3 * (size_t)batch->max_target;
+    const size_t floats = batch->max_target + 2 * (size_t)batch->max_source;
     batch->sentences = room(sizeof(Sentence) * batch->rows);
     batch->running = room(sizeof(int32_t) * batch->rows);
     batch->numbers = room(sizeof(int32_t) * batch->rows * each);
-    batch->log_probs = room(sizeof(float) * batch->rows * batch->max_target);
+    batch->log_probs = room(sizeof(float) * batch->rows * floats);
     if (!batch->sentences || !batch->running || !batch->numbers || !batch->log_probs) return 0;
     for (int row = 0; row < batch->rows; row++) {
         Sentence *sentence = batch->sentences + row;
@@ -768,7 +961,10 @@ static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
         sentence->target_blocks = sentence->source_blocks + source_blocks;
         sentence->tokens = sentence->target_blocks + target_blocks;
         sentence->forced = sentence->tokens + batch->max_target;
-        sentence->log_probs = batch->log_probs + (size_t)row * batch->max_target;
+        sentence->aligned = sentence->forced + batch->max_target;
+        sentence->log_probs = batch->log_probs + row * floats;
+        sentence->look = sentence->log_probs + batch->max_target;
+        sentence->looked = sentence->look + batch->max_source;
         batch->running[row] = row;
     }
     return 1;

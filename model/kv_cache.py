@@ -55,6 +55,10 @@ class KVCache:
         self._memory_keys, self._memory_values = room(source), room(source)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # rows of nobody attend to something too
+        # The source without its end symbol; the cross-attention of the last step, and of those before it together.
+        self._words = torch.zeros_like(self._source_mask)  # [rows, source]
+        self._look = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
+        self._looked = torch.zeros_like(self._look)
         self.device = self._source_mask.device
         # Always the same places, for a step that is captured in a CUDA graph.
         self._all_positions = torch.zeros(tiled_rows, dtype=torch.int64, device=device)  # [rows]
@@ -74,7 +78,10 @@ class KVCache:
             self._memory_keys[layer][first:last, :, : key.size(2)] = key
             self._memory_values[layer][first:last, :, : value.size(2)] = value
         steps = torch.arange(self._source_mask.size(1), device=self.device)
-        self._source_mask[first:last] = steps < torch.tensor(source_lengths, device=self.device)[:, None]
+        lengths = torch.tensor(source_lengths, device=self.device)[:, None]
+        self._source_mask[first:last], self._words[first:last] = steps < lengths, steps < lengths - 1
+        self._look[first:last] = 0
+        self._looked[first:last] = 0
         self.source_lengths.extend(source_lengths)
         self.lengths.extend([0] * len(source_lengths))
 
@@ -115,15 +122,35 @@ class KVCache:
         """True at real source tokens, [rows, 1, 1, source]."""
         return self._source_mask[: self.step_rows, None, None, : self._source_span]
 
+    def look(self, cross: Sequence[Tensor]) -> Tensor:
+        """Notes a step's cross-attention, [rows, heads, 1, source] a layer; [rows]: what each row attended to most."""
+        rows, span = cross[0].size(0), cross[0].size(-1)
+        mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
+        self._looked[:rows] += self._look[:rows]
+        self._look[:rows, :span] = mean
+        return mean.masked_fill(~self._words[:rows, :span], -1).argmax(-1)
+
+    def looked(self, row: int) -> list[float]:
+        """The attention that each source token of `row` got in all steps but the last."""
+        seen: list[float] = self._looked[row, : self.source_lengths[row]].tolist()
+        return seen
+
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]
+
+    def fork(self, row: int) -> None:
+        """Copies `row` into the next free one."""
+        assert len(self) < self.rows
+        self.lengths.append(self.lengths[row])
+        self.source_lengths.append(self.source_lengths[row])
+        self._move([row], [len(self) - 1])
 
     def clean(self, rows: Sequence[int]) -> None:
         """Zeroes the values of `rows`, which may be NaN or infinite and are about to be dropped.
 
         They would break whoever comes next: values beyond his own count 0 times, and 0 times NaN is NaN.
         """
-        for tensor in (*self._values, *self._memory_values):
+        for tensor in (*self._values, *self._memory_values, self._look, self._looked):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -152,4 +179,5 @@ class KVCache:
             tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
         for tensor in (*self._memory_keys, *self._memory_values):
             tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
-        self._source_mask[to_rows] = self._source_mask[from_rows]
+        for tensor in (self._source_mask, self._words, self._look, self._looked):
+            tensor[to_rows] = tensor[from_rows]

@@ -7,7 +7,9 @@ import logging
 
 import torch
 
-from model.decoding import Runner, TorchRunner
+from model.batch import Runner
+from model.decoding import TorchRunner
+from model.graphs import GraphRunner
 from model.kernels import KernelRunner, KernelsUnavailable
 from model.quantised import with_quantised_products
 from model.transformer import Transformer
@@ -32,7 +34,8 @@ def prepare(model: Transformer, precision: str, tiled: bool = True) -> Runner:
         raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
     if precision == "int8":
         return kernels or TorchRunner(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
-    return TorchRunner(_as(model, getattr(torch, precision)), tiled=tiled)
+    runner = GraphRunner if device == "cuda" else TorchRunner
+    return runner(_as(model, getattr(torch, precision)), tiled=tiled)
 
 
 def _as(model: Transformer, dtype: torch.dtype) -> Transformer:

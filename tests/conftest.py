@@ -19,9 +19,11 @@ from app.link import InProcessWorker
 from app.main import create_app
 from app.settings import Settings
 from app.worker import Station
+from model.batch import DecodeBatch
 from model.bundle import Bundle, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import DecodeBatch, Hypothesis, Limits
+from model.decoding import TorchRunner
+from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.corpus import Pair, write_pairs
@@ -132,7 +134,13 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers started in this test, which are threads, decode with `batch`."""
-    monkeypatch.setattr(Station, "new_batch", lambda self: batch(self.runner, self.rows, self.limits))
+
+    def new_batch(station: Station) -> DecodeBatch:
+        runner = station.runner
+        assert isinstance(runner, TorchRunner)
+        return batch(runner.new_slots(station.rows, station.limits), runner.config)
+
+    monkeypatch.setattr(Station, "new_batch", new_batch)
 
 
 class Gate:

@@ -14,6 +14,7 @@ from app.admission import TILE, Inbox, cost
 @dataclass(eq=False)
 class Words:
     source: list[int]
+    width: int = 1
 
 
 def words(length: int = 5) -> Words:

@@ -9,7 +9,8 @@ import torch
 from conftest import Service
 
 from model.bundle import Bundle
-from model.decoding import DecodeBatch, Hypothesis
+from model.decoding import TorchRunner
+from model.hypothesis import Hypothesis
 
 SENTENCE = {"text": "How are you?", "source": "en", "target": "fr"}
 
@@ -24,7 +25,7 @@ def show(service: Service, **fields: Any) -> dict[str, Any]:
 def decoded(bundle: Bundle, text: str) -> Hypothesis:
     ids = bundle.tokenizer.encode(text)
     hypothesis = Hypothesis(ids, bundle.limits.target(len(ids)), record=True)
-    batch = DecodeBatch(bundle.model, 1, bundle.limits)
+    batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
     batch.admit([hypothesis])
     while not batch.step():
         pass

@@ -26,7 +26,8 @@ from safetensors.torch import load, save
 from model import bundle as bundle_module
 from model.bundle import BundleError, check_samples, load_bundle, read_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import Limits, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.vocabulary import train_vocabulary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,21 +18,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from app import documents
 from app.__main__ import cli
-from app.command import (
+from app.command_file import output_of, read_document, translate_document, write_file
+from app.command_lines import translate_lines
+from app.errors import StepFailed
+from app.exits import EXIT_CODES
+from app.session import (
     WINDOW_CHARS,
-    WINDOW_LINES,
+    WINDOW_TEXTS,
     CommandError,
+    Item,
     Report,
     Request,
     Session,
-    cut_into_windows,
     settings_of,
-    translate_lines,
+    windows_of,
 )
-from app.errors import StepFailed
-from app.exits import EXIT_CODES
-from app.lines import Line
 from app.settings import Settings
 from app.translator import Translated
 
@@ -39,12 +42,15 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
 
 
-async def shout(texts: Sequence[str]) -> list[Translated]:
-    """What is long takes less time. "?" alone cannot be translated; "." is warned of."""
+async def shout(items: Sequence[Item]) -> list[Translated]:
+    """What is long takes less time. "?" and "broken" cannot be translated; "." is warned of."""
+    texts = [
+        item if isinstance(item, str) else "".join(p if isinstance(p, str) else p.text for p in item) for item in items
+    ]
     await asyncio.sleep(0.01 / (1 + sum(map(len, texts))))
     return [
         Translated(None, None, None, error=StepFailed("Alas."))
-        if text == "?"
+        if text in ("?", "broken")
         else Translated(text.upper(), 0.0, "stop", ["Mind."] if text == "." else [])
         for text in texts
     ]
@@ -121,7 +127,7 @@ def test_a_line_is_answered_before_the_next_is_read() -> None:
 def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
     now = most = 0
 
-    async def counted(texts: Sequence[str]) -> list[Translated]:
+    async def counted(texts: Sequence[Item]) -> list[Translated]:
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -134,12 +140,11 @@ def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
 
 
 @given(lengths=st.lists(st.integers(0, 2 * WINDOW_CHARS), max_size=300))
-def test_windows_have_few_lines_and_few_characters(lengths: list[int]) -> None:
-    batch = [Line(number, "a" * length, "\n") for number, length in enumerate(lengths)]
-    windows = list(cut_into_windows(batch))
-    assert [line for window in windows for line in window] == batch
-    assert all(0 < len(window) <= WINDOW_LINES for window in windows)
-    assert all(len(window) == 1 or sum(len(line.text) for line in window) <= WINDOW_CHARS for window in windows)
+def test_windows_have_few_texts_and_few_characters(lengths: list[int]) -> None:
+    windows = list(windows_of(lengths, lambda length: length))
+    assert [length for window in windows for length in window] == lengths
+    assert all(0 < len(window) <= WINDOW_TEXTS for window in windows)
+    assert all(len(window) == 1 or sum(window) <= WINDOW_CHARS for window in windows)
 
 
 def test_what_stood_before_a_fault_is_written() -> None:
@@ -158,6 +163,88 @@ def test_nobody_reading_ends_everything() -> None:
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(translate_lines(lambda size: b"line\n" * 999, write, Session(shout, 3), Report(quiet=False)))
+
+
+def translated_file(path: Path, report: Report) -> bytes:
+    document = read_document(path, "fr")
+    return asyncio.run(translate_document(document, Session(shout, 3), report, lambda size: None))
+
+
+def test_a_document_comes_out_with_its_passages_in_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("".join(f"<p class=x>Line {number}</p>\n" for number in range(500)), encoding="utf-8")
+    report = Report(quiet=False)
+    expected = "".join(f"<p class=x>LINE {number}</p>\n" for number in range(500))
+    assert translated_file(path, report).decode() == expected
+    assert (report.texts, report.close()) == (500, 0)
+
+
+def test_a_passage_that_cannot_be_translated_stays_as_it_was_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "strings.json"
+    path.write_text('{"a": "yes", "b": "broken", "c": "no"}', encoding="utf-8")
+    report = Report(quiet=False)
+    assert translated_file(path, report) == b'{"a": "YES", "b": "broken", "c": "NO"}'
+    assert report.close() == 3
+    assert capsys.readouterr().err == "interlinear: passage 2 is not translated: Alas.\n"
+
+
+def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "report.docx"
+    assert output_of(path, None, "fr", replace=False) == tmp_path / "report.fr.docx"
+    (tmp_path / "report.fr.docx").touch()
+    (tmp_path / "there").touch()
+    for out in (None, tmp_path / "there", tmp_path / "no-folder" / "report.docx"):
+        with pytest.raises(CommandError) as caught:
+            output_of(path, out, "fr", replace=False)
+        assert caught.value.status == 4
+    assert output_of(path, tmp_path / "there", "fr", replace=True) == tmp_path / "there"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [("a.exe", b"", 2), ("a.docx", b"no archive", 4), ("missing.txt", None, 4), ("folder.txt", "folder", 4)],
+)
+def test_what_is_no_document_is_said_with_its_code(
+    tmp_path: Path, name: str, content: bytes | str | None, status: int
+) -> None:
+    if isinstance(content, bytes):
+        (tmp_path / name).write_bytes(content)
+    elif content:
+        (tmp_path / name).mkdir()
+    with pytest.raises(CommandError) as caught:
+        read_document(tmp_path / name, "fr")
+    assert caught.value.status == status
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "out.txt"
+    write_file(place, b"one")
+    write_file(place, b"two")
+    assert place.read_bytes() == b"two"
+    assert place.stat().st_mode & 0o400
+
+    def fail(*places: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(CommandError, match="No space left") as caught:
+        write_file(place, b"three")
+    assert caught.value.status == 4
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.txt", b"two")]
+
+
+def test_out_is_for_a_file() -> None:
+    words = ["translate", "--source", "en", "--target", "fr", "--out", "x"]
+    assert CliRunner().invoke(cli, words).exit_code == 2
+
+
+def test_the_help_names_formats_that_can_be_read() -> None:
+    shown = CliRunner().invoke(cli, ["translate", "--help"], env={"COLUMNS": "200"}).stdout
+    named = set(re.findall(r" (\.[a-z]+)\b", shown))
+    assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= documents.FORMATS.keys()
 
 
 def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from model.config import named_architecture
-from model.decoding import Hypothesis, Limits, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Hypothesis, Limits
 from model.precision import prepare
 from model.transformer import Transformer
 from training.batches import Pairs, Position, batches_from

@@ -13,18 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from model.batch import DecodeBatch, Slots
 from model.config import ModelConfig, NormPlacement
-from model.decoding import (
-    DecodeBatch,
-    GraphSlots,
-    Hypothesis,
-    Limits,
-    Slots,
-    TorchRunner,
-    decode_step,
-    encode_batch,
-    greedy_decode,
-)
+from model.decoding import TorchRunner, decode_step, encode_batch, greedy_decode
+from model.graphs import GraphSlots
+from model.hypothesis import Hypothesis, Limits
 from model.kv_cache import KVCache
 from model.transformer import AttentionRecord, Embedding, Transformer
 
@@ -233,7 +226,7 @@ ALONE = alone(MODEL, SOURCES)
 @settings(max_examples=60, deadline=None)
 @given(schedule=schedules())
 def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
-    batch = DecodeBatch(MODEL, 6, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(6, LIMITS)
     everybody = [Hypothesis(source, LIMITS.target(len(source))) for source in SOURCES]
     waiting, finished, abandoned = list(everybody), list[Hypothesis](), list[Hypothesis]()
     for verb, number in schedule:
@@ -266,7 +259,7 @@ def test_scores_do_not_depend_on_the_company() -> None:
 
 
 def test_removing_nobody_changes_nothing() -> None:
-    batch = DecodeBatch(MODEL, 3, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(3, LIMITS)
     batch.admit([Hypothesis(source, 8) for source in SOURCES[:3]])
     running = list(batch.running)
     assert batch.remove([]) == []
@@ -274,7 +267,7 @@ def test_removing_nobody_changes_nothing() -> None:
 
 
 def test_equal_sentences_are_told_apart() -> None:
-    batch = DecodeBatch(MODEL, 3, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(3, LIMITS)
     first, second, third = (Hypothesis(SOURCES[0], LIMITS.target(len(SOURCES[0]))) for _ in range(3))
     batch.admit([first, second, third])
     batch.remove([second])
@@ -284,7 +277,7 @@ def test_equal_sentences_are_told_apart() -> None:
 
 
 def test_sentences_that_do_not_fit_are_not_admitted() -> None:
-    batch = DecodeBatch(MODEL, 2, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(2, LIMITS)
     with pytest.raises(AssertionError):
         batch.admit([Hypothesis([5], 4) for _ in range(3)])
     with pytest.raises(AssertionError):
@@ -310,7 +303,7 @@ def test_fixed_slots_give_the_tokens_and_scores_of_the_others() -> None:
 def test_fixed_slots_force_and_record_beside_free_sentences() -> None:
     sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
     sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
-    batch = DecodeBatch(FixedRunner(MODEL, tiled=False), 5, LIMITS)
+    batch = FixedRunner(MODEL, tiled=False).new_batch(5, LIMITS)
     batch.admit(sentences)
     run_to_the_end(batch)
     assert sentences[0].tokens == [7, 8, EOS]
@@ -325,7 +318,7 @@ def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch:
 
     def noted(slots: GraphSlots) -> None:
         compute(slots)
-        tensors = (slots._last, slots._forced, slots._outcome, slots._positions, slots._cache._row_indices)
+        tensors = (slots._last, slots._outcome, slots._log_probs, slots._positions, slots._cache._row_indices)
         masks = (slots._cache.mask(), slots._cache.memory_mask(), *slots._cache.memory(0), *slots._cache._keys)
         seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
 
@@ -338,7 +331,7 @@ def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch:
 
 
 def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None:
-    batch = DecodeBatch(MODEL, 6, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(6, LIMITS)
     draw = random.Random(5)
     targets = [[draw.randrange(3, TARGET_VOCABULARY) for _ in range(length)] for length in (0, 1, 5, 17)]
     forced = [Hypothesis(SOURCES[n], len(t), forced=t) for n, t in enumerate(targets)]
@@ -354,7 +347,7 @@ def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None
 
 def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
     [own] = [h for h in greedy_decode(MODEL, SOURCES, LIMITS) if h.finish_reason == "stop"][:1]
-    batch = DecodeBatch(MODEL, 1, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(1, LIMITS)
     forced = Hypothesis(own.source, len(own.tokens) - 1, forced=own.tokens[:-1])
     batch.admit([forced])
     run_to_the_end(batch)
@@ -367,7 +360,7 @@ def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
 
 def recorded(model: Transformer) -> list[Hypothesis]:
     """Six sentences decoded together, all but one recorded, in a batch that changed on the way; one was forced."""
-    batch = DecodeBatch(model, 4, LIMITS)
+    batch = TorchRunner(model).new_batch(4, LIMITS)
     waiting = [Hypothesis(s, LIMITS.target(len(s)), record=n != 1) for n, s in enumerate(random_sources(6, seed=11))]
     everybody = list(waiting)
     forced = waiting[4]
@@ -430,7 +423,7 @@ def test_padding_gets_no_attention_while_decoding() -> None:
 def test_only_what_is_asked_for_is_recorded() -> None:
     hypotheses = recorded(MODEL)
     assert hypotheses[1].encoder_attention is None
-    assert hypotheses[1]._decoder_rows == []
+    assert hypotheses[1].decoder_rows == []
     assert encode_batch(MODEL, [[5]]).attention == []
 
 
@@ -443,7 +436,7 @@ def test_recording_changes_no_tokens() -> None:
 def test_decoding_makes_no_gradients() -> None:
     [hypothesis] = greedy_decode(MODEL, [[5, 6]], LIMITS)
     assert all(parameter.grad is None for parameter in MODEL.parameters())
-    batch = DecodeBatch(MODEL, 1, LIMITS)
+    batch = TorchRunner(MODEL).new_batch(1, LIMITS)
     again = Hypothesis([5, 6], hypothesis.limit, record=True)
     batch.admit([again])
     run_to_the_end(batch)

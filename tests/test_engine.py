@@ -20,8 +20,10 @@ from app.errors import StepFailed, Unavailable
 from app.link import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
 from app.metrics import Metrics
 from app.scheduler import DEATHS, Job, Scheduler
+from model.batch import DecodeBatch
 from model.bundle import Bundle, load_bundle
-from model.decoding import DecodeBatch, Hypothesis, greedy_decode
+from model.decoding import TorchRunner, greedy_decode
+from model.hypothesis import Hypothesis
 
 SLEEP = asyncio.sleep  # the real one, whatever tests put in its place
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
@@ -110,7 +112,7 @@ def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: Bundle) 
     served, here = forced(), forced()
     here.limit = served.limit = len(here.forced or [])
     asyncio.run(scenario())
-    batch = DecodeBatch(bundle.model, 1, bundle.limits)
+    batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
     batch.admit([here])
     while batch.running:
         batch.step()

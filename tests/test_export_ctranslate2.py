@@ -16,7 +16,8 @@ from conftest import SENTENCES, make_bundle, small_config
 from typer.testing import CliRunner
 
 from model.bundle import Bundle, BundleError, check_replaceable, load_bundle, save_bundle
-from model.decoding import Limits, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.__main__ import cli

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from model.batch import Runner
 from model.bundle import Bundle, load_bundle
-from model.decoding import Hypothesis, Runner, TorchRunner
+from model.decoding import TorchRunner
+from model.hypothesis import Hypothesis
 from model.kernels import KernelRunner, KernelsUnavailable
 from model.precision import prepare
 from model.quantised import with_quantised_products

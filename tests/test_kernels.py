@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import model.kernels as kernels
 from model.config import ModelConfig
-from model.decoding import Hypothesis, Limits
+from model.hypothesis import Hypothesis, Limits
 from model.kernels import KernelBatch, KernelRunner, KernelsUnavailable
 from model.quantised import quantise_rows
 from model.transformer import AttentionRecord, Transformer

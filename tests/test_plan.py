@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import small_config
 
-from model.decoding import Limits
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.plan import PLAN, Plan, Speed, measure, within

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from app.schemas import TranslateResponse
 from app.worker import ROWS
+from model.batch import DecodeBatch, Runner
 from model.bundle import Bundle, BundleError
-from model.decoding import DecodeBatch, Hypothesis, Runner, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Hypothesis
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}

@@ -23,6 +23,7 @@ ROOMY = Room(places=100, spare=0, tokens=100_000)
 @dataclass(eq=False)
 class Words:
     source: list[int]
+    width: int = 1
 
 
 def job(*lengths: int, model: str = "m", deadline: float = math.inf) -> Job[Words]:

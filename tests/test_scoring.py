@@ -7,7 +7,8 @@ import torch
 from conftest import TRAINING_LIMITS, small_config
 
 from model.bundle import Bundle
-from model.decoding import Limits, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from training.batches import Pairs
 from training.scoring import Development, bleu_metric, limits_for, scores, translate
 

@@ -18,7 +18,7 @@ from app.scheduler import Job
 from app.settings import Settings
 from app.translator import Translated, Translations, Translator
 from model.bundle import Bundle
-from model.decoding import Hypothesis
+from model.hypothesis import Hypothesis
 
 
 class Echo:

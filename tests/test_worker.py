@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from app.link import Channel, Frames, Greeting, Order, frame
 from app.worker import Station, Task, work
+from model.batch import DecodeBatch
 from model.bundle import Bundle, BundleError, load_bundle
-from model.decoding import DecodeBatch, Hypothesis, TorchRunner, greedy_decode
+from model.decoding import TorchRunner, greedy_decode
+from model.hypothesis import Hypothesis
 
 CPU = torch.device("cpu")
 
@@ -276,7 +278,7 @@ def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: Bundle) -> N
     front = Front()
     front.ask(order(bundle))
     ids = bundle.tokenizer.encode("Hello.")
-    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, False) for number in range(500)], [])))
+    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, [], [], 1, False) for number in range(500)], [])))
     front.close()
 
 

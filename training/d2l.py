@@ -20,7 +20,8 @@ import typer
 from torch import Tensor
 
 from model.config import ModelConfig, named_architecture
-from model.decoding import Limits, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from model.transformer import Transformer
 from training.batches import Batch
 from training.corpus import read_pairs

@@ -16,8 +16,10 @@ from typing import Annotated, Any
 import typer
 
 from model.allocator import keep_freed_memory
+from model.batch import Runner
 from model.bundle import load_bundle
-from model.decoding import Limits, Runner, as_runner
+from model.decoding import as_runner
+from model.hypothesis import Limits
 from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer

@@ -27,7 +27,7 @@ from torch import Tensor
 from model.allocator import keep_freed_memory
 from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import Limits
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs, epoch_rows, load_pairs

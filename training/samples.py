@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from model.decoding import Limits
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs

@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 
+from model.batch import Runner
 from model.config import ModelConfig
-from model.decoding import Limits, Runner, greedy_decode
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs

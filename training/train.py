@@ -22,7 +22,7 @@ import typer
 
 from model.allocator import keep_freed_memory
 from model.config import ModelConfig
-from model.decoding import Limits
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from training.batches import Batch, Position, batches_from, load_pairs
 from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights

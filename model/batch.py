@@ -1,0 +1,190 @@
+"""The running batch: sentences that are decoded together, joining and leaving between steps, and what it is made of.
+
+Knows token ids and rows. The arithmetic is that of Slots, which a Runner offers; who waits is `app.scheduler`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from model.beam import Beam, Candidates, copied
+from model.config import ModelConfig
+from model.hypothesis import Demand, Hypothesis, Limits
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step gave each live row, in their order."""
+
+    tokens: list[int]
+    log_probs: list[float]
+    """Natural logarithms, one a row; NaN where the arithmetic of that row broke down."""
+    aligned: list[int]
+    """The source token that each row attended to most; see `Hypothesis.aligned`."""
+    candidates: Mapping[int, Candidates]
+    """By row, what its demand allows, best first; the first is its token."""
+    attention: list[tuple[Tensor, Tensor]]
+    """The weights of the position decoded: over the target so far, [layer, head, target], and over the source,
+    [layer, head, source]. One pair a row; empty unless recorded."""
+
+
+class Slots(Protocol):
+    """The state of the sentences being decoded, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
+
+    rows: int
+
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+        """Encodes `sources`, no end symbol on them, into the next free rows. The caller has made sure that they fit.
+
+        Returns the encoder's weights, [layer, head, source, source] a sentence, or nothing unless `record`.
+        """
+        ...
+
+    def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
+        """One token for every live row. `tokens`: each one's last; `demands`: by row, where not simply the best."""
+        ...
+
+    def looked(self, row: int) -> list[float]:
+        """The attention that each source token got in all steps of the row but the last."""
+        ...
+
+    def fork(self, row: int) -> None:
+        """Copies `row` into the next free one."""
+        ...
+
+    def drop(self, rows: Sequence[int]) -> list[int]:
+        """Frees `rows`, closing the gaps. Returns for each row that is left the row it was in before."""
+        ...
+
+
+class Batch(Protocol):
+    """The sentences being decoded together, in at most `rows` rows; they join and leave between steps."""
+
+    rows: int
+
+    @property
+    def running(self) -> Sequence[Hypothesis]: ...
+
+    @property
+    def free(self) -> int:
+        """Rows that are not taken. A sentence takes as many as its beam is wide."""
+        ...
+
+    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
+        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        ...
+
+    def step(self) -> list[Hypothesis]:
+        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        ...
+
+    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Takes running sentences out, finished or abandoned; returns them."""
+        ...
+
+
+class Runner(Protocol):
+    """A model made ready to decode at some precision, on some device."""
+
+    config: ModelConfig
+    precision: str
+    device: torch.device
+
+    def new_batch(self, rows: int, limits: Limits) -> Batch: ...
+
+
+def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
+    """By sentences, their beams' places included."""
+    return sum(h.width for h in hypotheses)
+
+
+class DecodeBatch:
+    """The Batch that keeps each sentence's tokens here and leaves the arithmetic to Slots."""
+
+    def __init__(self, slots: Slots, config: ModelConfig) -> None:
+        self.rows = slots.rows
+        self.running: list[Hypothesis] = []
+        self._slots, self._eos, self._bos = slots, config.eos_id, config.bos_id
+        self._branches: list[Hypothesis] = []
+        """Whoever has a row, in their order: sentences, and in place of one with a beam its branches."""
+        self._beams: dict[Hypothesis, Beam] = {}
+
+    @property
+    def free(self) -> int:
+        """Rows that are not taken. A sentence takes as many as its beam is wide."""
+        return self.rows - rows_taken(self.running)
+
+    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
+        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        assert rows_taken(hypotheses) <= self.free
+        attention = self._slots.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
+        self.running.extend(hypotheses)
+        for hypothesis in hypotheses:
+            if hypothesis.width > 1:
+                self._beams[hypothesis] = Beam(hypothesis, self._eos)
+            self._branches.append(self._beams[hypothesis].branches[0] if hypothesis.width > 1 else hypothesis)
+        for hypothesis, weights in zip(hypotheses, attention, strict=False):
+            if hypothesis.record:
+                hypothesis.encoder_attention = weights
+
+    def step(self) -> list[Hypothesis]:
+        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        branches = self._branches
+        last = [h.tokens[-1] if h.tokens else self._bos for h in branches]
+        demands = {row: demand for row, h in enumerate(branches) if (demand := h.demand(self._eos))}
+        step = self._slots.step(last, demands, any(h.record for h in branches))
+        for hypothesis, aligned in zip(branches, step.aligned, strict=True):
+            hypothesis.aligned = [*hypothesis.aligned, aligned]
+        for hypothesis, (decoder, cross) in zip(branches, step.attention, strict=False):
+            if hypothesis.record:
+                hypothesis.decoder_rows.append(decoder)
+                hypothesis.cross_rows.append(cross)
+        candidates = {branches[row]: found for row, found in step.candidates.items()}
+        for hypothesis, token, log_prob in zip(branches, step.tokens, step.log_probs, strict=True):
+            if hypothesis.width == 1:
+                hypothesis.extend(token, log_prob, self._eos)
+        for beam in self._beams.values():
+            beam.advance([candidates[branch] for branch in beam.branches], self)
+        finished = [h for h in self.running if h.finish_reason]
+        for hypothesis in finished:
+            if hypothesis.width == 1:
+                self.read(hypothesis)
+        return self.remove(finished)
+
+    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Takes running sentences out, finished or abandoned; returns them."""
+        if hypotheses:
+            gone = set(map(id, hypotheses))
+            self.drop([branch for h in hypotheses for branch in self._rows_of(h)])
+            self.running = [h for h in self.running if id(h) not in gone]
+            self._beams = {h: beam for h, beam in self._beams.items() if id(h) not in gone}
+        return list(hypotheses)
+
+    def _rows_of(self, hypothesis: Hypothesis) -> list[Hypothesis]:
+        return self._beams[hypothesis].branches if hypothesis in self._beams else [hypothesis]
+
+    # ---- What beams ask for; see `model.beam.Rows`
+
+    def read(self, branch: Hypothesis) -> None:
+        branch.looked = self._slots.looked(self._row_of(branch))
+
+    def fork(self, branch: Hypothesis) -> Hypothesis:
+        self._slots.fork(self._row_of(branch))
+        self._branches.append(copied(branch))
+        return self._branches[-1]
+
+    def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
+        branch.extend(token, log_prob, self._eos)
+
+    def drop(self, branches: Sequence[Hypothesis]) -> None:
+        if branches:
+            order = self._slots.drop([self._row_of(branch) for branch in branches])
+            self._branches = [self._branches[row] for row in order]
+
+    def _row_of(self, branch: Hypothesis) -> int:
+        return next(row for row, other in enumerate(self._branches) if other is branch)

@@ -1,0 +1,148 @@
+"""One sentence on its way through the decoder: what is wanted of it, and what became of it. Knows token ids only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a sentence may be, in tokens, the end symbol not counted.
+
+    A target stops at `ratio` times its source plus `margin`, since what is longer is a loop, and at `max_target`.
+    """
+
+    max_source: int = 256
+    max_target: int = 256
+    ratio: float = 2.0
+    margin: int = 16
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, naming the field, for what is no length."""
+        for name, least in (("max_source", 1), ("max_target", 1), ("margin", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} must be a whole number from {least}, not {value!r}")
+        if type(self.ratio) not in (int, float) or not 0 <= self.ratio < math.inf:
+            raise ValueError(f"ratio must be a number from 0, not {self.ratio!r}")
+
+    def target(self, source_length: int) -> int:
+        """The most target tokens that a source of `source_length` tokens may become."""
+        return min(self.max_target, int(self.ratio * source_length) + self.margin)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a token may be where it is not simply the best one.
+
+    If there are `only`, one of these. Else none of `never`, and the end not before all of `owed` have come: where the
+    end would be best, the best of the owed comes. Of what is allowed the `count` best are wanted.
+    """
+
+    only: Sequence[int] = ()
+    owed: Sequence[int] = ()
+    never: Sequence[int] = ()
+    count: int = 1
+
+
+@dataclass(eq=False)
+class Hypothesis:
+    """One sentence on its way through the decoder.
+
+    `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice (its scores
+    and attention are then the model's for that target). The target holds each of `once` exactly once and none of
+    `never`; `limit` must have room for the former. A `width` over 1 is that of a beam: then the tokens are the best
+    hypothesis's of `finished`.
+
+    `tokens` ends in `</s>` if and only if `finish_reason` is "stop"; `log_probs` has one natural logarithm a token.
+    """
+
+    source: Sequence[int]
+    limit: int
+    forced: Sequence[int] | None = None
+    record: bool = False
+    once: Sequence[int] = ()
+    never: Sequence[int] = ()
+    width: int = 1
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    aligned: Sequence[int] = ()
+    """For each token the source token that it attended to most, the end symbol aside: by the mean over all layers and
+    heads, which finds shared words of Tatoeba's development set in 97.5 % (the last layer alone: 96.3 %)."""
+    looked: Sequence[float] = ()
+    """For each source token, the end symbol included, the attention that it got from all tokens but the last."""
+    finished: list[Hypothesis] = field(default_factory=list)
+    """What a beam found, the best mean log probability first."""
+    encoder_attention: Tensor | None = None
+    """[layer, head, source, source] once admitted, if `record`."""
+    decoder_rows: list[Tensor] = field(default_factory=list)
+    """A step's weights over the target so far, `<s>` first, [layer, head, steps so far], if `record`."""
+    cross_rows: list[Tensor] = field(default_factory=list)
+    """A step's weights over the source, [layer, head, source], if `record`."""
+
+    @property
+    def decoder_attention(self) -> Tensor:
+        """[layer, head, target, target]: each row's keys are the tokens before it, `<s>` first; lower triangular."""
+        steps = len(self.decoder_rows)
+        return torch.stack([torch.nn.functional.pad(row, (0, steps - row.size(-1))) for row in self.decoder_rows], -2)
+
+    @property
+    def cross_attention(self) -> Tensor:
+        """[layer, head, target, source], the end symbol included on both sides."""
+        return torch.stack(self.cross_rows, -2)
+
+    @property
+    def score(self) -> float:
+        """The mean log probability of its tokens."""
+        return sum(self.log_probs) / len(self.log_probs)
+
+    def started_again(self) -> Hypothesis:
+        """The same wishes, and nothing of what became of them."""
+        return Hypothesis(self.source, self.limit, self.forced, self.record, self.once, self.never, self.width)
+
+    def demand(self, eos: int) -> Demand | None:
+        """What the next token may be; None if the best one is wanted, whichever it is."""
+        if self.forced is not None:
+            return Demand(only=[[*self.forced, eos][len(self.tokens)]])
+        count = 2 * self.width if self.width > 1 else 1
+        if not (self.once or self.never):
+            return Demand(count=count) if count > 1 else None
+        owed = [token for token in self.once if token not in self.tokens]
+        never = [*self.never, *(token for token in self.once if token in self.tokens)]
+        return Demand(owed if self.limit - len(self.tokens) <= len(owed) else (), owed, never, count)
+
+    def extend(self, token: int, log_prob: float, eos: int) -> None:
+        """Notes the next token, and whether it was the last: so is one whose numbers broke down, NaN."""
+        self.tokens.append(token)
+        self.log_probs.append(log_prob)
+        if token == eos:
+            self.finish_reason = "stop"
+        elif math.isnan(log_prob) or len(self.tokens) >= self.limit + (self.forced is not None):
+            self.finish_reason = "length"
+
+
+def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int, float]]:
+    """The best tokens that `demand` allows and their log probabilities, best first; log_probs [vocabulary]."""
+    scores = log_probs.clone()
+    only = demand.only
+    if not only:
+        scores[list(demand.never)] = -math.inf
+        if demand.owed:
+            if scores.argmax() == eos:
+                only = demand.owed
+            scores[eos] = -math.inf
+    if only:
+        found = [(token, float(log_probs[token])) for token in only]
+        return sorted(found, key=lambda pair: -pair[1])[: demand.count]
+    values, tokens = scores.topk(min(demand.count, len(scores)))
+    pairs = zip(tokens.tolist(), values.tolist(), strict=True)
+    return [(token, value) for token, value in pairs if value != -math.inf]

@@ -1,0 +1,200 @@
+"""What is demanded of a target holds whatever the model prefers, greedily and in beams, with every runner."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from model.batch import Runner
+from model.config import ModelConfig
+from model.decoding import TorchRunner, encode_batch, greedy_decode
+from model.hypothesis import Demand, Hypothesis, Limits, allowed_best
+from model.kernels import KernelRunner, KernelsUnavailable
+from model.transformer import Transformer
+
+EOS, VOCABULARY = 2, 96
+SYMBOLS = list(range(60, 92))
+LIMITS = Limits(max_source=40, max_target=40)
+
+
+def lively_model() -> Transformer:
+    """Random, so scaled that what is decoded varies with source and step, and that a fair share ends."""
+    shape = {"d_model": 64, "num_heads": 4, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 2}
+    config = ModelConfig.from_dict(
+        {"source_vocab_size": VOCABULARY, "target_vocab_size": VOCABULARY, "share_embeddings": "none", **shape}
+    )
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        model = Transformer(config).eval()
+        for layers in (model.encoder, model.decoder):
+            for module in layers.modules():
+                if isinstance(module, nn.Linear):
+                    module.weight.mul_(2)
+        model.source_embedding.tokens.weight.mul_(1.5)
+        model.target_embedding.tokens.weight.mul_(1.5)
+        model.output.weight[EOS].mul_(1.5)
+    return model
+
+
+MODEL = lively_model()
+
+
+@pytest.fixture(scope="module", params=["float32", "int8 kernels"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    if request.param == "float32":
+        yield TorchRunner(MODEL)
+        return
+    try:
+        yield KernelRunner(MODEL)
+    except KernelsUnavailable as reason:
+        pytest.skip(f"int8 kernels: {reason}")
+
+
+def decoded(runner: Runner, hypotheses: list[Hypothesis], rows: int = 16) -> list[Hypothesis]:
+    batch = runner.new_batch(rows, LIMITS)
+    waiting = list(hypotheses)
+    while waiting or batch.running:
+        while waiting and waiting[0].width <= batch.free:
+            batch.admit([waiting.pop(0)])
+        batch.step()
+    return hypotheses
+
+
+def demanding(seed: int, width: int = 1) -> Hypothesis:
+    draw = random.Random(seed)
+    once = draw.sample(SYMBOLS, draw.randint(0, 12))
+    source = [draw.randrange(3, 60) for _ in range(draw.randint(1, 15))]
+    limit = max(len(once), draw.randint(1, 30))
+    return Hypothesis(source, limit, once=once, never=[s for s in SYMBOLS if s not in once], width=width)
+
+
+def holds(hypothesis: Hypothesis) -> bool:
+    return all(hypothesis.tokens.count(symbol) == (symbol in hypothesis.once) for symbol in SYMBOLS)
+
+
+def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(runner: Runner) -> None:
+    done = decoded(runner, [demanding(seed) for seed in range(300)])
+    assert all(map(holds, done))
+    assert all(len(h.tokens) <= h.limit and len(h.aligned) == len(h.tokens) for h in done)
+    assert {h.finish_reason for h in done} == {"stop", "length"}
+
+
+def test_without_the_demand_they_do_not_come(runner: Runner) -> None:
+    """So the test above would fail without the constraint."""
+    free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
+    for hypothesis, wished in zip(decoded(runner, free), map(demanding, range(300)), strict=True):
+        hypothesis.once = wished.once
+    assert sum(map(holds, free)) < 150
+
+
+def test_a_demand_that_the_model_meets_by_itself_changes_nothing(runner: Runner) -> None:
+    for seed in range(40):
+        [free] = greedy_decode(runner, [demanding(seed).source], LIMITS)
+        own = [token for token in SYMBOLS if free.tokens.count(token) == 1]
+        others = [token for token in SYMBOLS if token not in free.tokens]
+        if len(own) + len(others) < len(SYMBOLS) or free.finish_reason == "length":
+            continue
+        [bound] = decoded(runner, [Hypothesis(free.source, free.limit, once=own, never=others)])
+        assert (bound.tokens, bound.log_probs) == (free.tokens, free.log_probs)
+
+
+def test_demands_do_not_depend_on_the_company(runner: Runner) -> None:
+    together = decoded(runner, [demanding(seed, width=1 + seed % 3) for seed in range(24)])
+    for seed, hypothesis in enumerate(together):
+        [own] = decoded(runner, [demanding(seed, width=1 + seed % 3)])
+        assert (own.tokens, own.log_probs) == (hypothesis.tokens, hypothesis.log_probs)
+        assert list(own.aligned) == list(hypothesis.aligned)
+        assert list(own.looked) == list(hypothesis.looked)
+
+
+def test_every_hypothesis_of_a_beam_meets_the_demands(runner: Runner) -> None:
+    done = decoded(runner, [demanding(seed, width=4) for seed in range(60)])
+    for hypothesis in done:
+        assert hypothesis.finished
+        assert all(map(holds, hypothesis.finished))
+        assert all(len(found.tokens) <= found.limit for found in hypothesis.finished)
+        scores = [found.score for found in hypothesis.finished]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(found.tokens) for found in hypothesis.finished}) == len(hypothesis.finished)
+        assert hypothesis.tokens == hypothesis.finished[0].tokens
+
+
+def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(runner: Runner) -> None:
+    """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
+    for seed in range(12):
+        draw = random.Random(seed)
+        wide = Hypothesis([draw.randrange(3, 60) for _ in range(12)], 40, width=5)
+        decoded(runner, [wide])
+        assert max(len(found.tokens) for found in wide.finished) > 16 or seed
+        for found in wide.finished:
+            target = [token for token in found.tokens if token != EOS]
+            [forced] = decoded(runner, [Hypothesis(wide.source, len(target), forced=target)])
+            count = len(found.tokens)
+            assert forced.log_probs[:count] == pytest.approx(found.log_probs, abs=1e-4)
+            assert list(forced.aligned)[:count] == list(found.aligned)
+
+
+def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(runner: Runner) -> None:
+    sources = [demanding(seed).source for seed in range(40)]
+    wide = decoded(runner, [Hypothesis(source, 30, width=6) for source in sources])
+    greedy = decoded(runner, [Hypothesis(source, 30) for source in sources])
+    assert sum(w.score >= g.score - 1e-6 for w, g in zip(wide, greedy, strict=True)) >= 36
+    assert any(w.tokens != g.tokens for w, g in zip(wide, greedy, strict=True))
+
+
+def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
+    batch = runner.new_batch(9, LIMITS)
+    for seed in range(20):
+        wide, alone = Hypothesis([5, 6, 7], 30, width=5), demanding(seed)
+        batch.admit([wide, alone])
+        assert batch.free == 3
+        for _ in range(seed):
+            batch.step()
+        left = [h for h in batch.running if h in (wide, alone)]
+        assert batch.remove(left) == left
+        assert (batch.free, list(batch.running)) == (9, [])
+    expected = demanding(1)
+    decoded(runner, [expected])
+    again = demanding(1)
+    batch.admit([again])
+    while batch.running:
+        batch.step()
+    assert (again.tokens, again.log_probs) == (expected.tokens, expected.log_probs)
+
+
+def test_attention_looked_at_is_that_of_the_recorded_weights(runner: Runner) -> None:
+    [hypothesis] = decoded(runner, [Hypothesis([5, 9, 30, 12, 44], 20, record=True)])
+    mean = hypothesis.cross_attention.mean((0, 1))  # [target, source]
+    assert list(hypothesis.looked) == pytest.approx(mean[:-1].sum(0).tolist(), abs=1e-5)
+    assert list(hypothesis.aligned) == mean[:, :-1].argmax(-1).tolist()
+
+
+def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
+    [hypothesis] = decoded(runner, [Hypothesis([], 5)])
+    assert set(hypothesis.aligned) == {0}
+    assert len(hypothesis.looked) == 1
+    assert len(encode_batch(MODEL, [[]]).lengths) == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))
+    tokens = st.lists(st.integers(3, len(values) - 1), unique=True, max_size=4)
+    owed, never, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
+    never = [token for token in never if token not in owed]
+    found = allowed_best(torch.tensor(values, dtype=torch.float32), Demand((), owed, never, count), EOS)
+    allowed = [token for token in range(len(values)) if token not in never]
+    best = max(allowed, key=lambda token: values[token])
+    if owed:
+        allowed = owed if best == EOS else [token for token in allowed if token != EOS]
+    expected = sorted(allowed, key=lambda token: -values[token])[:count]
+    assert found == [(token, float(values[token])) for token in expected]
+    assert all(not math.isinf(value) for _, value in found)
