@@ -1,0 +1,288 @@
+"""A Word paragraph as a passage, and back: which of its elements are text, formatting, or neither.
+
+Runs of the paragraph's main formatting are its text; other formatting, links and tracked insertions are tags around
+theirs; images, notes, bookmarks, fields and deletions are marks. ECMA-376, part 1, chapter 17.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lxml import etree
+
+from app.documents.elements import Collector
+from app.documents.xml_parts import Element, clean, local, reference, resolved
+from app.passage import Passage
+
+_CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
+_PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
+_CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
+"""Kinds of content control whose text is not free."""
+_DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
+"""What was noted about this very text."""
+_NOT_FORMAT = {"lang", "noProof", "rPrChange"}
+_CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+@dataclass
+class _Atom:
+    """A child of a run, with the run's properties; or else of the paragraph, or of a container in it."""
+
+    element: Element
+    in_run: bool = False
+    properties: Element | None = None
+    text: str | None = None
+    """If it is text."""
+    format: bytes = b""
+    """The same for runs that look the same."""
+
+
+@dataclass
+class _Thing:
+    """What a reference stands for: atoms that stay as they are, and what opens or closes then."""
+
+    atoms: Sequence[_Atom] = ()
+    opens: bool = False
+    closes: bool = False
+    container: Element | None = None
+    properties: Element | None = None
+    """Of the text inside."""
+
+
+def paragraphs(root: Element) -> list[Paragraph]:
+    """The paragraphs with something to translate, those in text boxes and tables too, in order."""
+    found = [Paragraph(element) for element in root.iter(etree.Element) if local(element) == "p" and _is_word(element)]
+    return [paragraph for paragraph in found if paragraph.passage.text]
+
+
+def _is_word(element: Element) -> bool:
+    return "wordprocessingml" in (etree.QName(element).namespace or "")
+
+
+class Paragraph:
+    """A w:p element. Its passage's text is empty if there is nothing to translate."""
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.namespace = etree.QName(element).namespace
+        self.things: list[_Thing] = []
+        self.collector = Collector()
+        self.properties = self._content(element)
+        self.passage = self.collector.passage(clean) or Passage("")
+
+    def fill(self, translation: str) -> None:
+        """Replaces the content by the translation's."""
+        _empty(self.element)
+        _Filler(self).fill(translation)
+
+    def _content(self, parent: Element) -> Element | None:
+        """Collects what `parent` holds. Returns the properties of most of its text."""
+        atoms = list(_atoms(parent))
+        lengths: Counter[bytes] = Counter()
+        for atom in atoms:
+            lengths[atom.format] += len(atom.text or "")
+        main = max(lengths, key=lambda key: lengths[key], default=b"")
+        _Walk(self, atoms, main).walk()
+        return next((atom.properties for atom in atoms if atom.text is not None and atom.format == main), None)
+
+    def refer(self, thing: _Thing) -> str:
+        self.things.append(thing)
+        return reference(len(self.things) - 1)
+
+    def container(self, element: Element) -> None:
+        """Collects a container: a tag around what it holds."""
+        key, thing = object(), _Thing(opens=True, container=element)
+        self.collector.open(self.refer(thing), key)
+        thing.properties = self._content(_inside(element))
+        self.collector.close(self.refer(_Thing(closes=True)), key)
+
+
+class _Walk:
+    """Goes through the atoms of a paragraph or container, whose main format is `main`."""
+
+    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: bytes) -> None:
+        self.paragraph, self.atoms, self.main = paragraph, atoms, main
+        self.collector = paragraph.collector
+        self.format = main
+        self.key: object = None
+        self.links: list[tuple[int, object]] = []
+        """Fields that are links: where they end."""
+
+    def walk(self) -> None:
+        fields = _fields(self.atoms)
+        index = 0
+        while index < len(self.atoms):
+            atom = self.atoms[index]
+            if self.links and self.links[-1][0] == index:
+                self._close_link(atom)
+            elif index in fields:
+                index = self._field(index, *fields[index])
+                continue
+            elif atom.text is not None:
+                self._text(atom)
+            elif not atom.in_run and _is_container(atom.element):
+                self._change(self.main)
+                self.paragraph.container(atom.element)
+            else:
+                self.collector.mark(self.paragraph.refer(_Thing([atom])))
+            index += 1
+        self._change(self.main)
+
+    def _text(self, atom: _Atom) -> None:
+        assert atom.text is not None
+        if atom.format != self.format and atom.text.strip():
+            self._change(atom.format, atom.properties)
+        self.collector.text(atom.text)
+
+    def _change(self, wanted: bytes, properties: Element | None = None) -> None:
+        """From one formatting to another."""
+        if self.format not in (wanted, self.main):
+            self.collector.close(self.paragraph.refer(_Thing(closes=True)), self.key)
+        if wanted not in (self.format, self.main):
+            self.key = object()
+            self.collector.open(self.paragraph.refer(_Thing(opens=True, properties=properties)), self.key)
+        self.format = wanted
+
+    def _field(self, start: int, separator: int | None, end: int) -> int:
+        """A field is a mark with all that it holds, but of a link, the text is to be translated."""
+        self._change(self.main)
+        instruction = "".join(
+            atom.element.text or "" for atom in self.atoms[start:separator] if local(atom.element) == "instrText"
+        )
+        if separator is None or not instruction.strip().upper().startswith("HYPERLINK"):
+            self.collector.mark(self.paragraph.refer(_Thing(self.atoms[start : end + 1])))
+            return end + 1
+        key = object()
+        self.links.append((end, key))
+        inside = next((a.properties for a in self.atoms[separator:end] if a.text is not None), None)
+        thing = _Thing(self.atoms[start : separator + 1], opens=True, properties=inside)
+        self.collector.open(self.paragraph.refer(thing), key)
+        return separator + 1
+
+    def _close_link(self, atom: _Atom) -> None:
+        self._change(self.main)
+        self.collector.close(self.paragraph.refer(_Thing([atom], closes=True)), self.links.pop()[1])
+
+
+@dataclass
+class _Filler:
+    """Builds the content of a paragraph."""
+
+    paragraph: Paragraph
+    points: list[Element] = field(default_factory=list)
+    """Where content is put, innermost last."""
+    properties: list[Element | None] = field(default_factory=list)
+
+    def fill(self, translation: str) -> None:
+        self.points.append(self.paragraph.element)
+        self.properties.append(self.paragraph.properties)
+        resolved(translation, self._text, self._thing)
+
+    def _text(self, text: str) -> None:
+        run = self._run(self.properties[-1])
+        for part in re.split(r"([\t\n])", text):
+            name = {"\t": "tab", "\n": "br"}.get(part, "t")
+            if part:
+                element = etree.SubElement(run, self._name(name))
+            if part and name == "t":
+                element.text = part
+                element.set(_SPACE, "preserve")
+
+    def _thing(self, number: int) -> None:
+        thing = self.paragraph.things[number]
+        if thing.closes:
+            self.points.pop()
+            self.properties.pop()
+        for atom in thing.atoms:
+            (self._run(atom.properties) if atom.in_run else self.points[-1]).append(atom.element)
+        if thing.opens:
+            self.properties.append(thing.properties)
+            self.points.append(self._opened(thing.container) if thing.container is not None else self.points[-1])
+
+    def _opened(self, container: Element) -> Element:
+        self.points[-1].append(container)
+        _empty(_inside(container))
+        return _inside(container)
+
+    def _run(self, properties: Element | None) -> Element:
+        run = etree.SubElement(self.points[-1], self._name("r"))
+        if properties is not None:
+            run.append(copy.deepcopy(properties))
+        return run
+
+    def _name(self, name: str) -> str:
+        return f"{{{self.paragraph.namespace}}}{name}"
+
+
+def _atoms(parent: Element) -> Iterator[_Atom]:
+    for child in parent:
+        name = local(child)
+        if name in _PROPERTIES or name in _DROPPED:
+            continue
+        if name != "r" or not _is_word(child):
+            yield _Atom(child)
+            continue
+        properties = next((e for e in child if local(e) == "rPr"), None)
+        look = _look(properties)
+        for element in child:
+            if local(element) not in _PROPERTIES | _DROPPED:
+                yield _Atom(element, True, properties, _characters(element), look)
+
+
+def _look(properties: Element | None) -> bytes:
+    if properties is None:
+        return b""
+    return b"".join(sorted(etree.tostring(e, with_tail=False) for e in properties if local(e) not in _NOT_FORMAT))
+
+
+def _characters(element: Element) -> str | None:
+    """The text that an element of a run stands for."""
+    name = local(element)
+    if name == "t":
+        return element.text or ""
+    if name == "br":
+        kind = next((value for key, value in element.attrib.items() if etree.QName(key).localname == "type"), "")
+        return "\n" if kind in {"", "textWrapping"} else None
+    return _CHARACTERS.get(name)
+
+
+def _is_container(element: Element) -> bool:
+    if local(element) not in _CONTAINERS or not _is_word(element):
+        return False
+    if local(element) != "sdt":
+        return True
+    properties = next((e for e in element if local(e) == "sdtPr"), ())
+    return any(local(e) == "sdtContent" for e in element) and not any(local(e) in _CHOICES for e in properties)
+
+
+def _inside(container: Element) -> Element:
+    return next((e for e in container if local(e) == "sdtContent"), container)
+
+
+def _empty(element: Element) -> None:
+    for child in list(element):
+        if local(child) not in _PROPERTIES:
+            element.remove(child)
+
+
+def _fields(atoms: Sequence[_Atom]) -> dict[int, tuple[int | None, int]]:
+    """Where fields begin, and where such a one has its separator and its end, if those are among the atoms as well."""
+    found: dict[int, tuple[int | None, int]] = {}
+    opened: list[list[int]] = []
+    for index, atom in enumerate(atoms):
+        if local(atom.element) != "fldChar":
+            continue
+        kinds = [value for key, value in atom.element.attrib.items() if etree.QName(key).localname == "fldCharType"]
+        if kinds == ["begin"]:
+            opened.append([index])
+        elif opened and kinds == ["separate"]:
+            opened[-1].append(index)
+        elif opened and kinds == ["end"]:
+            start, *separators = opened.pop()
+            found[start] = (separators[0] if separators else None, index)
+    return found

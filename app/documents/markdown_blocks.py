@@ -1,0 +1,167 @@
+"""Where in a Markdown file its blocks of text stand, line by line, and their inline tokens, each with its own spelling.
+
+markdown-it-py knows the lines of a block but not the place of an inline token; its rules are watched for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline.state_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from app.documents.document import UnreadableDocument
+
+_LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
+_CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
+_NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
+"""What a paragraph of a GitHub task or alert begins with."""
+_CELL = re.compile(r"(?:[^|\\]|\\[\s\S]|\\\Z)*")
+_WATCHED = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
+
+
+class Block(NamedTuple):
+    """Characters [start, end) of the file that are a block's text, the beginnings of its lines between them included.
+
+    `separators` are what stands between its lines. `can_begin` says whether its first line might begin another kind of
+    block. `finish` spells what has another meaning in all of the block.
+    """
+
+    start: int
+    end: int
+    tokens: Sequence[Token]
+    separators: Sequence[str]
+    can_begin: bool
+    finish: Callable[[str], str]
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    """Without the line end."""
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The headings, paragraphs and table cells of `text`, in order. Raises UnreadableDocument."""
+    if "\0" in text:
+        raise UnreadableDocument("The file holds a null character; it is no text.")
+    lines = [_Line(found.start(), found.start(1)) for found in _LINE.finditer(text)]
+    env: dict[str, object] = {}
+    opened = Token("", "", 0)
+    row, cell_start = -1, 0
+    for token in _MARKDOWN.parse(text, env):
+        if token.nesting > 0:
+            opened = token
+        if token.type != "inline" or not token.map or not token.content:
+            continue
+        if opened.type in {"th_open", "td_open"}:
+            if token.map[0] != row:
+                row = token.map[0]
+                cell_start = lines[row].start
+            start, end, cell_start = _cell(text, token.content, cell_start, lines[row])
+            yield Block(start, end, _tokens(token.content, env), [], False, _in_cell)
+            continue
+        block = _block(text, lines[token.map[0] : token.map[1]], token.content, opened.markup.startswith("#"), env)
+        if block:
+            yield block
+
+
+def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: dict[str, object]) -> Block | None:
+    beginning = _NOT_TEXT.match(content)
+    if beginning:
+        content = content[beginning.end() :]
+        lines = lines[1:] if beginning[0].endswith("\n") else lines
+        if not content:
+            return None
+    places = [_place(text, line, core, is_atx) for line, core in zip(lines, content.split("\n"), strict=True)]
+    separators = [text[line.end : start] for line, (start, _) in zip(lines, places[1:], strict=False)]
+    tokens = _tokens(content, env)
+    return Block(places[0][0], places[-1][1], tokens, separators, not is_atx, _in_heading if is_atx else str)
+
+
+def _place(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int]:
+    """Where `content` stands in the line: at its end."""
+    core, shown = content.strip(), text[line.start : line.end].rstrip()
+    if is_atx and not shown.endswith(core):
+        shown = _CLOSING_MARKS.sub("", shown).rstrip()
+    assert shown.endswith(core), (shown, core)
+    return line.start + len(shown) - len(core), line.start + len(shown)
+
+
+def _cell(text: str, content: str, start: int, line: _Line) -> tuple[int, int, int]:
+    """Where `content` stands, from `start` on, and where the next cell begins."""
+    while start <= line.end:
+        end = _CELL.match(text, start, line.end).end()  # type: ignore[union-attr]  # it matches anything
+        shown = text[start:end].rstrip()
+        spelt = content.replace("|", "\\|")
+        # In the first cell, the prefix of the line comes before it.
+        if shown.strip() == spelt or (start == line.start and shown.endswith(spelt)):
+            return start + len(shown) - len(spelt), start + len(shown), end + 1
+        start = end + 1
+    raise AssertionError(content)
+
+
+def _in_cell(markup: str) -> str:
+    return markup.replace("|", "\\|")
+
+
+def _in_heading(markup: str) -> str:
+    """A heading's last "#" would be taken for a closing mark."""
+    return re.sub(r"#+\Z", r"\\\g<0>", markup)
+
+
+def _tokens(content: str, env: dict[str, object]) -> list[Token]:
+    tokens: list[Token] = []
+    return _MARKDOWN.inline.parse(content, _MARKDOWN, env, tokens)
+
+
+def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """`rule`, which leaves in the meta of its tokens what they were made of."""
+
+    def watched(state: StateInline, silent: bool) -> bool:
+        start, count = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        if not silent:
+            _annotate(state, start, state.tokens[count:])
+        return True
+
+    return watched
+
+
+def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
+    # What was pending before it has become a token of its own.
+    made = [token for token in tokens if token.type not in {"text", "text_special"} and "raw" not in token.meta]
+    if not made:
+        return
+    if made[0].type == "link_open" and made[0].markup != "autolink":
+        end_of_label = state.md.helpers.parseLinkLabel(state, start, True)
+        closing = state.src[end_of_label : state.pos]
+        if closing in {"]", "][]"}:  # the label is the text, which is to be another one
+            closing = f"][{state.src[start + 1 : end_of_label]}]".replace("\n", " ")
+        made[0].meta["raw"], made[-1].meta["raw"] = "[", closing
+        return
+    if made[0].type in {"softbreak", "hardbreak"}:
+        while state.src[start - 1 : start] == " ":
+            start -= 1
+    made[0].meta["raw"] = state.src[start : state.pos]
+
+
+def _parser() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    markdown.use(front_matter_plugin).use(footnote_plugin)
+    # The inline content is parsed by us, where it stands, and no token is to be joined with another.
+    markdown.disable(["inline", "footnote_tail", "text_join", "fragments_join"])
+    ruler = markdown.inline.ruler
+    rules = dict(zip(ruler.get_active_rules(), ruler.getRules(""), strict=True))
+    for name in _WATCHED:
+        ruler.at(name, _watched(rules[name]))
+    return markdown
+
+
+_MARKDOWN = _parser()

@@ -1,0 +1,82 @@
+"""An office document's package: a zip file whose parts are read within limits, and written back with some exchanged.
+
+Knows zip and content types; no paragraphs.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from app.documents.document import UnreadableDocument
+from app.documents.xml_parts import local, parsed
+
+_MOST_BYTES = 256 << 20
+"""All parts together, unpacked. What is not text is copied part by part, and never held together."""
+_MOST_PARTS = 10_000
+_MOST_TEXT_BYTES = 48 << 20
+"""Of the parts that are parsed: their trees take ten times as much."""
+_ENCRYPTED = b"\xd0\xcf\x11\xe0"
+
+
+class Package:
+    """The zip file in `content`. Raises UnreadableDocument."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        if content.startswith(_ENCRYPTED):
+            raise UnreadableDocument("The file is protected by a password, or of Word before 2007; save it as .docx.")
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                self.parts = {info.filename: info for info in archive.infolist()}
+                repeated = len(archive.infolist()) > len(self.parts)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+            raise UnreadableDocument(f"The file is not .docx: {error}.") from None
+        if repeated:
+            raise UnreadableDocument("The file has two parts of one name.")
+        if len(self.parts) > _MOST_PARTS or sum(info.file_size for info in self.parts.values()) > _MOST_BYTES:
+            raise UnreadableDocument(f"Unpacked, the file is over {_MOST_BYTES >> 20} MiB or {_MOST_PARTS} parts.")
+        self._text_bytes = 0
+
+    def read(self, name: str) -> bytes:
+        """The part of that name, for it to be parsed. Raises UnreadableDocument."""
+        if name not in self.parts:
+            raise UnreadableDocument(f"The file is not .docx: it has no part {name}.")
+        self._text_bytes += self.parts[name].file_size
+        if self._text_bytes > _MOST_TEXT_BYTES:
+            raise UnreadableDocument(f"Unpacked, the text of the file is over {_MOST_TEXT_BYTES >> 20} MiB.")
+        info = self.parts[name]
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info):
+            return archive.read(info)  # no more than the directory says: zipfile stops there
+
+    def content_types(self) -> dict[str, str]:
+        """The content type of each part that has one of its own, in the order of the package."""
+        types = parsed(self.read("[Content_Types].xml"), "The list of parts")
+        named = {
+            (e.get("PartName") or "").lstrip("/"): e.get("ContentType") or "" for e in types if local(e) == "Override"
+        }
+        return {name: named[name] for name in self.parts if name in named}
+
+    def written(self, parts: Mapping[str, bytes]) -> bytes:
+        """The package with these parts in place of its own, the others as they were. Raises UnreadableDocument."""
+        out = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(out, "w") as copied:
+            for name, info in self.parts.items():
+                with _unpackable(info):
+                    source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
+                    with source, copied.open(copy.copy(info), "w") as place:
+                        shutil.copyfileobj(source, place)
+        return out.getvalue()
+
+
+@contextmanager
+def _unpackable(info: zipfile.ZipInfo) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise UnreadableDocument(f"The part {info.filename} cannot be unpacked: {error}.") from None

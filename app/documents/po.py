@@ -1,0 +1,106 @@
+"""gettext catalogues: msgid to msgstr, where that is empty. polib reads them; what is to change is changed in place.
+
+polib's own writing would wrap every line anew, and lose comments that it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polib
+
+from app.documents.document import Content, UnreadableDocument
+from app.documents.encodings import decoded, refuse_other
+from app.passage import Passage
+
+_CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
+_LONGEST = 200_000
+"""Characters of a string, as it stands in the file: polib's time grows with the square."""
+
+
+class _Entry(NamedTuple):
+    """Lines [start, end) of the file, and the places of its passages: one for a msgstr, or one for each plural form."""
+
+    start: int
+    end: int
+    passages: Sequence[int]
+
+
+def read(content: bytes) -> Content:
+    """Raises UnreadableDocument. What is filled in is marked fuzzy: by a machine, to be looked at."""
+    text, encode = decoded(content)
+    refuse_other(_CHARSET.search(text))
+    lines = text.splitlines(keepends=True)
+    entries: list[_Entry] = []
+    passages: list[Passage] = []
+    catalogue = _parsed(text)
+    starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
+    for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
+        if _is_empty(entry):
+            first, last = len(passages), len(passages) + bool(entry.msgid_plural)
+            passages += map(Passage, [entry.msgid, entry.msgid_plural][: last - first + 1])
+            # Where there is one form only, as in Chinese, it is the plural.
+            forms = [last if form or len(entry.msgstr_plural) == 1 else first for form in sorted(entry.msgstr_plural)]
+            entries.append(_Entry(start, end, forms or [first]))
+
+    def write(translations: Sequence[str]) -> bytes:
+        assert len(translations) == len(passages)
+        parts, done = [], 0
+        for entry in entries:
+            parts += lines[done : entry.start]
+            parts += _filled(lines[entry.start : entry.end], [translations[place] for place in entry.passages])
+            done = entry.end
+        return encode("".join([*parts, *lines[done:]]))
+
+    return Content(passages, write)
+
+
+def _parsed(text: str) -> polib.POFile:
+    length = 0
+    for line in text.splitlines():
+        length = length + len(line) if line.lstrip().startswith('"') else len(line)
+        if length > _LONGEST:
+            raise UnreadableDocument(f"The file has a string of more than {_LONGEST} characters.")
+    try:
+        # With a line end before it, no content can be the name of a file, which polib would open.
+        return polib.pofile("\n" + text)
+    except (OSError, ValueError, IndexError) as error:
+        raise UnreadableDocument(f"The file is no gettext catalogue: {str(error).splitlines()[0]}.") from None
+
+
+def _is_empty(entry: polib.POEntry) -> bool:
+    """Whether it is to be translated."""
+    if entry.obsolete or entry.msgstr or any(entry.msgstr_plural.values()):
+        return False
+    return any(map(str.isalpha, entry.msgid + entry.msgid_plural))
+
+
+def _filled(lines: Sequence[str], translations: Sequence[str]) -> list[str]:
+    """An entry's lines with its translations."""
+    begins = [line.lstrip() for line in lines]
+    end = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    first = next(i for i, line in enumerate(begins) if line.startswith("msgstr"))
+    after = first + 1
+    while after < len(lines) and begins[after].startswith(("msgstr[", '"')):
+        after += 1
+    keywords = ["msgstr"] if begins[first][6:7] != "[" else [f"msgstr[{form}]" for form in range(len(translations))]
+    filled = [f"{line}{end}" for pair in zip(keywords, translations, strict=True) for line in _strings(*pair)]
+    return [*_fuzzy(lines[:first], begins, end), *filled, *lines[after:]]
+
+
+def _strings(keyword: str, text: str) -> list[str]:
+    """`keyword` with `text`, a line of the file for each of its lines."""
+    parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    return [f"{keyword} {parts[0]}"] if len(parts) == 1 else [f'{keyword} ""', *parts]
+
+
+def _fuzzy(lines: Sequence[str], begins: Sequence[str], end: str) -> list[str]:
+    for i, line in enumerate(lines):
+        if begins[i].startswith("#,"):
+            if re.search(r"\bfuzzy\b", line):
+                return list(lines)
+            return [*lines[:i], line.replace("#,", "#, fuzzy,", 1), *lines[i + 1 :]]
+    place = next(i for i, line in enumerate(begins) if line.startswith(("#|", "msgctxt", "msgid")))
+    return [*lines[:place], f"#, fuzzy{end}", *lines[place:]]

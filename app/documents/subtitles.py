@@ -1,0 +1,154 @@
+"""Subtitles, SubRip and WebVTT: the lines of a cue. Numbers, times, settings, notes and styles stay to the byte.
+
+The libraries for these formats write all of a file anew, times and all; so this looks for its lines itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from app.documents.document import Content, Slot, UnreadableDocument, slotted
+from app.documents.elements import Collector
+from app.documents.encodings import decoded
+from app.passage import Passage
+
+_LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
+_TIMES = re.compile(
+    r"[ \t]*(?:\d{1,4}:)?\d{1,2}:\d{1,2}[,.:]\d{1,3}[ \t]*-->[ \t]*(?:\d{1,4}:)?\d{1,2}:\d{1,2}[,.:]\d{1,3}"
+)
+_MARKUP = re.compile(r"(<(/?)([A-Za-z]\w*)[^<>\n]{0,200}>|</?\d[\d:.]*>|\{\\[^{}\n]{0,200}\})")
+_ENDS = re.compile(r"[.!?…:;。！？♪\"”»)\]](?:<[^<>]*>|\s)*$")
+_SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*(?:[-–—―♪#(\[]|>>)")
+_MOST_LINES = 6
+"""That are one passage."""
+_PLACE_TO_BREAK = re.compile(r" +(?=\S)")
+_BETWEEN_WORDS = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
+"""Where there are no spaces, as in Chinese; not before punctuation."""
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "nbsp": "\xa0"}
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    """Without the line end."""
+    text: str
+
+
+def read_srt(content: bytes) -> Content:
+    """Raises UnreadableDocument."""
+    return _read(content, is_vtt=False)
+
+
+def read_vtt(content: bytes) -> Content:
+    """Raises UnreadableDocument."""
+    return _read(content, is_vtt=True)
+
+
+def _read(content: bytes, is_vtt: bool) -> Content:
+    text, encode = decoded(content)
+    if is_vtt and not re.match(r"WEBVTT(?=[ \t\r\n]|\Z)", text):
+        raise UnreadableDocument("The file is not WebVTT: it does not begin with WEBVTT.")
+    lines = [
+        _Line(found.start(), found.start(1), text[found.start() : found.start(1)]) for found in _LINE.finditer(text)
+    ]
+    slots, cues = [], 0
+    for cue in _cues(lines, is_vtt):
+        cues += 1
+        for group in _groups(cue):
+            passage = _passage([line.text for line in group], is_vtt)
+            if passage:
+                breaks = [text[one.end : other.start] for one, other in pairwise(group)]
+                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_broken, breaks)))
+    if not cues and text.strip() and not is_vtt:
+        raise UnreadableDocument("The file has no subtitle: no line such as 00:00:01,000 --> 00:00:02,000.")
+    return slotted(text, slots, encode)
+
+
+def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
+    """The lines of each cue that are shown; in SubRip, empty ones may be between them."""
+    timed = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
+    for place, following in pairwise([*timed, len(lines)]):
+        end = following
+        if following < len(lines) and end - 1 > place and lines[end - 1].text.strip():
+            end -= lines[end - 1].text.strip().isdecimal() or (end - 2 > place and not lines[end - 2].text.strip())
+        shown = list(lines[place + 1 : end])
+        if is_vtt:
+            empty = next((i for i, line in enumerate(shown) if not line.text), len(shown))
+            shown = shown[:empty]
+        yield shown
+
+
+def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
+    """The lines that belong together: up to the end of a sentence, an empty line, or another speaker."""
+    group: list[_Line] = []
+    for line in cue:
+        if len(group) == _MOST_LINES or (group and _is_apart(group[-1].text, line.text)):
+            yield group
+            group = []
+        if line.text.strip():
+            group.append(line)
+    if group:
+        yield group
+
+
+def _is_apart(line: str, following: str) -> bool:
+    return not following.strip() or bool(_ENDS.search(line[-200:]) or _SPEAKER.match(following))
+
+
+def _passage(lines: Sequence[str], is_vtt: bool) -> Passage | None:
+    collector = Collector()
+    for number, line in enumerate(lines):
+        if number:
+            collector.text(" ")
+        _collect(line.strip() if number else line.rstrip(), collector, is_vtt)
+    return collector.passage(_escaped if is_vtt else str)
+
+
+def _collect(line: str, collector: Collector, is_vtt: bool) -> None:
+    end = 0
+    for found in _MARKUP.finditer(line):
+        collector.text(_unescaped(line[end : found.start()]) if is_vtt else line[end : found.start()])
+        end = found.end()
+        if not found[3]:
+            collector.mark(found[0])
+        elif found[2]:
+            collector.close(found[0], found[3])
+        else:
+            collector.open(found[0], found[3])
+    collector.text(_unescaped(line[end:]) if is_vtt else line[end:])
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"&(amp|lt|gt|nbsp);", lambda found: _CHARACTERS[found[1]], text)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[&<>]", lambda found: _ESCAPED[found[0]], text)
+
+
+def _broken(breaks: Sequence[str], text: str) -> str:
+    """`text` in lines of about the same length: one more than there are `breaks`, which are put between them."""
+    if not breaks:
+        return text
+    shown = _MARKUP.sub(lambda found: "\0" * len(found[0]), text)
+    before = [0]
+    for character in shown:
+        before.append(before[-1] + (character != "\0"))
+    places = [(found.start(), found.end()) for found in _PLACE_TO_BREAK.finditer(shown)]
+    if len(places) < len(breaks):
+        places = [(found.end(), found.end()) for found in _BETWEEN_WORDS.finditer(shown)]
+    parts, done = [], 0
+    for number, line_end in enumerate(breaks, start=1):
+        wanted = before[-1] * number / (len(breaks) + 1)
+        free = [place for place in places if place[0] > done]
+        if not free:
+            break
+        start, end = min(free, key=lambda place: abs(before[place[0]] - wanted))
+        parts += [text[done:start], line_end]
+        done = end
+    return "".join([*parts, text[done:]])

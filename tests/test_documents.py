@@ -1,0 +1,333 @@
+"""Documents: what is no text comes back to the byte, and with other texts the structure is what it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polib
+import pysubs2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.documents import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
+from app.weaving import unchanged
+
+HTML = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A title</title>
+<script>var a = "Hello";</script></head>
+<body><!-- a comment --><p class='x'>Hello <b>my &amp; your</b> friend.</p><img alt="a cat"></body></html>
+"""
+SRT = """1
+00:00:01,000 --> 00:00:03,500
+{\\an8}<i>The cat that lives here
+sleeps</i> all day.
+
+2
+00:00:04,000 --> 00:00:05,000
+- Is it well?
+- Yes.
+
+3
+00:00:06,000 --> 00:00:07,000
+1234
+
+4
+0:00:08,000 --> 0:00:09,000 X1:40 X2:600
+A dog
+"""
+VTT = """WEBVTT - a title
+
+NOTE Not a subtitle.
+
+intro
+00:01.000 --> 00:03.500 align:start
+<v Ann>Fish &amp; chips</v>
+
+STYLE
+::cue { color: red }
+"""
+PO = """# A translator's comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=3; plural=n;\\n"
+
+#. extracted
+#: a.c:1
+#, c-format
+msgid "Hello \\"%s\\"\\n"
+"my friend"
+msgstr ""
+
+#| msgid "an older one"
+msgctxt "menu"
+msgid "One file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+msgstr[2] ""
+
+msgid "done"
+msgstr "fait"
+
+msgid "---"
+msgstr ""
+
+#~ msgid "gone"
+#~ msgstr ""
+"""
+JSON = """{"title": "Hello",\t"n": 1.50e3, "id": "12",
+  "nested": [{"a": "The \\u0022cat\\u0022"}, null, "dog"],
+  "@title": {"description": "Not for users", "placeholders": ["here"]}, "last": {"@id": "x"}, "end": "bird"}"""
+WITHOUT_CHANGE = {".txt": "Hello.\n\n  How are you?\n", ".html": HTML, ".srt": SRT, ".vtt": VTT, ".json": JSON}
+ENCODINGS: list[Callable[[str], bytes]] = [
+    lambda text: text.encode(),
+    lambda text: text.encode("utf-8-sig"),
+    lambda text: text.encode("utf-16"),
+    lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+    lambda text: text.replace("\n", "\r\n").encode(),
+]
+
+
+def as_it_was(document: Document) -> bytes:
+    return document.write([unchanged(passage) for passage in document.passages])
+
+
+def shouted(document: Document) -> bytes:
+    """Its texts in capitals, what is kept and tags where they are."""
+    return document.write([unchanged(replace(p, text=p.text.upper())) for p in document.passages])
+
+
+def texts(document: Document) -> list[str]:
+    return [passage.text for passage in document.passages]
+
+
+@pytest.mark.parametrize("encode", ENCODINGS)
+@pytest.mark.parametrize("suffix", WITHOUT_CHANGE)
+def test_unchanged_texts_give_the_document_to_the_byte(suffix: str, encode: Callable[[str], bytes]) -> None:
+    content = encode(WITHOUT_CHANGE[suffix])
+    document = read(f"a{suffix}", content)
+    assert document.passages
+    assert as_it_was(document) == content
+
+
+@settings(max_examples=200, deadline=None)
+@given(suffix=st.sampled_from(sorted(FORMATS)), text=st.text(st.characters() | st.sampled_from("\n\"'{}[]<>&#*_-|`:1")))
+def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -> None:
+    content = text.encode(errors="replace")
+    document, fault = None, ""
+    try:
+        document = read(f"a{suffix}", content)
+    except UnreadableDocument as error:
+        fault = str(error)
+    if document is None:
+        assert len(fault.splitlines()) == 1
+        return
+    assert suffix in {".po", ".pot"} or as_it_was(document) == content
+    shouted(document)
+
+
+@given(content=st.binary(max_size=60), suffix=st.sampled_from(sorted(FORMATS)))
+def test_no_bytes_break_a_reader(content: bytes, suffix: str) -> None:
+    with contextlib.suppress(UnreadableDocument):
+        assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
+
+
+@pytest.mark.parametrize("suffix", sorted(set(FORMATS) - {".docx", ".xliff", ".xlf"}))
+def test_bytes_of_another_encoding_are_refused_by_place(suffix: str) -> None:
+    with pytest.raises(UnreadableDocument, match="not UTF-8: byte 3 is 0xe9"):
+        read(f"a{suffix}", "Caf\xe9".encode("latin-1"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.html", '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1"><p>Hello</p>'),
+        ("a.xhtml", '<?xml version="1.0" encoding="iso-8859-1"?><p>Hello</p>'),
+        ("a.po", PO.replace("UTF-8", "iso-8859-1")),
+    ],
+)
+def test_a_declared_encoding_that_is_not_read_is_refused(name: str, text: str) -> None:
+    with pytest.raises(UnreadableDocument, match="its encoding is iso-8859-1"):
+        read(name, text.encode())
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a", "docx", ".txt", "a.doc"])
+def test_an_unknown_suffix_is_refused_with_those_known(name: str) -> None:
+    with pytest.raises(UnknownFormat, match=r"\.docx"):
+        read(name, b"Hello")
+
+
+def test_a_suffix_is_known_in_capitals() -> None:
+    assert read("A.TXT", b"Hello").media_type == "text/plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("report.docx", "report.fr.docx"),
+        ("a.b.MD", "a.b.fr.MD"),
+        ("C:\\folder\\résumé.txt", "résumé.fr.txt"),
+        ("../x.po", "x.fr.po"),
+    ],
+)
+def test_a_translation_is_named_after_its_source(name: str, expected: str) -> None:
+    assert translated_name(name, "fr") == expected
+
+
+def test_long_text_is_passages_of_whole_lines() -> None:
+    text = "A line of text.\n" * 2_000
+    document = read("a.txt", text.encode())
+    assert len(document.passages) > 1
+    assert all(len(passage.text) < 10_000 and passage.text.endswith("\n") for passage in document.passages)
+    assert shouted(document).decode() == text.upper()
+
+
+def test_of_a_page_only_its_text_changes() -> None:
+    document = read("a.html", HTML.encode())
+    assert texts(document) == ["A title", "Hello my & your friend."]
+    expected = HTML.replace("A title", "A TITLE").replace(
+        "Hello <b>my &amp; your</b> friend", "HELLO <b>MY &amp; YOUR</b> FRIEND"
+    )
+    assert shouted(document).decode() == expected
+
+
+def test_of_json_only_values_change() -> None:
+    document = read("a.json", JSON.encode())
+    assert texts(document) == ["Hello", 'The "cat"', "dog", "bird"]
+    written = shouted(document).decode()
+
+    def loud(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {k: v if k.startswith("@") else loud(v) for k, v in value.items()}
+        return (
+            [loud(v) for v in value] if isinstance(value, list) else value.upper() if isinstance(value, str) else value
+        )
+
+    assert json.loads(written) == loud(json.loads(JSON))
+    assert re.sub(r'"[^"]*"', "", written.replace('\\"', "")) == re.sub(r'"[^"]*"', "", JSON.replace("\\u0022", ""))
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
+)
+
+
+@given(value=JSON_VALUES, indent=st.none() | st.integers(0, 3), ascii_only=st.booleans())
+def test_any_json_keeps_its_keys_and_numbers(value: Any, indent: int | None, ascii_only: bool) -> None:
+    def translated(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: v if k.startswith("@") else translated(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [translated(v) for v in value]
+        return f'"{value}\\' if isinstance(value, str) and any(map(str.isalpha, value)) else value
+
+    content = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
+    document = read("a.json", content)
+    assert as_it_was(document) == content
+    assert json.loads(document.write([f'"{p.text}\\' for p in document.passages])) == translated(value)
+
+
+def test_json_in_ascii_stays_so() -> None:
+    document = read("a.json", b'["d\\u00e9j\\u00e0"]')
+    assert document.write(["été"]) == b'["\\u00e9t\\u00e9"]'
+    assert read("a.json", '["déjà"]'.encode()).write(["été"]).decode() == '["été"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("[" * 200_000, "nested too deeply"), ("{", "not JSON"), ('["\\ud800"]', "lone surrogate"), ("", "not JSON")],
+)
+def test_json_that_cannot_be_read_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(UnreadableDocument, match=fault):
+        read("a.json", text.encode())
+
+
+def test_subtitles_keep_their_numbers_times_and_line_counts() -> None:
+    document = read("a.srt", SRT.encode())
+    assert texts(document) == ["The cat that lives here sleeps all day.", "- Is it well?", "- Yes.", "A dog"]
+    written = shouted(document).decode()
+    assert "{\\an8}<i>THE CAT THAT LIVES\nHERE SLEEPS</i> ALL DAY.\n" in written
+    before, after = pysubs2.SSAFile.from_string(SRT), pysubs2.SSAFile.from_string(written)
+    assert [(e.start, e.end, e.text.count("\\N")) for e in after] == [
+        (e.start, e.end, e.text.count("\\N")) for e in before
+    ]
+    assert [e.plaintext.replace("\n", " ") for e in after] == [e.plaintext.replace("\n", " ").upper() for e in before]
+    assert [line for line in written.splitlines() if "-->" in line] == [
+        line for line in SRT.splitlines() if "-->" in line
+    ]
+
+
+def test_subtitles_of_the_web_keep_notes_styles_and_escapes() -> None:
+    document = read("a.vtt", VTT.encode())
+    assert texts(document) == ["Fish & chips"]
+    assert shouted(document).decode() == VTT.replace("Fish &amp; chips", "FISH &amp; CHIPS")
+
+
+@pytest.mark.parametrize(
+    ("lines", "translation", "expected"),
+    [
+        (2, "un deux trois quatre", "un deux\ntrois quatre"),
+        (3, "un deux trois", "un\ndeux\ntrois"),
+        (2, "un", "un"),
+        (2, "猫在这里睡觉", "猫在这\n里睡觉"),
+        (2, "<i>un deux</i> {\\an8}trois", "<i>un deux</i>\n{\\an8}trois"),
+    ],
+)
+def test_a_cue_is_broken_into_as_many_lines(lines: int, translation: str, expected: str) -> None:
+    cue = "1\n00:00:01,000 --> 00:00:02,000\n"
+    document = read("a.srt", (cue + "\n".join(["a"] * lines)).encode())
+    assert document.write([translation]).decode() == cue + expected
+
+
+def test_subtitles_without_times_are_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="no subtitle"):
+        read("a.srt", b"Hello")
+    with pytest.raises(UnreadableDocument, match="not WebVTT"):
+        read("a.vtt", SRT.encode())
+
+
+def test_a_catalogue_is_filled_where_it_is_empty_and_marked_fuzzy() -> None:
+    document = read("a.po", PO.encode())
+    assert texts(document) == ['Hello "%s"\nmy friend', "One file", "%d files"]
+    written = document.write([passage.text.upper() for passage in document.passages])
+    before, after = polib.pofile(f"\n{PO}"), polib.pofile(f"\n{written.decode()}")
+    hello, files, *others = after
+    assert (hello.msgstr, hello.flags) == ('HELLO "%S"\nMY FRIEND', ["fuzzy", "c-format"])
+    assert (files.msgstr_plural, files.flags) == ({0: "ONE FILE", 1: "%D FILES", 2: "%D FILES"}, ["fuzzy"])
+    assert [str(entry) for entry in others] == [str(entry) for entry in list(before)[2:]]
+    assert (after.metadata, after.header) == (before.metadata, before.header)
+    for old, new in zip(before, after, strict=True):
+        assert (old.msgid, old.msgctxt, old.comment, old.occurrences, old.previous_msgid) == (
+            (new.msgid, new.msgctxt, new.comment, new.occurrences, new.previous_msgid)
+        )
+
+
+def test_a_catalogue_changes_in_no_other_line() -> None:
+    written = shouted(read("a.po", PO.encode())).decode().splitlines()
+    kept = [line for line in PO.splitlines() if not line.startswith(("msgstr", "#, "))]
+    assert [line for line in written if line in kept] == kept
+
+
+def test_a_language_with_one_form_has_the_plural() -> None:
+    catalogue = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
+    document = read("a.po", catalogue.encode())
+    assert b'msgstr[0] "%D FILES"' in shouted(document)
+
+
+def test_a_catalogue_that_is_the_name_of_a_file_opens_none(tmp_path: Path) -> None:
+    (tmp_path / "secret.po").write_text('msgid "secret"\nmsgstr ""\n')
+    with pytest.raises(UnreadableDocument, match="no gettext catalogue"):
+        read("a.po", str(tmp_path / "secret.po").encode())
+
+
+def test_a_catalogue_with_a_string_without_end_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="200000 characters"):
+        read("a.po", b'msgid ""\n' + b'"ab"\n' * 60_000)
