@@ -1,0 +1,194 @@
+"""Word documents: the text of a paragraph changes, and no other element, part or byte of the package."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+import pytest
+from lxml import etree
+from test_documents import as_it_was, shouted, texts
+
+from app.documents import UnreadableDocument, package, read
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+NOTES = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+COMMENTS = "application/vnd.openxmlformats-officedocument.wordprocessingml.comments+xml"
+
+
+def field(instruction: str, result: str) -> str:
+    return (
+        f'<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>{instruction}</w:instrText></w:r>'
+        f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{result}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    )
+
+
+def run(text: str, properties: str = "") -> str:
+    return f'<w:r>{properties and f"<w:rPr>{properties}</w:rPr>"}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def word(body: str, main: str = MAIN, parts: Mapping[str, str | bytes] | None = None) -> bytes:
+    """A Word document, with notes and comments."""
+    note, comment = f"<w:p>{run('A note')}</w:p>", f"<w:p>{run('A comment')}</w:p>"
+    files: Mapping[str, str | bytes] = {
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        f'<Override PartName="/word/document.xml" ContentType="{main}"/>'
+        f'<Override PartName="/word/footnotes.xml" ContentType="{NOTES}"/>'
+        f'<Override PartName="/word/comments.xml" ContentType="{COMMENTS}"/></Types>',
+        "word/document.xml": '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+        f'<w:document xmlns:w="{W}"><w:body>{body}</w:body></w:document>',
+        "word/footnotes.xml": f'<w:footnotes xmlns:w="{W}"><w:footnote>{note}</w:footnote></w:footnotes>',
+        "word/comments.xml": f'<w:comments xmlns:w="{W}"><w:comment>{comment}</w:comment></w:comments>',
+        "word/media/image1.png": bytes(range(256)),
+        **(parts or {}),
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, (2020, 2, 2, 2, 2, 2)), content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def part(content: bytes, name: str = "word/document.xml") -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        return archive.read(name)
+
+
+def body(content: bytes) -> str:
+    """What is in the body, as lxml writes it."""
+    written = etree.tostring(etree.fromstring(part(content))[0], encoding="unicode")
+    return written.replace(f' xmlns:w="{W}"', "").removeprefix("<w:body>").removesuffix("</w:body>")
+
+
+BOLD, ITALIC = "<w:b/>", "<w:i/>"
+RICH = (
+    f'<w:p><w:pPr><w:jc w:val="left"/></w:pPr><w:bookmarkStart w:id="0" w:name="b"/>{run("A ")}{run("bold", BOLD)}'
+    f'{run(" word and ")}<w:hyperlink w:anchor="x">{run("a link", "<w:u/>")}</w:hyperlink>'
+    '<w:r><w:footnoteReference w:id="1"/></w:r><w:bookmarkEnd w:id="0"/>'
+    '<w:r><w:tab/><w:t xml:space="preserve">after</w:t><w:br/><w:t xml:space="preserve">below</w:t></w:r>'
+    '<w:r><w:br w:type="page"/></w:r><w:del w:id="3"><w:r><w:delText>gone</w:delText></w:r></w:del>'
+    f'<w:ins w:id="4">{run(" added")}</w:ins>{field("PAGE", run("three"))}'
+    f"{field('HYPERLINK &quot;y&quot;', run('shown', ITALIC))}</w:p>"
+)
+
+
+def test_unchanged_texts_give_every_part_to_the_byte() -> None:
+    content = word(RICH)
+    written = as_it_was(read("a.docx", content))
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(io.BytesIO(written)) as after:
+        assert after.namelist() == before.namelist()
+        assert [after.read(name) for name in after.namelist()] == [before.read(name) for name in before.namelist()]
+        assert [i.date_time for i in after.infolist()] == [i.date_time for i in before.infolist()]
+
+
+def test_only_text_changes_in_a_paragraph() -> None:
+    document = read("a.docx", word(RICH))
+    assert texts(document) == ["A bold word and a link\tafter\nbelow addedshown", "A note"]
+    expected = RICH
+    for text in ("A ", "bold", " word and ", "a link", "after", "below", " added", "shown"):
+        expected = expected.replace(f">{text}<", f">{text.upper()}<")
+    written = shouted(document)
+    assert body(written) == expected.replace("&quot;", '"')
+    assert b">A NOTE<" in part(written, "word/footnotes.xml")
+    assert b">A comment<" in part(written, "word/comments.xml")
+    assert shouted(document) == written
+
+
+def test_runs_that_look_the_same_are_one_text() -> None:
+    english, german = '<w:lang w:val="en-GB"/>', '<w:noProof/><w:lang w:val="de-DE"/>'
+    paragraph = f'<w:p>{run("A sen", english)}<w:proofErr w:type="spellStart"/>{run("ten", german)}{run("ce.")}</w:p>'
+    document = read("a.docx", word(paragraph))
+    assert (document.passages[0].text, document.passages[0].tags) == ("A sentence.", ())
+    assert body(shouted(document)) == f"<w:p>{run('A SENTENCE.', english)}</w:p>"
+
+
+def test_tables_text_boxes_and_controls_have_passages_of_their_own() -> None:
+    inside = f"<w:txbxContent><w:p>{run('in a box')}</w:p></w:txbxContent>"
+    shape = f'<v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>{inside}</v:textbox></v:shape>'
+    box = f"<w:r><w:pict>{shape}</w:pict></w:r>"
+    control = (
+        f'<w:sdt><w:sdtPr><w:alias w:val="a"/></w:sdtPr><w:sdtContent>{run("in a control")}</w:sdtContent></w:sdt>'
+    )
+    choice = f"<w:sdt><w:sdtPr><w:date/></w:sdtPr><w:sdtContent>{run('June')}</w:sdtContent></w:sdt>"
+    source = (
+        f"<w:p>{run('beside')}{box}</w:p><w:tbl><w:tr><w:tc><w:p>{run('in a cell')}</w:p></w:tc></w:tr></w:tbl>"
+        f"<w:p>{run('then ')}{control}{choice}</w:p>"
+    )
+    document = read("a.docx", word(source))
+    assert texts(document)[:4] == ["beside", "in a box", "in a cell", "then in a control"]
+    expected = source
+    for text in ("beside", "in a box", "in a cell", "then ", "in a control"):
+        expected = expected.replace(f">{text}<", f">{text.upper()}<")
+    assert body(shouted(document)) == expected
+
+
+def test_a_field_that_ends_in_another_paragraph_keeps_its_parts() -> None:
+    begin = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>TOC</w:instrText></w:r>'
+    separator, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("separate", "end"))
+    page = field("PAGEREF a", run("7"))
+    source = f"<w:p>{begin}{separator}{run('One ')}{page}</w:p><w:p>{run('Two')}{end}</w:p>"
+    assert body(shouted(read("a.docx", word(source)))) == source.replace("One", "ONE").replace("Two", "TWO")
+
+
+def test_what_is_moved_keeps_its_formatting() -> None:
+    document = read("a.docx", word(f"<w:p>{run('black ')}{run('cat', BOLD)}</w:p>"))
+    opening, closing = (tag.raw for tag in document.passages[0].tags)
+    written = document.write([f"{opening}chat{closing} noir", "Note"])
+    assert body(written) == f"<w:p>{run('chat', BOLD)}{run(' noir')}</w:p>"
+
+
+def _cut_short() -> bytes:
+    content = bytearray(word(RICH))
+    content[60:70] = bytes(10)
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"Hello", "not .docx"),
+        (b"", "not .docx"),
+        (b"\xd0\xcf\x11\xe0" + bytes(100), "password"),
+        (
+            word(
+                "",
+                MAIN.replace("openxmlformats-officedocument.wordprocessingml", "ms-word").replace(
+                    "main", "macroEnabled.main"
+                ),
+            ),
+            "macros",
+        ),
+        (word("", "text/plain"), "no main part"),
+        (word("<w:p>"), "not well-formed"),
+        (word("", parts={"[Content_Types].xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}), "DOCTYPE"),
+        (_cut_short(), "cannot be unpacked"),
+    ],
+    ids=["text", "nothing", "encrypted", "macros", "another", "broken XML", "entities", "broken zip"],
+)
+def test_what_is_no_word_document_is_refused(content: bytes, fault: str) -> None:
+    with pytest.raises(UnreadableDocument, match=fault) as error:
+        read("a.docx", content)
+    assert "\n" not in str(error.value)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
+    assert len(content) < 1 << 16
+    monkeypatch.setattr(package, "_MOST_BYTES", 2 << 20)
+    with pytest.raises(UnreadableDocument, match="over 2 MiB"):
+        read("a.docx", content)
+    monkeypatch.undo()
+    monkeypatch.setattr(package, "_MOST_TEXT_BYTES", 1 << 10)
+    with pytest.raises(UnreadableDocument, match="the text of the file"):
+        read("a.docx", content)
+
+
+def test_two_parts_of_one_name_are_refused() -> None:
+    packed = io.BytesIO(word(RICH))
+    with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("word/document.xml", "<a/>")
+    with pytest.raises(UnreadableDocument, match="two parts of one name"):
+        read("a.docx", packed.getvalue())

@@ -1,0 +1,123 @@
+"""XLIFF: targets beside their sources with the same inline elements, and all else as it was, by lxml."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+from test_documents import as_it_was, shouted, texts
+
+from app.documents import UnreadableDocument, read
+
+ONE = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x">
+<file source-language="en" target-language="de" original="a" datatype="plaintext"><body>
+<!-- a comment -->
+<trans-unit id="1"><source x:kind="y">Hello <g id="1">my <x id="2"/>friend</g>, <bpt id="3">&lt;b></bpt>bold<ept id="3"
+>&lt;/b></ept> <mrk mtype="protected">Acme</mrk> &amp; son<x:other/>.</source><note>n</note></trans-unit>
+<trans-unit id="2"><source>One. Two.</source><seg-source><mrk mtype="seg" mid="1">One.</mrk> <mrk mtype="seg" mid="2"
+>Two.</mrk></seg-source><target/></trans-unit>
+<trans-unit id="3"><source>done</source><target state="final">fait</target></trans-unit>
+<trans-unit id="4"><source>done</source><target>fait</target></trans-unit>
+<trans-unit id="5"><source>again</source><target state="new" x:kind="z">again</target></trans-unit>
+<group translate="no"><trans-unit id="6"><source>never</source></trans-unit></group>
+<trans-unit id="7" approved="yes"><source>agreed</source><target></target></trans-unit>
+<trans-unit id="8"><source>123 <x id="1"/></source></trans-unit>
+</body></file></xliff>"""
+TWO = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en"><file id="f">
+<unit id="1"><segment id="1"><source>Hello <pc id="1">my
+   friend</pc> <sc id="2"/>there<ec startRef="2"/> <ph id="3"/>.</source></segment>
+<ignorable><source> </source></ignorable>
+<segment id="2" state="reviewed"><source>done</source><target>fait</target></segment></unit>
+<unit id="2" translate="no"><segment><source>never</source></segment></unit>
+</file></xliff>"""
+
+
+def units(content: bytes, name: str) -> list[etree._Element]:
+    return [e for e in etree.fromstring(content).iter(etree.Element) if etree.QName(e).localname == name]
+
+
+def inner(element: etree._Element, name: str) -> str:
+    """What stands in the child of that name, as lxml writes it."""
+    child = next(e for e in element if etree.QName(e).localname == name)
+    written = etree.tostring(child, encoding="unicode", with_tail=False)
+    return written[written.index(">") + 1 : written.rindex("<")] if len(child) or child.text else ""
+
+
+def test_passages_are_the_sources_to_translate() -> None:
+    assert texts(read("a.xlf", ONE.encode())) == ["Hello my friend, bold Acme & son.", "One.", "Two.", "again"]
+    assert texts(read("a.xliff", TWO.encode())) == ["Hello my friend there ."]
+
+
+def test_a_target_has_the_inline_elements_of_its_source() -> None:
+    for number, unit in enumerate(units(as_it_was(read("a.xlf", ONE.encode())), "trans-unit")[:2]):
+        assert inner(unit, "target") == inner(unit, ["source", "seg-source"][number])
+    loud = inner(units(shouted(read("a.xlf", ONE.encode())), "trans-unit")[0], "target")
+    namespaces = ' xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x"'
+    assert loud.replace(namespaces, "") == (
+        'HELLO <g id="1">MY <x id="2"/>FRIEND</g>, <bpt id="3">&lt;b&gt;</bpt>BOLD<ept id="3">&lt;/b&gt;</ept> '
+        '<mrk mtype="protected">Acme</mrk> &amp; SON<x:other/>.'
+    )
+
+
+def test_a_target_says_that_a_machine_made_it() -> None:
+    target = next(e for e in units(shouted(read("a.xlf", ONE.encode(), "fr")), "target"))
+    assert (target.get("state"), target.get("state-qualifier")) == ("needs-review-translation", "mt-suggestion")
+    first, second, _ = units(shouted(read("a.xlf", TWO.encode(), "fr")), "segment")
+    assert (first.get("state"), second.get("state")) == ("translated", "reviewed")
+    assert first.get("subState") == "interlinear:machine"
+
+
+@pytest.mark.parametrize("content", [ONE, TWO])
+def test_without_its_new_targets_the_file_is_what_it_was(content: str) -> None:
+    def bare(document: bytes) -> bytes:
+        root = etree.fromstring(document)
+        for element in list(root.iter(etree.Element)):
+            name = etree.QName(element).localname
+            if name == "target" and (element.text or "").strip() != "fait":
+                parent = element.getparent()
+                assert parent is not None
+                parent.remove(element)
+            if name == "segment" and element.get("subState"):
+                del element.attrib["state"], element.attrib["subState"]
+        return etree.tostring(root, method="c14n")
+
+    assert bare(shouted(read("a.xlf", content.encode()))) == bare(content.encode())
+
+
+def test_the_file_names_its_target_language() -> None:
+    assert b'target-language="fr"' in shouted(read("a.xlf", ONE.encode(), "fr"))
+    assert b'target-language="de"' in shouted(read("a.xlf", ONE.encode(), "de-AT"))
+    assert b'trgLang="fr"' in shouted(read("a.xlf", TWO.encode(), "fr"))
+
+
+def test_a_document_is_written_as_often_as_one_likes() -> None:
+    document = read("a.xlf", ONE.encode())
+    assert shouted(document) == shouted(document)
+
+
+def test_line_breaks_of_the_layout_are_no_text_unless_preserved() -> None:
+    preserving = TWO.replace('<file id="f"', '<file id="f" xml:space="preserve"')
+    assert texts(read("a.xlf", preserving.encode())) == ["Hello my\n   friend there ."]
+
+
+def test_a_character_that_xml_has_not_is_left_out() -> None:
+    document = read("a.xlf", TWO.encode())
+    assert b"<target>a b</target>" in document.write(["a\x00\ufdd0 \ufffeb"])
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("<xliff", "not well-formed"),
+        ("<a/>", "its root is a"),
+        ('<!DOCTYPE xliff [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><xliff>&b;</xliff>', "DOCTYPE"),
+        ('<!DOCTYPE xliff SYSTEM "file:///etc/passwd"><xliff/>', "DOCTYPE"),
+        ("<xliff>" + "<g>" * 100_000, "not well-formed"),
+        ("", "not well-formed"),
+    ],
+)
+def test_what_is_no_xliff_or_not_safe_is_refused(content: str, fault: str) -> None:
+    with pytest.raises(UnreadableDocument, match=fault) as error:
+        read("a.xlf", content.encode())
+    assert "\n" not in str(error.value)
