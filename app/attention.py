@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from torch import Tensor
 
@@ -66,8 +67,8 @@ async def attend(
     """
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.model.config)
-    translator.check_length(text)
-    translator.check_length(target_text or "")
+    translator.check_length(len(text))
+    translator.check_length(len(target_text or ""))
     pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
     await translator.decode_one(bundle, hypothesis)
     return await asyncio.to_thread(_read, bundle, hypothesis, pieces, selection)
@@ -103,7 +104,6 @@ def _read(bundle: Bundle, hypothesis: Hypothesis, source_tokens: list[Piece], se
         "decoder": hypothesis.decoder_attention.cpu(),
         "cross": cross,
     }
-    best = cross[-1].float().mean(dim=0).argmax(dim=-1).tolist()  # [target]
     translation = bundle.tokenizer.decode(hypothesis.tokens)
     return Attention(
         bundle=bundle,
@@ -111,24 +111,20 @@ def _read(bundle: Bundle, hypothesis: Hypothesis, source_tokens: list[Piece], se
         source_tokens=source_tokens,
         target_tokens=_spelt(bundle, hypothesis.tokens, translation),
         weights={kind: selection.of(weights[kind]) for kind in selection.kinds},
-        alignment=[(source, target) for target, source in enumerate(best)],
+        alignment=[(source, target) for target, source in enumerate(hypothesis.aligned)],
     )
 
 
 def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:
     """The generated tokens with the code points of `translation` that each adds."""
     tokenizer = bundle.tokenizer
-    ends = [_shared_length(tokenizer.decode(tokens[: count + 1]), translation) for count in range(len(tokens))]
-    starts = [0, *ends]
+    texts = tokenizer.spelt(tokens)
+    begun = len("".join(texts)) - len(translation)  # the space before the first, which is none of the translation's
+    ends = [max(0, end - begun) for end in accumulate(map(len, texts))]
     return [
         Piece(token, END if token == tokenizer.eos_id else tokenizer.piece(token), start, end)
-        for token, start, end in zip(tokens, starts, ends, strict=False)
+        for token, start, end in zip(tokens, [0, *ends], ends, strict=False)
     ]
-
-
-def _shared_length(one: str, other: str) -> int:
-    """How many characters both begin with: a character still lacking bytes is not among them."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _beyond(name: str, indices: Sequence[int] | None, count: int) -> list[FieldError]:

@@ -163,7 +163,7 @@ class Engine:
     def _task(self, place: Place[Hypothesis]) -> tuple[Any, ...]:
         h = place.sentence
         forced = None if h.forced is None else list(h.forced)
-        demands = list(h.once), list(h.never), h.width
+        demands = list(h.once), list(h.never), h.width, list(h.prefix)
         return (
             place.number,
             self._models[place.job.model],

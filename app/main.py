@@ -17,9 +17,10 @@ from app.catalogue import Catalogue, worker_count, worker_order
 from app.deadlines import Deadlines
 from app.engine import Engine
 from app.errors import add_handlers
+from app.glossary import load_glossaries
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
-from app.routes import attention, catalogue, health, translate
+from app.routes import attention, catalogue, file, health, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
@@ -38,6 +39,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
     """
     metrics = Metrics()
     order = worker_order(settings, bundles)
+    glossaries = load_glossaries(settings.glossaries)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
@@ -50,7 +52,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
                 engine=engine,
-                translator=Translator(bundles, engine, settings),
+                translator=Translator(bundles, engine, settings, glossaries),
             )
         finally:
             await engine.stop()
@@ -65,7 +67,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    for module in (translate, attention, catalogue, health):
+    for module in (translate, file, attention, catalogue, health):
         app.include_router(module.router)
     app.add_api_route("/", _to_the_manual, include_in_schema=False)
     add_handlers(app, metrics.refused)
@@ -82,7 +84,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
             allow_origins=settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"],
         )
     app.add_middleware(Access, metrics=metrics)
     return app

@@ -34,6 +34,8 @@ class Job(Generic[S]):
     """What became of sentences that did not come back translated."""
     when_done: Callable[[], None] = lambda: None
     """Called once, when the last sentence is translated or in `errors`; never if it is cancelled."""
+    when_settled: Callable[[], None] = lambda: None
+    """Called whenever a sentence is."""
     arrived: float = field(default_factory=monotonic)
     unfinished: int = 0
     waiting: deque[S] = field(default_factory=deque)
@@ -295,6 +297,7 @@ class Scheduler(Generic[S]):
         if error:
             job.errors[sentence] = error
         job.unfinished -= 1
+        job.when_settled()
         if not job.unfinished:
             job.when_done()
 

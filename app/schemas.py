@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -47,7 +46,7 @@ def _only(offered: object) -> Callable[[object], object]:
 
 def _not_auto(code: str) -> str:
     if code == "auto":
-        raise ValueError("detecting the language is not offered by this version; name it")
+        raise ValueError("the language is not told here; name it")
     return code
 
 
@@ -55,6 +54,10 @@ def _distinct(numbers: list[int]) -> list[int]:
     if len(set(numbers)) < len(numbers):
         raise ValueError("a number is given twice")
     return numbers
+
+
+def _glossary_shape(value: object) -> str:
+    return "object" if isinstance(value, dict) else "string"
 
 
 def _shape(value: object) -> str:
@@ -67,6 +70,9 @@ Language = Annotated[str, StringConstraints(min_length=1, max_length=35)]
 Texts = Annotated[
     Annotated[Text, Tag("string")] | Annotated[list[Text], Field(fail_fast=True), Tag("list")],
     Discriminator(_shape),
+]
+Glossary = Annotated[
+    Annotated[Text, Tag("string")] | Annotated[dict[Text, Text], Tag("object")], Discriminator(_glossary_shape)
 ]
 SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
 Indices = Annotated[
@@ -91,7 +97,30 @@ class Body(BaseModel):
         return value
 
 
-class TranslateRequest(Body):
+class StreamRequest(Body):
+    """Text to translate, whose translation is sent as it comes."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": "Hello. How are you?", "source": "en", "target": "fr"}]}
+    )
+
+    text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
+    source: Language = Field(description="The language of the text; `auto`: each text's is told by itself")
+    target: Language = Field(description="The language to translate into")
+    format: Literal["text", "html"] = Field(
+        "text", description="`html`: the text is HTML or XML, whose markup stays as it is"
+    )
+    glossary: Glossary | None = Field(
+        None,
+        description="Terms and the translations that they must have, or the name of a glossary of the service",
+        examples=[{"loss": "fonction de perte"}],
+    )
+    deadline_ms: int | None = Field(
+        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit holds as well."
+    )
+
+
+class TranslateRequest(StreamRequest):
     """Text to translate."""
 
     model_config = ConfigDict(
@@ -99,33 +128,28 @@ class TranslateRequest(Body):
             "examples": [
                 {"text": "Hello.", "source": "en", "target": "fr"},
                 {"text": ["Hello.", "How are you? I am well."], "source": "en", "target": "fr", "deadline_ms": 10000},
+                {"text": "<p>Hello, <b>my friend</b>!</p>", "source": "auto", "target": "fr", "format": "html"},
+                {"text": "My house.", "source": "en", "target": "fr", "alternatives": 2, "alignment": True},
+                {"text": "Hello, {name}.", "source": "en", "target": "fr", "glossary": {"hello": "salut"}},
             ]
         }
     )
 
-    text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
-    source: SourceLanguage = Field(description="The language of the text")
-    target: Language = Field(description="The language to translate into")
-    format: Annotated[Literal["text", "html"], AfterValidator(_only("text"))] = Field(
-        "text", description="`html` is not offered yet"
+    alternatives: int = Field(
+        0,
+        ge=0,
+        le=8,
+        description="So many other translations at most, the best first. The translation is then the best of a beam "
+        "search, and takes several times as long",
     )
-    alternatives: Annotated[int, Field(ge=0, le=8), AfterValidator(_only(0))] = Field(
-        0, description="More than 0: not offered yet"
-    )
-    alignment: Annotated[bool, AfterValidator(_only(False))] = Field(False, description="`true` is not offered yet")
-    glossary: Annotated[str | dict[str, str] | None, BeforeValidator(_only(None))] = Field(
-        None, description="Not offered yet"
-    )
-    deadline_ms: int | None = Field(
-        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit holds as well."
-    )
+    alignment: bool = Field(False, description="Which words became which; of plain text only")
 
 
 class Alternative(BaseModel):
     """Another translation."""
 
-    text: str
-    score: float
+    text: str = Field(examples=["Salut."])
+    score: float = Field(examples=[-0.42], description="As the translation's own")
 
 
 class AlignedWords(BaseModel):
@@ -139,7 +163,10 @@ class Translation(BaseModel):
     """What became of one text."""
 
     text: str | None = Field(examples=["Bonjour."], description="null if this text failed alone: see `error`")
-    source: str = Field(examples=["en"])
+    source: str = Field(examples=["en"], description="As given, or as told; `und`: the text holds no words")
+    confidence: float | None = Field(
+        examples=[None], description="If the language was to be told: the probability that it is `source`"
+    )
     score: float | None = Field(
         examples=[-0.21],
         description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none",
@@ -147,9 +174,12 @@ class Translation(BaseModel):
     finish_reason: Literal["stop", "length"] | None = Field(
         examples=["stop"], description="`length`: a sentence's translation was stopped where it seemed to have no end"
     )
-    warnings: list[str] = []
+    warnings: list[str] = Field(
+        default=[],
+        description="What seems wrong: repetitions, which are cut; words copied or left out; a sentence cut in two",
+    )
     alternatives: list[Alternative] = []
-    alignment: list[AlignedWords] | None = None
+    alignment: list[AlignedWords] | None = Field(default=None, description="In the order of the translation")
     error: Problem | None = None
 
 
@@ -166,6 +196,17 @@ class TranslateResponse(BaseModel):
     translations: list[Translation]
     model: str = Field(examples=["en-fr@0123456789ab"])
     usage: Usage
+
+
+class StreamedPart(BaseModel):
+    """The event `part`: what follows of an item's translation. An item's parts, joined, are its translation."""
+
+    item: int = Field(examples=[0], description="Which text it is of, from 0")
+    text: str = Field(examples=["Bonjour."], description="A sentence, and before it what is copied")
+    source: tuple[int, int] | None = Field(
+        examples=[[0, 6]], description="Its code points in a plain text; null in HTML and for copied ends"
+    )
+    score: float | None = Field(examples=[-0.21], description="null if all of it is copied")
 
 
 class AttentionRequest(Body):
@@ -212,8 +253,8 @@ class AttentionResponse(BaseModel):
     target_tokens: list[Token] = Field(description="Spans are of the translation")
     attention: dict[Kind, list[list[list[list[float]]]]] = Field(description="[layer][head][query][key], by kind")
     alignment: list[tuple[int, int]] = Field(
-        description="[source index, target index]: for each target token the source token with the highest "
-        "cross-attention in the last layer, averaged over its heads"
+        description="[source index, target index]: for each target token the source token, but for the end symbol, "
+        "with the highest cross-attention, averaged over all layers and heads"
     )
     model: str = Field(examples=["en-fr@0123456789ab"])
 

@@ -1,30 +1,64 @@
 """The translation policy: how texts become sentences to decode, and how the decoded become answers.
 
-Knows bundles, limits and deadlines. The wire formats are the routes'; who is decoded when is the engine's.
+Knows bundles, limits, deadlines and whose turn is what. The wire formats are the routes'; how a text is cut, and where
+its tags go, is said elsewhere; who is decoded when is the engine's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import TypeVar
 
-from app.admission import cost
 from app.catalogue import Catalogue
 from app.deadlines import Deadlines
+from app.detection import Detected, Detector
+from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
 from app.engine import Decoder
-from app.errors import DeadlinePassed, ServiceError, TooMuchText
-from app.languages import joint
+from app.errors import DeadlinePassed, FieldError, InvalidFields, PairNotServed, ServiceError, TooMuchText
+from app.glossary import Glossaries, Glossary
+from app.languages import language_name
+from app.markup import pieces as markup_pieces
+from app.passage import Passage, Piece
 from app.scheduler import Job
-from app.segmentation import cut, segments
+from app.sentences import Sentence
 from app.settings import Settings
+from app.terms import revised, wanting
 from model.bundle import Bundle
 from model.hypothesis import FinishReason, Hypothesis
 
 AT_ONCE = 2_000
 """Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
 and is done in a thread; the way there and back costs as much as a short sentence does."""
+AUTO = "auto"
+UNDETERMINED = "und"
+"""The language of what holds no words (BCP 47)."""
+BEAM = 4
+"""The least width of a beam: with less, the best few of many are not among those looked at."""
+SURE = 0.5
+"""A language that is told with less confidence is warned of."""
+
+T = TypeVar("T")
+Item = str | Sequence[Piece]
+"""A text, or what a format made of one."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to translate. `source` may be AUTO: then each item's language is told by itself.
+
+    `glossary` is one of a request, a served one's name, or one made already.
+    """
+
+    source: str
+    target: str
+    glossary: Glossary | Mapping[str, str] | str | None = None
+    alternatives: int = 0
+    deadline_ms: int | None = None
+    html: bool = False
+    """The texts are HTML or XML."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +70,11 @@ class Translated:
     finish_reason: FinishReason | None
     warnings: Sequence[str] = ()
     error: ServiceError | None = None
+    source: str = ""
+    confidence: float | None = None
+    """That `source` is right, if it was told and not given."""
+    draft: Draft | None = field(default=None, repr=False)
+    """What it was made of, for those who want alternatives or the alignment."""
 
 
 @dataclass(frozen=True)
@@ -48,53 +87,67 @@ class Translations:
     target_tokens: int
 
 
-@dataclass
-class Draft:
-    """A text on its way: what is copied, and in their places the sentences being decoded."""
+@dataclass(frozen=True)
+class Part:
+    """A stretch of an item's translation, as soon as it is there: a sentence, with what is copied around it."""
 
-    parts: list[str | Hypothesis] = field(default_factory=list)
-    sentences: list[Hypothesis] = field(default_factory=list)
-    """Those of the parts that are."""
-    warnings: list[str] = field(default_factory=list)
-    error: ServiceError | None = None
-    cost: int = 0
-    """Of its sentences, in the queue's tokens."""
+    item: int
+    text: str
+    source: tuple[int, int] | None
+    """Code points of the text sent, if it is plain text; of the last part, which is only copied, None."""
+    score: float | None
 
 
 class Translator:
     """Translates texts with the bundles of a catalogue, through one engine, within the settings' limits."""
 
-    def __init__(self, catalogue: Catalogue, engine: Decoder, settings: Settings) -> None:
+    def __init__(
+        self, catalogue: Catalogue, engine: Decoder, settings: Settings, glossaries: Glossaries | None = None
+    ) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
+        self.glossaries = glossaries or Glossaries({})
+        self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)})
         self._deadlines = Deadlines(settings.deadline_ms / 1000)
 
-    async def translate(
-        self, texts: Sequence[str], source: str, target: str, deadline_ms: int | None = None
-    ) -> Translations:
-        """Translates each text. One that fails alone has an error; if all do, the first's is raised.
+    async def translate(self, items: Sequence[Item], options: Options) -> Translations:
+        """Translates each item. One that fails alone has an error; if all do, the first's is raised.
 
-        Raises PairNotServed, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
+        Raises PairNotServed, InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
         """
-        bundle = self.catalogue.find(source, target)
-        if len(texts) > self.settings.max_items:
-            raise TooMuchText(f"{len(texts)} texts are over the limit of {self.settings.max_items}.")
-        limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
-        deadline = monotonic() + limit_ms / 1000
-        deadlines = self._deadlines if limit_ms == self.settings.deadline_ms else Deadlines(limit_ms / 1000)
+        limit_ms = self._limit_ms(options)
+        work = _Work(self, items, options, monotonic() + limit_ms / 1000)
         try:
-            with deadlines.limit():
-                in_turn = sum(map(len, texts)) <= AT_ONCE
-                drafts = (
-                    self._drafts(bundle, texts) if in_turn else await asyncio.to_thread(self._drafts, bundle, texts)
-                )
-                sentences = [sentence for draft in drafts for sentence in draft.sentences]
-                job = Job(bundle.name, sentences, deadline)
-                await self.engine.decode(job)
-                return (
-                    _answer(bundle, drafts, job) if in_turn else await asyncio.to_thread(_answer, bundle, drafts, job)
-                )
+            with self._deadlines_of(limit_ms).limit():
+                await work.prepare()
+                await work.decode()
+                if options.glossary:
+                    await work.revise(list(work.sentences()))
+                return await work.done(work.answer)
         except TimeoutError:
-            raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None
+            raise _too_late(limit_ms) from None
+
+    async def stream(self, items: Sequence[Item], options: Options) -> AsyncGenerator[Part | Translations, None]:
+        """The parts of each item's translation, in order, as they come, and at the end what `translate` returns.
+
+        The parts' texts of an item, joined, are its translation. Raises what `translate` does; all that is wrong with
+        the request itself before the first part.
+        """
+        limit_ms = self._limit_ms(options)
+        work = _Work(self, items, options, monotonic() + limit_ms / 1000)
+        decoding: asyncio.Task[None] | None = None
+        try:
+            # The limit is on what is waited for: whoever asks for the next part may be another task each time.
+            await asyncio.wait_for(work.prepare(), work.deadline - monotonic())
+            decoding = asyncio.create_task(asyncio.wait_for(work.decode(), work.deadline - monotonic()))
+            async for part in work.parts(decoding):
+                yield part
+            await decoding
+            yield await work.done(work.answer)
+        except TimeoutError:
+            raise _too_late(limit_ms) from None
+        finally:
+            if decoding:
+                decoding.cancel()
 
     async def decode_one(self, bundle: Bundle, hypothesis: Hypothesis) -> None:
         """Decodes one sentence as it is. Raises what `translate` does."""
@@ -104,79 +157,248 @@ class Translator:
             with self._deadlines.limit():
                 await self.engine.decode(job)
         except TimeoutError:
-            raise DeadlinePassed(f"Not finished within {limit_ms} ms.") from None
+            raise _too_late(limit_ms) from None
         for error in job.errors.values():
             raise error
 
-    def check_length(self, text: str) -> None:
-        """Raises TooMuchText if `text` has more characters than a text may have."""
-        if len(text) > self.settings.max_text_chars:
-            raise TooMuchText(f"The text has {len(text)} characters, over the limit of {self.settings.max_text_chars}.")
+    def check_length(self, characters: int) -> None:
+        """Raises TooMuchText if a text may not have so many characters."""
+        if characters > self.settings.max_text_chars:
+            raise TooMuchText(
+                f"The text has {characters} characters, over the limit of {self.settings.max_text_chars}."
+            )
 
-    def _drafts(self, bundle: Bundle, texts: Sequence[str]) -> list[Draft]:
-        drafts: list[Draft] = []
-        room = self.settings.queue_tokens
-        for text in texts:
-            drafts.append(self._draft(bundle, text, room))
-            room -= drafts[-1].cost
+    def check_count(self, items: int) -> None:
+        """Raises TooMuchText if a request may not have so many texts."""
+        if items > self.settings.max_items:
+            raise TooMuchText(f"{items} texts are over the limit of {self.settings.max_items}.")
+
+    def detect(self, text: str) -> Detected:
+        """The language of `text`, of those served."""
+        return self.detector.detect(text)
+
+    def _limit_ms(self, options: Options) -> int:
+        return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+
+    def _deadlines_of(self, limit_ms: int) -> Deadlines:
+        return self._deadlines if limit_ms == self.settings.deadline_ms else Deadlines(limit_ms / 1000)
+
+
+def _too_late(limit_ms: int) -> DeadlinePassed:
+    return DeadlinePassed(f"Not finished within {limit_ms} ms.")
+
+
+class _Work:
+    """One request on its way."""
+
+    def __init__(self, translator: Translator, items: Sequence[Item], options: Options, deadline: float) -> None:
+        self.translator, self.items, self.options, self.deadline = translator, items, options, deadline
+        self.drafts: list[Draft | ServiceError] = []
+        self.sources: list[Detected] = []
+        self.jobs: list[Job[Hypothesis]] = []
+        self.settled = asyncio.Event()
+        self._bundles = [bundle for bundle in translator.catalogue if bundle.target == options.target]
+        self._glossaries: dict[str, Glossary | None] = {}
+        terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
+        self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
+
+    async def prepare(self) -> None:
+        """Cuts all items into sentences."""
+        if self.options.source != AUTO or not self._bundles:
+            self.translator.catalogue.find(self.options.source, self.options.target)
+        in_turn = self._in_turn and (self.options.source != AUTO or self.translator.detector.ready)
+        self.drafts = self._drafts() if in_turn else await asyncio.to_thread(self._drafts)
+        self.jobs = self._jobs_of(self.sentences())
+
+    async def decode(self) -> None:
+        """Returns when all sentences are decoded, or in their job's errors."""
+        try:
+            if len(self.jobs) == 1:
+                await self.translator.engine.decode(self.jobs[0])
+                return
+            async with asyncio.TaskGroup() as together:
+                for job in self.jobs:
+                    together.create_task(self.translator.engine.decode(job))
+        except* ServiceError as errors:
+            raise _first(errors) from None
+        finally:
+            self.settled.set()
+
+    async def revise(self, sentences: Iterable[Sentence]) -> None:
+        """Decodes those again that lack terms of the glossary: from where those belong, or with symbols for them."""
+        for means in (_from_the_term, _with_symbols):
+            again = [s for s in sentences if s.terms and s.hypothesis.finish_reason and means(s)]
+            for job in self._jobs_of(again):
+                await self.translator.engine.decode(job)
+                self.jobs.append(job)
+
+    async def done(self, answer: Callable[[], T]) -> T:
+        """What `answer` makes, in a thread if it may take long."""
+        return answer() if self._in_turn else await asyncio.to_thread(answer)
+
+    async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
+        """The parts in order, each as soon as it is there, and up to the first that failed."""
+        for job in self.jobs:
+            job.when_settled = self.settled.set
+        for number, draft in enumerate(self.drafts):
+            if isinstance(draft, ServiceError):
+                continue
+            text, start = "", 0
+            for part in draft.parts:
+                if isinstance(part, str):
+                    text += part
+                    continue
+                while not (self._is_settled(part) or decoding.done()):
+                    await self.settled.wait()
+                    self.settled.clear()
+                if part.hypothesis.finish_reason is None:
+                    await decoding  # it raises what is wrong, or the sentence has an error of its own
+                    break
+                if part.terms:
+                    await self.revise([part])
+                mend(part)
+                text += part.text(part.hypothesis)
+                end = part.start + len(part.passage.text)
+                span = (start, end) if isinstance(self.items[number], str) and not self.options.html else None
+                yield Part(number, text, span, part.hypothesis.score)
+                text, start = "", end
+            else:
+                if text:
+                    yield Part(number, text, None, None)
+
+    def answer(self) -> Translations:
+        """Raises the first item's error if all have one."""
+        items = [self._translated(draft, detected) for draft, detected in zip(self.drafts, self.sources, strict=True)]
+        errors = [item.error for item in items if item.error]
+        if errors and len(errors) == len(items):
+            raise errors[0]
+        decoded = [h for job in self.jobs for h in job.sentences if h not in job.errors]
+        used = [job.model for job in self.jobs] or [bundle.name for bundle in self._bundles[:1]]
+        tokens = sum(len(h.source) + 1 for h in decoded), sum(len(h.tokens) for h in decoded)
+        return Translations(items, ", ".join(used), *tokens)
+
+    def sentences(self) -> Iterator[Sentence]:
+        return (sentence for draft in self.drafts if isinstance(draft, Draft) for sentence in draft.sentences)
+
+    def _jobs_of(self, sentences: Iterable[Sentence]) -> list[Job[Hypothesis]]:
+        """One for each bundle."""
+        groups: dict[str, list[Hypothesis]] = {}
+        for sentence in sentences:
+            groups.setdefault(sentence.bundle.name, []).append(sentence.hypothesis)
+        return [Job(name, hypotheses, self.deadline) for name, hypotheses in groups.items()]
+
+    # ---- An item
+
+    def _drafts(self) -> list[Draft | ServiceError]:
+        room = self.translator.settings.queue_tokens
+        drafts: list[Draft | ServiceError] = []
+        for item in self.items:
+            try:
+                draft: Draft | ServiceError = self._draft(item, room)
+            except TooLong:
+                tokens = self.translator.settings.queue_tokens
+                raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
+            except (PairNotServed, TooMuchText) as error:
+                draft = error
+            drafts.append(draft)
+            if len(self.sources) < len(drafts):
+                self.sources.append(Detected(self.options.source, 1.0))
+            room -= draft.cost if isinstance(draft, Draft) else 0
         return drafts
 
-    def _draft(self, bundle: Bundle, text: str, room: int) -> Draft:
-        """Raises TooMuchText as soon as the sentences cost over `room`: a megabyte of them takes half a minute."""
-        draft = Draft()
-        try:
-            self.check_length(text)
-        except TooMuchText as error:
-            draft.error = error
-            return draft
-        space = joint(bundle.source, bundle.target)
-        for part in _encoded(bundle, text, draft.warnings):
-            if isinstance(part, str):
-                draft.parts.append(part)
-                continue
-            if space and draft.parts and isinstance(draft.parts[-1], Hypothesis):
-                draft.parts.append(space)
-            sentence = Hypothesis(part, bundle.limits.target(len(part)))
-            draft.parts.append(sentence)
-            draft.sentences.append(sentence)
-            draft.cost += cost(sentence)
-            if draft.cost > room:
-                raise TooMuchText(f"The text is over {self.settings.queue_tokens} tokens, all that the queue holds.")
+    def _draft(self, item: Item, room: int) -> Draft:
+        """Raises TooLong, PairNotServed and TooMuchText."""
+        options = self.options
+        self.translator.check_length(_length(item))
+        pieces = _pieces(item, options.html)
+        source, warnings = options.source, list[str]()
+        if source == AUTO:
+            detected = self.translator.detect(" ".join(p.text for p in pieces if isinstance(p, Passage)))
+            self.sources.append(Detected(detected.language or UNDETERMINED, detected.confidence))
+            if detected.language in (None, options.target):
+                return copied(pieces)
+            source = self.sources[-1].language or UNDETERMINED
+            if detected.confidence < SURE:
+                warnings.append(f"Taken for {language_name(source)}, but that is not sure.")
+        bundle = self.translator.catalogue.find(source, options.target)
+        width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
+        draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
+        draft.warnings[:0] = warnings
         return draft
 
+    def _glossary(self, bundle: Bundle) -> Glossary | None:
+        """The request's, for this bundle's source. Raises InvalidFields."""
+        wanted = self.options.glossary
+        if wanted is None or isinstance(wanted, Glossary):
+            return wanted
+        if bundle.name not in self._glossaries:
+            self._glossaries[bundle.name] = self._found_glossary(wanted, bundle)
+        return self._glossaries[bundle.name]
 
-def _encoded(bundle: Bundle, text: str, warnings: list[str]) -> Iterator[str | list[int]]:
-    """The segments of `text`, token ids for those to translate. A sentence that is too long is cut, and warned of."""
-    encode, limit = bundle.tokenizer.encode, bundle.limits.max_source
-    for segment in segments(text, bundle.source):
-        start, end, translate = segment
-        ids = encode(text[start:end]) if translate else []
-        if len(ids) <= limit:
-            yield ids if translate else text[start:end]
-            continue
-        parts = cut(text, start, end, (), lambda start, end: len(encode(text[start:end])), limit)
-        count = sum(part.translate for part in parts)
-        warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
-        yield from (encode(text[start:end]) if translate else text[start:end] for start, end, translate in parts)
+    def _found_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
+        glossaries = self.translator.glossaries
+        try:
+            if not isinstance(wanted, str):
+                return Glossary(wanted, bundle.source)
+            if found := glossaries.find(wanted, bundle.source, bundle.target):
+                return found
+            known = ", ".join(glossaries.names) or "none"
+            raise ValueError(f"There is no glossary {wanted!r} for {bundle.pair}. There are: {known}.")
+        except ValueError as error:
+            fault = FieldError(pointer="#/glossary", detail=str(error))
+            raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault]) from None
+
+    def _is_settled(self, sentence: Sentence) -> bool:
+        hypothesis = sentence.hypothesis
+        return hypothesis.finish_reason is not None or any(hypothesis in job.errors for job in self.jobs)
+
+    def _translated(self, draft: Draft | ServiceError, detected: Detected) -> Translated:
+        source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
+        if isinstance(draft, ServiceError):
+            return Translated(None, None, None, error=draft, source=source, confidence=confidence)
+        sentences = list(draft.sentences)
+        errors = (job.errors[s.hypothesis] for job in self.jobs for s in sentences if s.hypothesis in job.errors)
+        if error := next(errors, None):
+            return Translated(None, None, None, error=error, source=source, confidence=confidence)
+        warnings = [*draft.warnings]
+        for sentence in sentences:
+            mend(sentence)
+            warnings += sentence.warnings
+        stopped = all(sentence.hypothesis.finish_reason == "stop" for sentence in sentences)
+        score = mean_score(sentence.hypothesis for sentence in sentences)
+        reason: FinishReason = "stop" if stopped else "length"
+        return Translated(draft.text(), score, reason, warnings, None, source, confidence, draft)
 
 
-def _answer(bundle: Bundle, drafts: Sequence[Draft], job: Job[Hypothesis]) -> Translations:
-    items = [_translated(bundle, draft, job) for draft in drafts]
-    errors = [item.error for item in items if item.error]
-    if errors and len(errors) == len(items):
-        raise errors[0]
-    decoded = [sentence for sentence in job.sentences if sentence not in job.errors]
-    return Translations(
-        items, bundle.name, sum(len(s.source) + 1 for s in decoded), sum(len(s.tokens) for s in decoded)
-    )
+def _from_the_term(sentence: Sentence) -> bool:
+    """Whether `sentence` is to be decoded again, and then it is ready to be."""
+    if not (terms := wanting(sentence)):
+        return False
+    if again := revised(sentence, terms):
+        sentence.hypothesis = again
+    return again is not None
 
 
-def _translated(bundle: Bundle, draft: Draft, job: Job[Hypothesis]) -> Translated:
-    error = draft.error or next((job.errors[s] for s in draft.sentences if s in job.errors), None)
-    if error:
-        return Translated(None, None, None, error=error)
-    text = "".join(part if isinstance(part, str) else bundle.tokenizer.decode(part.tokens) for part in draft.parts)
-    log_probs = [value for sentence in draft.sentences for value in sentence.log_probs]
-    score = sum(log_probs) / len(log_probs) if log_probs else 0.0
-    stopped = all(sentence.finish_reason == "stop" for sentence in draft.sentences)
-    return Translated(text, score, "stop" if stopped else "length", draft.warnings)
+def _with_symbols(sentence: Sentence) -> bool:
+    """The same, and this way none is missing after it."""
+    if terms := wanting(sentence):
+        sentence.keep(terms)
+    return bool(terms)
+
+
+def _first(errors: BaseExceptionGroup[ServiceError]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _pieces(item: Item, html: bool) -> Sequence[Piece]:
+    if not isinstance(item, str):
+        return item
+    return markup_pieces(item) if html else [Passage(item)]
+
+
+def _length(item: Item) -> int:
+    """In characters."""
+    return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else len(p.text) for p in item)

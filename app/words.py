@@ -56,7 +56,7 @@ class AlignedWords:
 
     def __init__(self, pieces: Sequence[str | Kept], links: Sequence[Link]) -> None:
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
-        self.units = list(_units(pieces, sorted({link.target[0] for link in links})))
+        self.units = list(units(pieces, sorted({link.target[0] for link in links})))
         self.ties = list(_ties(self.units, links))
         weights = [0] * len(self.units)
         for tie in self.ties:
@@ -72,7 +72,7 @@ class AlignedWords:
         return not any(self.units[i].is_word for i in range(first, end))
 
 
-def _units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
+def units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
     """The units in order; where a script has no spaces, they end at `cuts`, the places where tokens begin."""
     offset = 0
     for piece in pieces:

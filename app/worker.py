@@ -211,10 +211,10 @@ class Turns:
 
     def hear(self, tasks: list[tuple[Any, ...]], cancelled: list[int]) -> None:
         """A message of the front's."""
-        for number, model, source, limit, forced, record, once, never, width, ahead in tasks:
+        for number, model, source, limit, forced, record, once, never, width, prefix, ahead in tasks:
             station = self._stations[model]
             # A beam is no wider than the batch, which only tests make so small.
-            hypothesis = Hypothesis(source, limit, forced, record, once, never, min(width, station.rows))
+            hypothesis = Hypothesis(source, limit, forced, record, once, never, min(width, station.rows), prefix)
             self._tasks[number] = station, Task(number, hypothesis, ahead)
             station.add(self._tasks[number][1])
         for number in cancelled:

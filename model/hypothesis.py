@@ -60,7 +60,7 @@ class Hypothesis:
     `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice (its scores
     and attention are then the model's for that target). The target holds each of `once` exactly once and none of
     `never`; `limit` must have room for the former. A `width` over 1 is that of a beam: then the tokens are the best
-    hypothesis's of `finished`.
+    hypothesis's of `finished`. The target begins with `prefix`.
 
     `tokens` ends in `</s>` if and only if `finish_reason` is "stop"; `log_probs` has one natural logarithm a token.
     """
@@ -72,6 +72,7 @@ class Hypothesis:
     once: Sequence[int] = ()
     never: Sequence[int] = ()
     width: int = 1
+    prefix: Sequence[int] = ()
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -107,13 +108,16 @@ class Hypothesis:
 
     def started_again(self) -> Hypothesis:
         """The same wishes, and nothing of what became of them."""
-        return Hypothesis(self.source, self.limit, self.forced, self.record, self.once, self.never, self.width)
+        wishes = self.source, self.limit, self.forced, self.record, self.once, self.never, self.width, self.prefix
+        return Hypothesis(*wishes)
 
     def demand(self, eos: int) -> Demand | None:
         """What the next token may be; None if the best one is wanted, whichever it is."""
         if self.forced is not None:
             return Demand(only=[[*self.forced, eos][len(self.tokens)]])
         count = 2 * self.width if self.width > 1 else 1
+        if len(self.tokens) < len(self.prefix):
+            return Demand(only=[self.prefix[len(self.tokens)]], count=count)
         if not (self.once or self.never):
             return Demand(count=count) if count > 1 else None
         owed = [token for token in self.once if token not in self.tokens]

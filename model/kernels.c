@@ -358,6 +358,7 @@ typedef struct {
     int32_t source_length, length, limit;
     int32_t positions;                        /* remembered: one more than tokens once a step is made */
     int32_t forced_length;                    /* -1: the model chooses */
+    int32_t open;                             /* after what is forced the model goes on; else the end comes */
     int32_t wide;                             /* Python chooses, among candidates; see batch_extend */
     int32_t once_count, never_count;          /* see Demands */
     int32_t once[DEMANDS], never[DEMANDS];
@@ -739,7 +740,7 @@ static int extend(Batch *batch, Sentence *sentence, int row) {
     sentence->log_probs[sentence->length] = log_prob;
     sentence->length++;
     return token == batch->model->eos || isnan(log_prob) ||
-           sentence->length >= sentence->limit + (sentence->forced_length >= 0);
+           sentence->length >= sentence->limit + (sentence->forced_length >= 0 && !sentence->open);
 }
 
 /* ---- What Python calls ------------------------------------------------------------------------------------ */
@@ -758,7 +759,8 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
         sentence->positions = at + 1;
         embed(&model->target, at ? sentence->tokens[at - 1] : model->bos, at, width, batch->x + (size_t)row * width);
         int32_t asked = -1;
-        if (sentence->forced_length >= 0) asked = at < sentence->forced_length ? sentence->forced[at] : model->eos;
+        if (at < sentence->forced_length) asked = sentence->forced[at];
+        else if (sentence->forced_length >= 0 && !sentence->open) asked = model->eos;
         batch->choices[row] = (Choice){_mm512_setzero_ps(), -1e30f, -1e30f, 0, asked};
     }
     for (int number = 0; number < model->decoder_layers; number++)
@@ -819,6 +821,7 @@ int32_t batch_fork(Batch *batch, int32_t number) {
     to->positions = from->positions;
     to->limit = from->limit;
     to->forced_length = from->forced_length;
+    to->open = from->open;
     to->wide = from->wide;
     to->once_count = to->never_count = 0;
     for (int t = 0; t < from->source_length; t += POSITIONS)
@@ -842,7 +845,7 @@ int32_t batch_fork(Batch *batch, int32_t number) {
 /* Encodes `count` sentences, tokens one after the other, and gives each a number. forced_lengths: -1 for none.
  * demands: each sentence's `once` and then its `never`. wide: see Sentence. */
 void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths, const int32_t *limits,
-                 const int32_t *forced, const int32_t *forced_lengths, const int32_t *demands,
+                 const int32_t *forced, const int32_t *forced_lengths, const int32_t *open, const int32_t *demands,
                  const int32_t *once_counts, const int32_t *never_counts, const int32_t *wide, float *const *records,
                  int32_t *numbers) {
     const int most = batch->max_source > GROUP_TOKENS ? batch->max_source : GROUP_TOKENS;
@@ -853,6 +856,7 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
         sentence->length = sentence->positions = 0;
         sentence->limit = limits[s];
         sentence->forced_length = forced_lengths[s];
+        sentence->open = open[s];
         sentence->wide = wide[s];
         for (int t = 0; t < forced_lengths[s]; t++) sentence->forced[t] = *forced++;
         sentence->once_count = once_counts[s];

@@ -112,7 +112,7 @@ def library() -> ctypes.CDLL:
     kernels.batch_new.restype = c_void_p
     kernels.batch_new.argtypes = (c_void_p, c_int, c_int, c_int)
     kernels.batch_free.argtypes = (c_void_p,)
-    kernels.batch_admit.argtypes = (c_void_p, c_int, *(c_void_p,) * 11)
+    kernels.batch_admit.argtypes = (c_void_p, c_int, *(c_void_p,) * 12)
     kernels.batch_admit.restype = None
     kernels.batch_step.argtypes = (c_void_p,) * 4
     kernels.batch_read.argtypes = (c_void_p, c_int32, *(c_void_p,) * 4)
@@ -338,8 +338,9 @@ class KernelBatch:
             _integers([id for h in hypotheses for id in (*h.source, eos)]),
             _integers([len(h.source) + 1 for h in hypotheses]),
             _integers([h.limit for h in hypotheses]),
-            _integers([id for h in hypotheses for id in h.forced or ()]),
-            _integers([-1 if h.forced is None else len(h.forced) for h in hypotheses]),
+            _integers([id for h in hypotheses for id in h.forced or h.prefix]),
+            _integers([len(h.prefix) or -1 if h.forced is None else len(h.forced) for h in hypotheses]),
+            _integers([h.forced is None for h in hypotheses]),
             _integers([id for h in hypotheses for id in (*h.once, *h.never)]),
             _integers([len(h.once) for h in hypotheses]),
             _integers([len(h.never) for h in hypotheses]),
@@ -386,7 +387,7 @@ class KernelBatch:
         assert rows_taken(hypotheses) <= self.free
         limits, config = self._limits, self._config
         for hypothesis in hypotheses:
-            source, forced = hypothesis.source, hypothesis.forced or ()
+            source, forced = hypothesis.source, hypothesis.forced or hypothesis.prefix
             lengths = (len(source), limits.max_source), (max(hypothesis.limit, len(forced)), limits.max_target)
             if any(length > limit for length, limit in lengths):
                 raise ValueError(f"{len(source)} source tokens and a target of {lengths[1][0]} are beyond {limits}")

@@ -18,6 +18,8 @@ MARK = "\u2581"
 RESERVED_SYMBOLS = 32
 """Symbols for placeholders, protected terms and tags; no text encodes to them, only their number does."""
 
+_LONGEST_CHARACTER = 4
+"""Bytes of a character in UTF-8."""
 _MARK_PIECES = [f"<0x{byte:02X}>" for byte in MARK.encode()]
 
 
@@ -67,6 +69,7 @@ class Tokenizer:
         self.eos_id: int = self._processor.eos_id()
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
         self._mark_ids = [self._id(piece) for piece in _MARK_PIECES]
+        self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
         pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
         self.language_ids = {
             piece.removeprefix("<to_").removesuffix(">"): id
@@ -107,13 +110,34 @@ class Tokenizer:
         """The token as the vocabulary spells it, such as "▁the"."""
         return str(self._processor.id_to_piece(id))
 
-    def pieces(self, text: str) -> list[Piece]:
-        """The tokens of `text` with the code points each covers; the added space is covered by none."""
+    def spelt(self, ids: Sequence[int]) -> list[str]:
+        """What each token adds to the text, the space before it included, which `decode` takes off.
+
+        Of characters spelt in several byte tokens, the last adds them.
+        """
+        found: list[str] = []
+        spelling: list[int] = []
+        for id, piece in zip(ids, self._processor.id_to_piece(list(ids)), strict=True):
+            text = "" if id in self._silent else piece.replace(MARK, SPACE)
+            if self._processor.is_byte(id):
+                spelling.append(id)
+                text = str(self._processor.decode(spelling))
+                if text.endswith("\ufffd") and len(spelling) < _LONGEST_CHARACTER:
+                    text = ""
+                else:
+                    spelling = []
+            found.append(text)
+        if "".join(found).removeprefix(SPACE) != self.decode(ids):  # bytes that are no characters
+            return [""] * (len(ids) - 1) + [SPACE + self.decode(ids)]
+        return found
+
+    def pieces(self, text: str, before: str = SPACE) -> list[Piece]:
+        """The tokens of `text` with the code points each covers; the space added `before` it is covered by none."""
         if not text:
             return []
         found: list[Piece] = []
-        offset = -len(SPACE)
-        for number, run in enumerate(_checked(SPACE + text).split(MARK)):
+        offset = -len(before)
+        for number, run in enumerate(_checked(before + text).split(MARK)):
             if number:
                 ends = [offset] * (len(_MARK_PIECES) - 1) + [offset + 1]
                 found.extend(map(Piece, self._mark_ids, _MARK_PIECES, [offset] * len(ends), ends))

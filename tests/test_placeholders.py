@@ -118,7 +118,7 @@ def test_a_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(langu
         random = Random(f"{template}{seed}")
         one = spelt(template, random)
         text, start = surrounded(one, random)
-        if placeholders(text, language) != [(start, start + len(one), one)]:
+        if placeholders(text, language) != [Kept(start, start + len(one), one)]:
             missed.append((text, placeholders(text, language)))
     assert missed == []
 

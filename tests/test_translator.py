@@ -16,7 +16,7 @@ from app.catalogue import Catalogue
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
 from app.scheduler import Job
 from app.settings import Settings
-from app.translator import Translated, Translations, Translator
+from app.translator import Options, Translations, Translator
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -33,6 +33,8 @@ class Echo:
         for hypothesis in job.sentences:
             hypothesis.tokens = [*hypothesis.source, self.eos_id]
             hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
+            hypothesis.aligned = range(len(hypothesis.tokens))
+            hypothesis.looked = [1.0] * len(hypothesis.tokens)
             hypothesis.finish_reason = "stop"
 
 
@@ -42,7 +44,7 @@ def translator(bundle: Bundle, **limits: Any) -> tuple[Translator, Echo]:
 
 
 def translate(bundle: Bundle, *texts: str, **limits: Any) -> Translations:
-    work = translator(bundle, **limits)[0].translate(texts, bundle.source, bundle.target)
+    work = translator(bundle, **limits)[0].translate(texts, Options(bundle.source, bundle.target))
     return asyncio.run(work)
 
 
@@ -60,24 +62,25 @@ def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundl
 
 def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
     one, echo = translator(bundle)
-    asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], "en", "fr"))
+    asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], Options("en", "fr")))
     assert [bundle.tokenizer.decode(h.source) for h in echo.sentences] == ["Hello.", "How are you?", "x"]
 
 
-@pytest.mark.parametrize("text", ["", " \n\t ", "***", "😀", "…\x00"])
+@pytest.mark.parametrize("text", ["", " \n\t ", "***", "😀", "…\x00", "12345", "{name}", "1. 3.14 %"])
 def test_text_without_a_sentence_needs_no_engine(bundle: Bundle, text: str) -> None:
     one, echo = translator(bundle)
-    done = asyncio.run(one.translate([text], "en", "fr"))
-    assert done.items == [Translated(text, 0.0, "stop", [])]
+    done = asyncio.run(one.translate([text], Options("en", "fr")))
+    (item,) = done.items
+    assert (item.text, item.score, item.finish_reason, item.warnings) == (text, 0.0, "stop", [])
     assert (done.source_tokens, done.target_tokens, echo.sentences) == (0, 0, [])
 
 
 def test_a_sentence_over_the_model_s_limit_is_cut_whole_and_said_so(bundle: Bundle) -> None:
     text = "the cat sleeps, " * 30
     one, echo = translator(bundle)
-    (item,) = asyncio.run(one.translate([text], "en", "fr")).items
+    (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
     assert item.text == text
-    assert item.warnings == [f"A sentence of more than 32 tokens was translated in {len(echo.sentences)} parts."]
+    assert item.warnings[:1] == [f"A sentence of more than 32 tokens was translated in {len(echo.sentences)} parts."]
     assert max(len(h.source) for h in echo.sentences) <= bundle.limits.max_source
 
 
@@ -89,7 +92,7 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
                 hypothesis.log_probs = [float(-number)] * len(hypothesis.tokens)
 
     one = Translator(Catalogue([bundle]), Uneven(2), Settings())
-    (item,) = asyncio.run(one.translate(["Hello. How are you?"], "en", "fr")).items
+    (item,) = asyncio.run(one.translate(["Hello. How are you?"], Options("en", "fr"))).items
     first, second = (len(bundle.tokenizer.encode(text)) + 1 for text in ("Hello.", "How are you?"))
     assert item.score == pytest.approx(-second / (first + second))
 
@@ -101,7 +104,7 @@ def test_a_text_with_one_endless_translation_finished_by_length(bundle: Bundle) 
             job.sentences[0].finish_reason = "length"
 
     one = Translator(Catalogue([bundle]), Endless(2), Settings())
-    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], "en", "fr"))
+    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], Options("en", "fr")))
     assert [item.finish_reason for item in done.items] == ["length", "stop"]
 
 
@@ -130,7 +133,7 @@ def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundl
             job.errors[job.sentences[1]] = StepFailed("failed")
 
     one = Translator(Catalogue([bundle]), Faulty(2), Settings())
-    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], "en", "fr"))
+    done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], Options("en", "fr")))
     assert [item.text for item in done.items] == [None, "Hello."]
     assert isinstance(done.items[0].error, StepFailed)
     assert done.source_tokens == 2 * (len(bundle.tokenizer.encode("Hello.")) + 1)
@@ -138,12 +141,12 @@ def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundl
 
 def test_a_pair_that_is_not_served_is_refused(bundle: Bundle) -> None:
     with pytest.raises(PairNotServed, match=r"Served: en-fr\."):
-        asyncio.run(translator(bundle)[0].translate(["Hello."], "fr", "en"))
+        asyncio.run(translator(bundle)[0].translate(["Hello."], Options("fr", "en")))
 
 
 def test_too_many_texts_are_refused(bundle: Bundle) -> None:
     with pytest.raises(TooMuchText):
-        translate(bundle, "a", "b", "c", max_items=2)
+        translator(bundle, max_items=2)[0].check_count(3)
 
 
 @pytest.mark.parametrize("texts", [["a\n" * 1_000], ["a\n"] * 1_000])
@@ -174,7 +177,7 @@ def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | Non
 
     one = Translator(Catalogue([bundle]), Stuck(2), Settings(deadline_ms=limit_ms))
     with pytest.raises(DeadlinePassed, match="within 1 ms"):
-        asyncio.run(one.translate(["Hello."], "en", "fr", asked_ms))
+        asyncio.run(one.translate(["Hello."], Options("en", "fr", deadline_ms=asked_ms)))
 
 
 def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:

@@ -278,7 +278,7 @@ def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: Bundle) -> N
     front = Front()
     front.ask(order(bundle))
     ids = bundle.tokenizer.encode("Hello.")
-    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, [], [], 1, False) for number in range(500)], [])))
+    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, [], [], 1, [], False) for number in range(500)], [])))
     front.close()
 
 

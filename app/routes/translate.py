@@ -1,14 +1,20 @@
-"""POST /translate."""
+"""POST /translate, and POST /translate/stream, which sends the same a sentence at a time."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
+
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from app import errors
+from app.alignment import word_pairs
 from app.body import JSONRoute, while_connected
-from app.schemas import TranslateRequest, TranslateResponse
-from app.translator import Translated, Translator
+from app.errors import FieldError, InvalidFields, ServiceError
+from app.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
+from app.translator import Options, Part, Translated, Translations, Translator
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (
@@ -23,6 +29,7 @@ FAILURES = (
     errors.Overloaded,
     errors.DeadlinePassed,
 )
+EVENTS = "text/event-stream"
 
 
 @router.post(
@@ -33,28 +40,93 @@ FAILURES = (
     tags=["translation"],
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
-    """Translates texts. Sentences are translated one by one; the white space between them stays as it is."""
+    """Translates texts. All that is no text stays as it is: white space, placeholders, and of HTML the markup."""
+    if body.alignment and body.format == "html":
+        fault = FieldError(pointer="#/alignment", detail="offered for plain text only")
+        raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault])
     translator: Translator = request.state.translator
-    texts = [body.text] if isinstance(body.text, str) else body.text
-    work = translator.translate(texts, body.source, body.target, body.deadline_ms)
-    done = await while_connected(request, work)
+    done = await while_connected(request, translator.translate(_texts(translator, body), _options(body)))
     # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
-    answer = {
-        "translations": [_translation(item, body.source) for item in done.items],
+    return Response(to_json(_answer(done, body), inf_nan_mode="null"), media_type="application/json")
+
+
+@router.post(
+    "/translate/stream",
+    summary="Translate texts, a sentence at a time",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events: `part` (a StreamedPart) for each sentence, in order; at the end `done` "
+            "(a TranslateResponse) or `error` (a Problem)",
+            "content": {EVENTS: {"schema": {"type": "string"}, "example": "event: part\ndata: {...}\n\n"}},
+        },
+        **errors.documented(*FAILURES),
+    },
+    tags=["translation"],
+)
+async def stream(body: StreamRequest, request: Request) -> Response:
+    """Translates texts, and sends each sentence as soon as it and all before it are translated."""
+    translator: Translator = request.state.translator
+    parts = translator.stream(_texts(translator, body), _options(body))
+    # What is wrong with the request, or with its first sentence, is an error as of any other route.
+    first = await while_connected(request, anext(parts))
+    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+async def _events(
+    first: Part | Translations, parts: AsyncGenerator[Part | Translations, None]
+) -> AsyncGenerator[bytes, None]:
+    try:
+        yield _event(first)
+        async for part in parts:
+            yield _event(part)
+    except ServiceError as error:
+        yield _written("error", error.problem())
+    finally:
+        await parts.aclose()
+
+
+def _event(part: Part | Translations) -> bytes:
+    return _written("part", StreamedPart(**asdict(part))) if isinstance(part, Part) else _written("done", _answer(part))
+
+
+def _written(name: str, data: object) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(data, inf_nan_mode="null"))
+
+
+def _texts(translator: Translator, body: StreamRequest) -> list[str]:
+    """Raises TooMuchText."""
+    texts = [body.text] if isinstance(body.text, str) else body.text
+    translator.check_count(len(texts))
+    return texts
+
+
+def _options(body: StreamRequest) -> Options:
+    alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
+    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, body.format == "html")
+
+
+def _answer(done: Translations, body: TranslateRequest | None = None) -> dict[str, object]:
+    return {
+        "translations": [_translation(item, body) for item in done.items],
         "model": done.model,
         "usage": {"source_tokens": done.source_tokens, "target_tokens": done.target_tokens},
     }
-    return Response(to_json(answer, inf_nan_mode="null"), media_type="application/json")
 
 
-def _translation(item: Translated, source: str) -> dict[str, object]:
+def _translation(item: Translated, body: TranslateRequest | None) -> dict[str, object]:
+    draft, pairs = item.draft, None
+    if body and body.alignment and draft:
+        pairs = [{"source": pair.source, "target": pair.target} for pair in word_pairs(draft)]
+    found = draft.alternatives(body.alternatives) if body and body.alternatives and draft else []
     return {
         "text": item.text,
-        "source": source,
+        "source": item.source,
+        "confidence": item.confidence,
         "score": item.score,
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,
-        "alternatives": [],
-        "alignment": None,
+        "alternatives": [{"text": text, "score": score} for text, score in found],
+        "alignment": pairs,
         "error": item.error.problem() if item.error else None,
     }

@@ -1,0 +1,61 @@
+"""Which words of a text became which words of its translation, by what attended to what.
+
+Knows sentences that are decoded, of plain text. Words are those of app/words.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from app.drafts import Draft
+from app.sentences import Sentence
+from app.words import AlignedWords, units
+
+_end_of = attrgetter("end")
+_start_of = attrgetter("start")
+
+
+class Pair(NamedTuple):
+    """Code points [start, end) of the text and of its translation: a word each."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+
+def word_pairs(draft: Draft) -> list[Pair]:
+    """The words of a plain text that belong together, in the order of the translation."""
+    found: list[Pair] = []
+    at = 0
+    for part in draft.parts:
+        if isinstance(part, str):
+            at += len(part)
+            continue
+        found += (_moved(pair, part.start, at) for pair in _pairs_of(part))
+        at += len(part.text(part.hypothesis))
+    return found
+
+
+def _pairs_of(sentence: Sentence) -> Iterator[Pair]:
+    """Offsets are the sentence's."""
+    links = list(sentence.links(sentence.hypothesis))
+    target = AlignedWords(sentence.pieces(sentence.hypothesis), links)
+    source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
+    words = [unit for unit in source if unit.is_word]
+    seen = set[Pair]()
+    for tie in target.ties:
+        unit = target.units[tie.unit]
+        first = bisect_right(words, tie.source[0], key=_end_of)
+        last = bisect_left(words, tie.source[1], key=_start_of)
+        for word in words[first:last] if unit.is_word else ():
+            pair = Pair((word.start, word.end), (unit.start, unit.end))
+            if pair not in seen:
+                seen.add(pair)
+                yield pair
+
+
+def _moved(pair: Pair, source: int, target: int) -> Pair:
+    (a, b), (c, d) = pair
+    return Pair((a + source, b + source), (c + target, d + target))

@@ -1,0 +1,206 @@
+"""A text on its way: what is copied, and in their places the sentences being decoded; and what becomes of them.
+
+Knows one bundle and one text. Which bundle that is, and when it is decoded, is the translator's.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+
+from app.admission import cost
+from app.faults import is_copied, named, overlooked, without_loops
+from app.glossary import Glossary, merged
+from app.languages import joint
+from app.passage import Kept, Passage, Piece, Tag, as_it_is
+from app.placeholders import placeholders
+from app.placing import shares
+from app.segmentation import Segment, cut, segments
+from app.sentences import Sentence, most_kept, part_of, parts_of
+from app.terms import terms_in
+from app.weaving import unchanged
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+
+class TooLong(Exception):
+    """A text costs more than there is room for."""
+
+
+@dataclass
+class Draft:
+    """A text cut for `bundle`, or for none where it is copied."""
+
+    bundle: Bundle | None
+    parts: list[str | Sentence] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    cost: int = 0
+    """Of its sentences, in the queue's tokens."""
+
+    @property
+    def sentences(self) -> Iterator[Sentence]:
+        return (part for part in self.parts if isinstance(part, Sentence))
+
+    def text(self) -> str:
+        """The translation. Its sentences must have been decoded, and `mend`ed."""
+        return "".join(part if isinstance(part, str) else part.text(part.hypothesis) for part in self.parts)
+
+    def alternatives(self, count: int) -> list[tuple[str, float]]:
+        """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
+        text, found = self.text(), dict[str, float]()
+        sentences = list(self.sentences)
+        choices = _best_choices([[h.score for h in sentence.hypotheses] for sentence in sentences])
+        for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
+            chosen = {id(s): s.hypotheses[number] for s, number in zip(sentences, choice, strict=True)}
+            other = "".join(part if isinstance(part, str) else part.text(chosen[id(part)]) for part in self.parts)
+            if other != text:
+                found.setdefault(other, mean_score(chosen.values()))
+            if len(found) == count:
+                break
+        return list(found.items())
+
+
+def mean_score(hypotheses: Iterable[Hypothesis]) -> float:
+    """Of all their tokens; 0 if there are none."""
+    log_probs = [value for hypothesis in hypotheses for value in hypothesis.log_probs]
+    return sum(log_probs) / len(log_probs) if log_probs else 0.0
+
+
+def copied(pieces: Sequence[Piece]) -> Draft:
+    """A draft that is nothing but the text."""
+    return Draft(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
+
+
+def drafted(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, width: int, room: int) -> Draft:
+    """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
+    draft = Draft(bundle)
+    for piece in pieces:
+        if isinstance(piece, str):
+            draft.parts.append(piece)
+            continue
+        for part in _Cutter(bundle, piece, glossary, width, draft.warnings).parts():
+            draft.parts.append(part)
+            if isinstance(part, Sentence):
+                draft.cost += cost(part.hypothesis)
+                if draft.cost > room:
+                    raise TooLong
+    return draft
+
+
+class _Cutter:
+    """Makes one passage's parts."""
+
+    def __init__(
+        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[str]
+    ) -> None:
+        self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
+        self.kept = _kept_of(passage, bundle.source)
+        self.glossary = glossary
+        self.joint = joint(bundle.source, bundle.target)
+
+    def parts(self) -> Iterator[str | Sentence]:
+        whole = segments(self.passage.text, self.bundle.source, self.kept) or [Segment(0, 0, False)]
+        found: Iterable[tuple[Segment, Sequence[int]]] = (part for segment in whole for part in self._fitting(segment))
+        tags: Iterable[Sequence[Tag]] = repeat(())
+        if self.passage.tags:
+            found = list(found)
+            tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
+        stands_beside = False
+        for (segment, ids), share in zip(found, tags, strict=False):
+            part = part_of(self.passage, self.kept, share, segment.start, segment.end)
+            if not segment.translate:
+                yield unchanged(part)
+            else:
+                if stands_beside and self.joint:
+                    yield self.passage.write(self.joint)
+                sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
+                if self.glossary:
+                    sentence.terms = terms_in(part, self.glossary.find(part.text))
+                yield sentence
+            stands_beside = segment.translate
+
+    def _fitting(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
+        """`segment` with its tokens; one that is too long is cut, and warned of."""
+        ids = self._encoded(segment.start, segment.end) if segment.translate else []
+        limit = self.bundle.limits.max_source
+        if ids is not None and len(ids) <= limit:
+            yield segment, ids
+            return
+        length = self._length
+        cuts = cut(self.passage.text, segment.start, segment.end, self.kept, length, limit)
+        count = sum(part.translate for part in cuts)
+        self.warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
+        for part in cuts:
+            yield part, (self._encoded(part.start, part.end) or []) if part.translate else []
+
+    def _length(self, start: int, end: int) -> int:
+        ids = self._encoded(start, end)
+        return self.bundle.limits.max_source + 1 if ids is None else len(ids)
+
+    def _encoded(self, start: int, end: int) -> list[int] | None:
+        """The tokens of characters [start, end); None if too much is kept in them."""
+        tokenizer = self.bundle.tokenizer
+        if not self.kept:
+            return tokenizer.encode(self.passage.text[start:end])
+        part = part_of(self.passage, self.kept, (), start, end)
+        return None if len(part.kept) > most_kept(self.bundle) else tokenizer.encode_parts(parts_of(part))
+
+
+def _kept_of(passage: Passage, language: str) -> list[Kept]:
+    """What the format keeps, and placeholders, in order."""
+    found = placeholders(passage.text, language)
+    if not found:
+        return list(passage.kept)
+    if passage.write is not as_it_is:
+        found = [one._replace(raw=passage.write(one.raw)) for one in found]
+    places = [tag.at for tag in passage.tags]
+    # No tag is inside what is kept.
+    found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
+    return merged(passage.kept, found)
+
+
+def mend(sentence: Sentence) -> None:
+    """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
+    if sentence.mended:
+        return
+    sentence.mended = True
+    for hypothesis in sentence.hypotheses:
+        left = without_loops(hypothesis.tokens, sentence.hypothesis.source)
+        if len(left) < len(hypothesis.tokens):
+            hypothesis.tokens = [hypothesis.tokens[index] for index in left]
+            hypothesis.log_probs = [hypothesis.log_probs[index] for index in left]
+            hypothesis.aligned = [hypothesis.aligned[index] for index in left]
+            if hypothesis is sentence.hypothesis:
+                sentence.warnings.append("The model repeated itself; the repetitions were cut.")
+    hypothesis, text = sentence.hypothesis, sentence.passage.text
+    translation = sentence.words(hypothesis)
+    if not translation.strip() and not sentence.passage.kept:
+        sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
+    elif is_copied(text, translation):
+        sentence.warnings.append(f"Copied rather than translated: “{_short(text)}”.")
+    elif hypothesis.finish_reason == "length" and not sentence.warnings:
+        sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
+    if missed := overlooked(sentence):
+        sentence.warnings.append(f"Perhaps not translated: {named(missed)}.")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _best_choices(scores: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
+    """Ways to take one of each list, those with the greatest sums first; each list is in descending order."""
+    heap = [(-sum(options[0] for options in scores), (0,) * len(scores))]
+    seen = {heap[0][1]}
+    while heap:
+        total, choice = heapq.heappop(heap)
+        yield choice
+        for place, options in enumerate(scores):
+            number = choice[place] + 1
+            other = (*choice[:place], number, *choice[place + 1 :])
+            if number < len(options) and other not in seen:
+                seen.add(other)
+                heapq.heappush(heap, (total + options[number - 1] - options[number], other))

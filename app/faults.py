@@ -1,0 +1,93 @@
+"""What is wrong with a translation, as far as that shows without knowing languages: loops, copies, what is left out.
+
+Knows tokens and attention. The thresholds were measured on development files; docs/text.md has their errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+
+from app.passage import Kept
+from app.sentences import Sentence
+
+LONGEST_LOOP = 16
+"""Tokens of what is looked for as repeated."""
+LOOKED_AT = 0.1
+"""A source word to which all target tokens together gave less attention than this was hardly translated: 2 words in
+1,000 of good translations are under it, and of words left out 58 in 100."""
+SHOWN = 5
+"""Words that a warning names."""
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+
+
+def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
+    """The indices of `tokens` that are left when of what is said again and again only the first time counts.
+
+    Something of one or two tokens has to come four times on end, anything longer three times, and more often than
+    anything does in the source: "ha ha ha ha" may be meant.
+    """
+    left = list(range(len(tokens)))
+    if max(Counter(tokens).values(), default=0) < 3:
+        return left
+    usual = max(
+        (_times(source, at, size) for size in range(1, LONGEST_LOOP + 1) for at in range(len(source))), default=1
+    )
+    size, at = 1, 0
+    while size <= LONGEST_LOOP:
+        said = [tokens[index] for index in left]
+        at = next((at for at in range(len(said)) if _times(said, at, size) >= max(4 if size < 3 else 3, usual + 1)), -1)
+        if at < 0:
+            size += 1
+            continue
+        end = at + size * _times(said, at, size)
+        while end < len(said) and said[end] == said[end - size]:
+            end += 1  # the beginning of one time more
+        left = left[: at + size] + left[end:]
+    return left
+
+
+def _times(tokens: Sequence[int], at: int, size: int) -> int:
+    """How often the `size` tokens from `at` stand there on end."""
+    once = tokens[at : at + size]
+    times = 1
+    while tokens[at + times * size : at + (times + 1) * size] == once:
+        times += 1
+    return times
+
+
+def is_copied(source: str, translation: str) -> bool:
+    """Whether the translation is mostly the source's words: all but one in five of five or more."""
+    words, given = _WORD.findall(translation.casefold()), set(_WORD.findall(source.casefold()))
+    if len(words) == 1 and not words[0].isascii():  # without spaces between words
+        return len(words[0]) >= 10 and words[0] in given
+    return len(words) >= 5 and sum(word in given for word in words) >= 0.8 * len(words)
+
+
+def overlooked(sentence: Sentence) -> list[str]:
+    """The source words that the translation hardly attended to."""
+    looked = sentence.hypothesis.looked
+    if not looked or min(looked[:-1], default=1) >= LOOKED_AT:
+        return []
+    text = sentence.passage.text
+    seen = [0.0] * (len(text) + 1)
+    for (start, end), weight in zip(sentence.source_spans(), looked, strict=True):
+        if end > start:
+            seen[start] += weight
+    upto = [0.0, *accumulate(seen)]
+    shown = "".join(" " * len(p.raw) if isinstance(p, Kept) else p for p in sentence.source_pieces())
+    words = _WORD.finditer(shown)
+    return [word[0] for word in words if upto[word.end()] - upto[_begun(text, word.start())] < LOOKED_AT]
+
+
+def _begun(text: str, start: int) -> int:
+    """Where the token that begins a word begins: at the space before it, mostly."""
+    return start - 1 if start and text[start - 1].isspace() else start
+
+
+def named(words: Sequence[str]) -> str:
+    """For a warning."""
+    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return ", ".join(f"“{word}”" for word in words[:SHOWN]) + more

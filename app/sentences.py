@@ -1,0 +1,166 @@
+"""One sentence between its text and the model: symbols for what is kept, tokens, and the translation put together.
+
+Knows one bundle's tokenizer. Which sentences there are, and what else is said of them, is the translator's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from app.passage import Kept, Link, Passage, Tag
+from app.placing import woven
+from app.weaving import unchanged
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+from model.tokenizer import RESERVED_SYMBOLS, SPACE
+
+_start_of = attrgetter("start")
+
+
+def most_kept(bundle: Bundle) -> int:
+    """How many kept ranges a sentence may have."""
+    return min(RESERVED_SYMBOLS, bundle.limits.max_target)
+
+
+def parts_of(passage: Passage) -> list[str | int]:
+    """The text, in which the number of each kept range stands for it: what `Tokenizer.encode_parts` takes."""
+    parts: list[str | int] = []
+    done = 0
+    for number, kept in enumerate(passage.kept):
+        parts += [passage.text[done : kept.start], number]
+        done = kept.end
+    return [part for part in [*parts, passage.text[done:]] if part != ""]
+
+
+@dataclass(eq=False)
+class Sentence:
+    """A sentence on its way: `passage` is the sentence alone, offsets in it its own."""
+
+    passage: Passage
+    bundle: Bundle
+    hypothesis: Hypothesis
+    start: int = 0
+    """Of the sentence in the text that it is from."""
+    warnings: list[str] = field(default_factory=list)
+    terms: tuple[Kept, ...] = ()
+    """A glossary's that are in it, with their translations as `raw`."""
+    mended: bool = False
+    """Whether loops are cut and warnings noted; see app/drafts.py."""
+    _words: tuple[list[int], str] | None = None
+
+    @classmethod
+    def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], width: int, start: int) -> Sentence:
+        """`ids`: of its parts. Each of its symbols is to come exactly once, and no other."""
+        symbols = bundle.tokenizer.reserved_ids
+        count = len(passage.kept)
+        once, never = (symbols[:count], symbols[count:]) if count else ((), ())
+        limit = bundle.limits.target(len(ids))
+        return cls(passage, bundle, Hypothesis(ids, limit, once=once, never=never, width=width), start)
+
+    def keep(self, terms: Iterable[Kept]) -> None:
+        """Has symbols in the place of `terms` as well, and is to be decoded again."""
+        kept = sorted([*self.passage.kept, *terms])[: most_kept(self.bundle)]
+        self.passage = replace(self.passage, kept=tuple(kept))
+        ids = self.bundle.tokenizer.encode_parts(parts_of(self.passage))
+        self.hypothesis = Sentence.of(self.passage, self.bundle, ids, self.hypothesis.width, 0).hypothesis
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """What was found, the best first."""
+        return self.hypothesis.finished or [self.hypothesis]
+
+    def text(self, hypothesis: Hypothesis) -> str:
+        """The translation that `hypothesis` is, spelt as the format does, tags and what is kept in place."""
+        passage = self.passage
+        if not (passage.kept or passage.tags):
+            text = self.words(hypothesis)
+            return passage.write(text) if text.strip() else passage.text
+        pieces = self.pieces(hypothesis)
+        if not any(isinstance(piece, Kept) or piece.strip() for piece in pieces):
+            return unchanged(passage)
+        links = list(self.links(hypothesis)) if passage.tags else []
+        return woven(pieces, passage.tags, len(passage.text), links, passage.write)
+
+    def words(self, hypothesis: Hypothesis) -> str:
+        """The translation without what is kept, in plain characters."""
+        if self._words is None or self._words[0] is not hypothesis.tokens:
+            self._words = hypothesis.tokens, self.bundle.tokenizer.decode(hypothesis.tokens)
+        return self._words[1]
+
+    def pieces(self, hypothesis: Hypothesis) -> list[str | Kept]:
+        """The translation in plain characters, and what is kept where its symbol stands."""
+        kept = self._kept_by_id()
+        pieces: list[str | Kept] = []
+        for token, text in zip(hypothesis.tokens, self._spelt(hypothesis), strict=True):
+            if token in kept:
+                pieces.append(kept[token])
+            elif pieces and isinstance(pieces[-1], str):
+                pieces[-1] += text
+            else:
+                pieces.append(text)
+        return self._capitalised(pieces)
+
+    def source_pieces(self) -> list[str | Kept]:
+        """The sentence itself, with what is kept in it as it stands there."""
+        text = self.passage.text
+        kept = (one._replace(raw=text[one.start : one.end]) for one in self.passage.kept)
+        return [part if isinstance(part, str) else next(kept) for part in parts_of(self.passage)]
+
+    def links(self, hypothesis: Hypothesis) -> Iterator[Link]:
+        """Which characters of the sentence each token's characters of the translation attend to most."""
+        spans = self.source_spans()
+        kept = self._kept_by_id()
+        at = 0
+        for token, text, source in zip(hypothesis.tokens, self._spelt(hypothesis), hypothesis.aligned, strict=True):
+            length = len(kept[token].raw) if token in kept else len(text)
+            if token in kept:
+                yield Link((kept[token].start, kept[token].end), (at, at + length))
+            elif length:
+                yield Link(spans[source], (at, at + length))
+            at += length
+
+    def source_spans(self) -> list[tuple[int, int]]:
+        """The characters of the sentence that each source token stands for, the end symbol's last: none."""
+        spans: list[tuple[int, int]] = []
+        at, before = 0, SPACE
+        tokenizer = self.bundle.tokenizer
+        for part in parts_of(self.passage):
+            if isinstance(part, int):
+                kept = self.passage.kept[part]
+                spans += [(at, at)] * len(tokenizer.encode_parts([part])[1:]) if before else []
+                spans.append((kept.start, kept.end))
+                at = kept.end
+            else:
+                spans += [(at + piece.start, at + piece.end) for piece in tokenizer.pieces(part, before)]
+                at += len(part)
+            before = ""
+        return [*spans, (at, at)]
+
+    def _kept_by_id(self) -> dict[int, Kept]:
+        return dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.kept, strict=False))
+
+    def _spelt(self, hypothesis: Hypothesis) -> list[str]:
+        texts = self.bundle.tokenizer.spelt(hypothesis.tokens)
+        first = next((number for number, text in enumerate(texts) if text), 0)
+        if texts and not any(token in self._kept_by_id() for token in hypothesis.tokens[:first]):
+            texts[first] = texts[first].removeprefix(SPACE)
+        return texts
+
+    def _capitalised(self, pieces: list[str | Kept]) -> list[str | Kept]:
+        """A glossary's term at the start of a sentence that begins with a capital has one too."""
+        blank = (isinstance(piece, str) and not piece.strip() for piece in pieces)
+        first = next((number for number, is_blank in enumerate(blank) if not is_blank), 0)
+        term = pieces[first] if pieces else ""
+        if isinstance(term, Kept) and term in self.terms and self.passage.text[:1].isupper():
+            pieces[first] = term._replace(raw=term.raw[:1].upper() + term.raw[1:])
+        return pieces
+
+
+def part_of(passage: Passage, kept: Sequence[Kept], tags: Sequence[Tag], start: int, end: int) -> Passage:
+    """Characters [start, end) of `passage`, with those of `kept` that are there, moved; `tags` are moved already."""
+    first, last = (bisect_left(kept, place, key=_start_of) for place in (start, end)) if kept else (0, 0)
+    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in kept[first:last])
+    return Passage(passage.text[start:end], within, tuple(tags), passage.write)

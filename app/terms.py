@@ -1,0 +1,134 @@
+"""How a glossary's terms come into a translation: where the model put its own word for one, the given one is put, and
+the rest is decoded again from there.
+
+Knows one sentence that is decoded. Symbols in place of the terms would be surer still, but a model that does not see a
+word cannot make a sentence of it: docs/text.md has the figures.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+
+from app.passage import Kept, Passage
+from app.sentences import Sentence
+from app.words import AlignedWords
+from model.hypothesis import Hypothesis
+
+ARTICLE = 3
+"""Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
+_start_of, _end_of = attrgetter("start"), attrgetter("end")
+
+
+class Place:
+    """Characters [start, end) of a translation that are to become `given`."""
+
+    def __init__(self, start: int, end: int, given: str) -> None:
+        self.start, self.end, self.given = start, end, given
+
+
+def wanting(sentence: Sentence) -> list[Kept]:
+    """The sentence's terms that its translation does not have, or not often enough."""
+    text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(sentence.hypothesis))
+    there = {term.raw: _count(term.raw, text) for term in sentence.terms}
+    left: list[Kept] = []
+    for term in sentence.terms:
+        if there[term.raw] <= 0:
+            left.append(term)
+        there[term.raw] -= 1
+    return left
+
+
+def _count(given: str, text: str) -> int:
+    """How often `given` stands in `text`, as whole words where it begins and ends with letters."""
+    begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
+    return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
+
+
+def revised(sentence: Sentence, terms: Sequence[Kept]) -> Hypothesis | None:
+    """The sentence to be decoded again, with each of `terms` in the place of the words that attended to it.
+
+    Up to the last of them it is to be as it was. None if one has no such words.
+    """
+    found = sentence.hypothesis
+    words = AlignedWords(sentence.pieces(found), list(sentence.links(found)))
+    places: list[Place] = []
+    for term in terms:
+        run = _run(words, term, places)
+        if run is None:
+            return None
+        given = term.raw
+        if run[0] == 0 and sentence.passage.text[:1].isupper():
+            given = given[:1].upper() + given[1:]
+        places.append(Place(words.units[run[0]].start, words.units[run[1]].end, given))
+    places.sort(key=_start_of)
+    tokenizer = sentence.bundle.tokenizer
+    prefix = tokenizer.encode_parts(list(_replaced(sentence, places)))
+    limit = min(sentence.bundle.limits.max_target, max(found.limit, len(prefix) + 16))
+    return Hypothesis(found.source, limit, None, False, found.once, found.never, found.width, prefix[:limit])
+
+
+def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, int] | None:
+    """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
+    within: Counter[int] = Counter()
+    outside: Counter[int] = Counter()
+    for tie in words.ties:
+        inside = tie.source[0] < term.end and tie.source[1] > term.start
+        (within if inside else outside)[tie.unit] += tie.weight
+    units = [
+        unit
+        for unit in sorted(within)
+        if within[unit] >= outside[unit]
+        and words.units[unit].is_word
+        and not any(p.start < words.units[unit].end and words.units[unit].start < p.end for p in taken)
+    ]
+    runs = [[unit for _, unit in run] for _, run in groupby(enumerate(units), key=lambda pair: pair[1] - pair[0])]
+    if not runs:
+        return None
+    best = max(runs, key=lambda run: sum(within[unit] for unit in run))
+    while len(best) > 1 and _letters(words, best[0]) <= ARTICLE:
+        best = best[1:]
+    return best[0], best[-1]
+
+
+def _letters(words: AlignedWords, unit: int) -> int:
+    start, end, _ = words.units[unit]
+    return len(words.shown[start:end].rstrip("'’"))
+
+
+def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int]:
+    """The translation up to the end of the last place, with what is given in all of them; numbers for what is kept."""
+    at = 0
+    end = places[-1].end
+    for piece in sentence.pieces(sentence.hypothesis):
+        length = len(piece) if isinstance(piece, str) else len(piece.raw)
+        if at >= end:
+            return
+        if isinstance(piece, Kept):
+            yield sentence.passage.kept.index(piece)
+        else:
+            yield from _filled(piece, at, [p for p in places if p.start < at + length and p.end > at], end)
+        at += length
+
+
+def _filled(piece: str, offset: int, places: Sequence[Place], end: int) -> Iterator[str]:
+    done = 0
+    for place in places:
+        yield piece[done : place.start - offset] + place.given
+        done = place.end - offset
+    yield piece[done : max(done, end - offset)]
+
+
+def terms_in(passage: Passage, found: Sequence[Kept]) -> tuple[Kept, ...]:
+    """Those of `found` that overlap nothing kept and hold no tag."""
+    places = [tag.at for tag in passage.tags]
+    return tuple(
+        one
+        for one in found
+        if bisect_right(passage.kept, one.start, key=_end_of) == bisect_left(passage.kept, one.end, key=_start_of)
+        and bisect_right(places, one.start) == bisect_left(places, one.end)
+    )
