@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,14 @@ import typer
 
 from app.exits import EXIT_CODES
 from app.settings import described
+
+
+class Format(StrEnum):
+    """Of standard input."""
+
+    text = "text"
+    html = "html"
+
 
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
@@ -66,17 +75,45 @@ def serve() -> None:
 def translate(
     source: Annotated[str, typer.Option(help="Language of the text, or auto", show_default=False)],
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
-    bundles: Annotated[Path | None, typer.Option(help="A folder of bundles, or one [INTERLINEAR_BUNDLES]")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where it goes; report.fr.docx for report.docx")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Though that is there already")] = False,
+    glossary: Annotated[str, typer.Option(help="A file, a term, a tab and its translation on a line; or a name")] = "",
+    markup: Annotated[Format, typer.Option("--format", help="html: of each line by itself")] = Format.text,
+    bundles: Annotated[Path | None, typer.Option(help="A folder of bundles, or one; for INTERLINEAR_BUNDLES")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode; 0: one a core")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary of warnings")] = False,
 ) -> None:
-    """Translates standard input, a line for a line, as fast as the engine can.
+    """Translates standard input, a line for a line, or a document, as fast as the engine can.
 
     What is typed, or comes from a pipe that pauses, is answered at once.
     """
-    from app.command import Request, run
+    from app.command import run
+    from app.session import Request
 
-    raise typer.Exit(run(Request(source, target, bundles, workers, quiet)))
+    if out and not file:
+        raise typer.BadParameter("--out is for what --file names; standard input goes to standard output")
+    if file and markup is Format.html:
+        raise typer.BadParameter("--format is for standard input; a file's name tells its own")
+    raise typer.Exit(
+        run(
+            Request(
+                source,
+                target,
+                glossary=glossary,
+                markup=markup is Format.html,
+                bundles=bundles,
+                workers=workers,
+                quiet=quiet,
+                file=file,
+                out=out,
+                replace=replace,
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def load_glossaries(folder: Path | None) -> Glossaries:
         if not named:
             raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} is not named like terms.en-fr.tsv")
         try:
-            loaded[named["name"], named["source"], named["target"]] = Glossary(_read(path), named["source"])
+            loaded[named["name"], named["source"], named["target"]] = Glossary(read_terms(path), named["source"])
         except ValueError as error:
             raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name}: {error}") from None
     return Glossaries(loaded)
@@ -166,8 +166,8 @@ def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
     return [*found, *first[index:]]
 
 
-def _read(path: Path) -> dict[str, str]:
-    """The terms of a file. Raises ValueError that names the line."""
+def read_terms(path: Path) -> dict[str, str]:
+    """The terms of a file and their translations. Raises OSError, and ValueError that names the line."""
     terms: dict[str, str] = {}
     try:
         lines = path.read_text("utf-8-sig").split("\n")

@@ -24,19 +24,20 @@ from app.command_file import output_of, read_document, translate_document, write
 from app.command_lines import translate_lines
 from app.errors import StepFailed
 from app.exits import EXIT_CODES
+from app.glossary import Glossaries, Glossary
 from app.session import (
     WINDOW_CHARS,
     WINDOW_TEXTS,
     CommandError,
-    Item,
     Report,
     Request,
     Session,
+    glossary_of,
     settings_of,
     windows_of,
 )
 from app.settings import Settings
-from app.translator import Translated
+from app.translator import Item, Translated
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
@@ -236,9 +237,9 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.txt", b"two")]
 
 
-def test_out_is_for_a_file() -> None:
-    words = ["translate", "--source", "en", "--target", "fr", "--out", "x"]
-    assert CliRunner().invoke(cli, words).exit_code == 2
+@pytest.mark.parametrize("words", [["--out", "x"], ["--file", "x.txt", "--format", "html"], ["--format", "xml"]])
+def test_options_that_do_not_belong_together_are_refused(words: list[str]) -> None:
+    assert CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr", *words]).exit_code == 2
 
 
 def test_the_help_names_formats_that_can_be_read() -> None:
@@ -257,9 +258,26 @@ def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert settings_of(Request("en", "fr")).bundles == Settings().bundles
 
 
+def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("cat\tminou\n", encoding="utf-8")
+    (tmp_path / "wrong.tsv").write_text("cat\n", encoding="utf-8")
+    served = Glossaries({("legal", "en", "fr"): Glossary({"cat": "chat"}, "en")})
+    assert glossary_of(Request("en", "fr"), served) is None
+    assert glossary_of(Request("en", "fr", "legal"), served) == "legal"
+    assert glossary_of(Request("auto", "fr", str(tmp_path / "terms.tsv")), served) == {"cat": "minou"}
+    made = glossary_of(Request("en", "fr", str(tmp_path / "terms.tsv")), served)
+    assert isinstance(made, Glossary)
+    assert [kept.raw for kept in made.find("A cat.")] == ["minou"]
+    for name, status in ((str(tmp_path / "wrong.tsv"), 4), ("missing.tsv", 4), ("medical", 2)):
+        with pytest.raises(CommandError) as caught:
+            glossary_of(Request("en", "fr", name), served)
+        assert caught.value.status == status
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
+        (["--source", "auto", "--target", "xx"], 2, "No bundle translates from auto to xx. Served: en-fr."),
         (["--source", "en", "--target", "xx"], 2, "No bundle translates from en to xx. Served: en-fr."),
         (["--source", "en", "--target", "fr", "--bundles", "nowhere"], 1, "there is no bundle in nowhere"),
     ],
@@ -285,12 +303,25 @@ def test_the_help_tells_every_exit_code() -> None:
     assert all(line.split()[0] in shown for line in EXIT_CODES.splitlines())
 
 
-def command(bundles: Path, **options: Any) -> subprocess.Popen[bytes]:
+def command(bundles: Path, words: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
     """The real thing."""
     environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "float32"}
-    words = [sys.executable, "-m", "app", "translate", "--source", "en", "--target", "fr", "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "app",
+        "translate",
+        "--source",
+        "en",
+        "--target",
+        "fr",
+        "--workers",
+        "1",
+        "-q",
+        *words,
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, cwd=ROOT, env=environ, **{**pipes, **options})
+    return subprocess.Popen(command, cwd=ROOT, env=environ, **{**pipes, **options})
 
 
 def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> None:
@@ -307,6 +338,19 @@ def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> No
     assert [lines[0], lines[1], lines[2] + b"\n"] == [b"", b"  ", first]
     assert len(lines) == 4
     assert lines[3].strip()
+
+
+def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<h1>Hello.</h1><p lang=x>The <b>cat</b> sleeps.", encoding="utf-8")
+    words = ["--file", str(tmp_path / "page.html")]
+    process = command(bundle_folder, words)
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 0
+    written = (tmp_path / "page.fr.html").read_text(encoding="utf-8")
+    assert re.fullmatch(r"<h1>.+</h1><p lang=x>.*<b>.*</b>.*", written, re.DOTALL)
+    again = command(bundle_folder, words)
+    assert b"is there already" in again.communicate(timeout=60)[1]
+    assert again.returncode == 4
 
 
 def test_a_reader_that_leaves_ends_it_without_a_word(bundle_folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""A document of the command line: read, translated in windows of passages, and written whole or not at all.
+
+Knows files. Formats are app.documents', engines a session's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from app import documents
+from app.exits import UNREADABLE, WRONG_USAGE
+from app.passage import Passage
+from app.session import CommandError, Report, Session, windows_of
+from app.weaving import unchanged
+
+
+def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
+    """Where the translation of `path` goes: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
+    place = out or path.with_name(documents.translated_name(path.name, target))
+    if place.exists() and not replace:
+        raise CommandError(UNREADABLE, f"{place} is there already; --replace puts another in its place")
+    if not place.parent.is_dir():
+        raise CommandError(UNREADABLE, f"{place.parent} is no folder")
+    return place
+
+
+def read_document(path: Path, target: str) -> documents.Document:
+    """Raises CommandError."""
+    try:
+        return documents.read(path.name, path.read_bytes(), target)
+    except documents.UnknownFormat as error:
+        raise CommandError(WRONG_USAGE, str(error)) from None
+    except documents.UnreadableDocument as error:
+        raise CommandError(UNREADABLE, f"{path}: {error}") from None
+    except OSError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
+
+
+async def translate_document(
+    document: documents.Document, session: Session, report: Report, advance: Callable[[int], None]
+) -> bytes:
+    """The document in the other language. A passage that cannot be translated stays as it was, and is named."""
+    room = asyncio.Semaphore(session.at_once)
+
+    async def translated(first: int, window: Sequence[Passage]) -> list[str]:
+        async with room:
+            done = await session.translate([[passage] for passage in window])
+        for number, item in enumerate(done, start=first):
+            report.add(f"passage {number}", item)
+        advance(sum(len(passage.text) for passage in window))
+        return [unchanged(p) if d.text is None else d.text for p, d in zip(window, done, strict=True)]
+
+    tasks, first = [], 1
+    try:
+        async with asyncio.TaskGroup() as group:
+            for window in windows_of(document.passages, lambda passage: len(passage.text)):
+                tasks.append(group.create_task(translated(first, window)))
+                first += len(window)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return document.write([text for task in tasks for text in task.result()])
+
+
+def write_file(place: Path, content: bytes) -> None:
+    """Through a temporary file beside it. Raises CommandError."""
+    temporary = None
+    try:
+        number, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        with open(number, "wb") as file:
+            file.write(content)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # as a file that is opened to be written, and not for us alone
+        os.replace(temporary, place)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise CommandError(UNREADABLE, f"{place}: {error.strerror}") from None

@@ -1,0 +1,61 @@
+"""Standard input of the command line: a line comes out for each that goes in, in order and as soon as it can.
+
+Knows windows of lines. Reading them is app.lines', translating them a session's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from app.exits import UNREADABLE
+from app.lines import Line, NotUTF8, read_lines
+from app.session import CommandError, Report, Session, Translate, windows_of
+from app.translator import Translated
+
+Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
+"""What is being translated, in the order of the lines; then how the input ended."""
+
+
+async def translate_lines(
+    read: Callable[[int], bytes],
+    write: Callable[[Iterable[str]], None],
+    session: Session,
+    report: Report,
+    advance: Callable[[int], None] = lambda size: None,
+) -> None:
+    """Writes one line for each that is read, in order and as soon as it is there. Raises CommandError, BrokenPipeError.
+
+    `advance` is told the bytes of what is done.
+    """
+    windows: Windows = asyncio.Queue(session.at_once)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_feed(read, session.translate, windows, tasks))
+            while window := await windows.get():
+                if isinstance(window, CommandError):
+                    raise window
+                done = await window
+                write(_written(line, translated) for line, translated in done)
+                for line, translated in done:
+                    report.add(f"line {line.number}", translated)
+                advance(sum(len(line.text.encode()) + len(line.end) for line, _ in done))
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Windows, tasks: asyncio.TaskGroup) -> None:
+    async def translated(window: Sequence[Line]) -> list[tuple[Line, Translated]]:
+        return list(zip(window, await translate([line.text for line in window]), strict=True))
+
+    try:
+        async for batch in read_lines(read):
+            for window in windows_of(batch, lambda line: len(line.text)):
+                await windows.put(tasks.create_task(translated(window)))
+        await windows.put(None)
+    except (OSError, NotUTF8) as error:
+        await windows.put(CommandError(UNREADABLE, str(error)))
+
+
+def _written(line: Line, done: Translated) -> str:
+    return (line.text if done.text is None else done.text) + line.end

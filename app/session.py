@@ -1,0 +1,190 @@
+"""An engine of the command line's own: started for one input, without the limits by which a service defends itself.
+
+Knows bundles, settings and what is told at the end. Where texts come from and go to is others'.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from app.catalogue import Catalogue, load_catalogue, worker_count, worker_order
+from app.engine import Engine
+from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
+from app.exits import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRONG_USAGE
+from app.glossary import Glossaries, Glossary, load_glossaries, read_terms
+from app.link import Launch
+from app.markup import pieces
+from app.metrics import Metrics
+from app.scheduler import Scheduler
+from app.settings import Settings, SettingsError, load_settings
+from app.translator import AUTO, Item, Options, Translated, Translator
+from model.bundle import BundleError
+
+WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
+"""Texts that are handed to the translator together."""
+WINDOWS, WINDOWS_A_WORKER = 4, 3
+"""Windows that are translated at once: more sentences than the workers hold, and few, since they end together."""
+NAMED = 20
+"""Texts that are named because they could not be translated; the others are counted."""
+FOR_EVER_MS, NO_LIMIT = 10**12, 1 << 60
+
+Translate = Callable[[Sequence[Item]], Awaitable[list[Translated]]]
+
+
+T = TypeVar("T")
+
+
+class CommandError(Exception):
+    """Ends the command with a line on standard error and an exit code."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for."""
+
+    source: str
+    target: str
+    glossary: str = ""
+    """A file of terms, or the name of a served glossary."""
+    markup: bool = False
+    """Texts are HTML."""
+    bundles: Path | None = None
+    workers: int = 0
+    quiet: bool = False
+    file: Path | None = None
+    """A document, instead of standard input."""
+    out: Path | None = None
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """An engine at work: what translates with it, and how many windows it takes to keep its workers busy."""
+
+    translate: Translate
+    at_once: int
+
+
+class Report:
+    """Says on standard error what went wrong: failures at once, warnings in a line at the end."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.texts = self.failed = self.warned = 0
+        self._first = ""
+
+    def add(self, name: str, done: Translated) -> None:
+        """`name`: which text it was, such as "line 3"."""
+        self.texts += 1
+        if done.error:
+            self.failed += 1
+            if self.failed <= NAMED:
+                say(f"{name} is not translated: {done.error.detail}")
+        elif done.warnings:
+            self.warned += 1
+            self._first = self._first or f"{name}: {done.warnings[0]}"
+
+    def close(self) -> int:
+        """The exit code."""
+        if self.failed > NAMED:
+            say(f"{self.failed:,} of {self.texts:,} texts are not translated")
+        if self.warned and not self.quiet:
+            say(f"{self.warned:,} of {self.texts:,} texts have warnings. The first, {self._first}")
+        return SOME_FAILED if self.failed else WELL
+
+
+def say(message: str) -> None:
+    print(f"interlinear: {message}", file=sys.stderr, flush=True)
+
+
+@asynccontextmanager
+async def translating(request: Request, launch: Launch) -> AsyncIterator[Session]:
+    """An engine of our own, without the limits by which a service defends itself. Raises CommandError."""
+    try:
+        settings = settings_of(request)
+        bundles = load_catalogue(settings)
+        order = worker_order(settings, bundles)
+        glossaries = load_glossaries(settings.glossaries)
+    except (SettingsError, BundleError) as error:
+        raise CommandError(CANNOT_SERVE, str(error)) from None
+    check_languages(request, bundles)
+    options = Options(request.source, request.target, glossary_of(request, glossaries))
+    workers = worker_count(settings)
+    engine = Engine(order, Scheduler(settings.queue_tokens), Metrics(), launch, workers)
+    translator = Translator(bundles, engine, settings, glossaries)
+
+    async def translate(items: Sequence[Item]) -> list[Translated]:
+        if request.markup:
+            items = [pieces(item) if isinstance(item, str) else item for item in items]
+        try:
+            done = (await translator.translate(items, options)).items
+        except InvalidFields as error:
+            raise CommandError(WRONG_USAGE, error.detail) from None
+        except ServiceError as error:  # all of them failed
+            done = [Translated(None, None, None, error=error) for _ in items]
+        for item in done:
+            if isinstance(item.error, Unavailable):
+                raise CommandError(CANNOT_SERVE, item.error.detail)
+        return done
+
+    await engine.start()
+    try:
+        yield Session(translate, WINDOWS + WINDOWS_A_WORKER * workers)
+    finally:
+        await engine.stop()
+
+
+def check_languages(request: Request, bundles: Catalogue) -> None:
+    """Raises CommandError if no bundle translates what is asked for."""
+    if request.source == AUTO and any(bundle.target == request.target for bundle in bundles):
+        return
+    try:
+        bundles.find(request.source, request.target)
+    except PairNotServed as error:
+        raise CommandError(WRONG_USAGE, error.detail) from None
+
+
+def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str, str] | str | None:
+    """The terms of a file, or a name. Raises CommandError."""
+    name = request.glossary
+    if not name or name in glossaries.names:
+        return name or None
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        known = ", ".join(glossaries.names) or "none"
+        raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a glossary that is served: {known}")
+    try:
+        terms = read_terms(path)
+        return terms if request.source == AUTO else Glossary(terms, request.source)
+    except OSError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error}") from None
+
+
+def settings_of(request: Request) -> Settings:
+    """The environment's, with what the command line says and without limits. Raises SettingsError."""
+    chosen = {"bundles": request.bundles, "workers": request.workers or None}
+    limits = {"max_text_chars": NO_LIMIT, "max_items": NO_LIMIT, "queue_tokens": NO_LIMIT, "deadline_ms": FOR_EVER_MS}
+    return load_settings().model_copy(update={**{k: v for k, v in chosen.items() if v is not None}, **limits})
+
+
+def windows_of(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """`texts` in pieces that are handed to the translator together; `length`: characters of one."""
+    start, chars = 0, 0
+    for number, text in enumerate(texts):
+        if number > start and (number - start == WINDOW_TEXTS or chars + length(text) > WINDOW_CHARS):
+            yield texts[start:number]
+            start, chars = number, 0
+        chars += length(text)
+    if start < len(texts):
+        yield texts[start:]
