@@ -25,10 +25,12 @@ _NOISE = re.compile(
     | \$?\{[^{}]{0,300}\} | %\([^()]{1,100}\)\w | %\w
     | [A-Za-z][A-Za-z0-9+.-]{0,20}://[!-~]+ | www\.[!-~]+ | [\w.+-]{1,64}@[\w.-]+
     | [\w.~-]{0,64} (?: [/\\] [\w.-]{1,64} ){2,} | [\w-]{1,64}\.[a-z]\w{0,8}\b
-    | \w{0,50}[\d_]\w* | \w{0,50}[a-z][A-Z]\w*""",
+    | \w{0,50}[\d_]\w* | \w{0,50}[a-z][A-Z]\w*
+    | [\ud800-\udfff]""",
     re.VERBOSE | re.ASCII,  # in Chinese, words stand beside them without a space
 )
-"""Mark-up, placeholders, addresses, paths, names of files and of variables: in no language, or in English anyway."""
+"""Mark-up, placeholders, addresses, paths, names of files and of variables: in no language, or in English anyway. And
+surrogates, which are no characters."""
 _PIECE = re.compile(
     rf"\S(?:[\s\S]{{{LEAST - 2},{MOST - 2}}}?[.!?…。！？](?=\s|$|\w)"
     rf"|[\s\S]{{0,{MOST - 1}}}(?=\s|$)|[\s\S]{{0,{MOST - 1}}})"

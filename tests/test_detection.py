@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.detection import Detected, Detector
@@ -153,6 +153,7 @@ def test_a_language_that_no_library_knows_does_no_harm(detector_of: Callable[...
     assert detector_of("tlh").detect(SENTENCES["fr"]).confidence < 0.2
 
 
+@example(text="A\ud800")
 @given(text=st.text(st.characters(codec=None, categories=None)) | st.text("aé{<%/@你あ \n.", max_size=2000))
 def test_any_text_has_a_language_served_or_none_and_a_probability(
     detector_of: Callable[..., Detector], text: str
