@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     )
     workers: int = Field(default=0, ge=0, description="Processes that decode; 0: one a core, on a GPU one")
     max_body_bytes: int = Field(default=1 << 20, ge=1, description="Size of one request")
+    max_file_bytes: int = Field(default=16 << 20, ge=1, description="Size of one file to translate")
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
     max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
     queue_tokens: int = Field(

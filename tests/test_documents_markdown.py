@@ -194,6 +194,11 @@ def test_a_null_character_is_refused() -> None:
         read("a.md", b"a\0b")
 
 
+def test_more_than_the_parser_can_take_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="1000001 characters"):
+        read("a.md", b"a" * 1_000_001)
+
+
 @pytest.mark.parametrize(
     "piece", ["[", "*a ", "![", "<a ", "<code>", "<b></i>", "[a](", "^[", "[^a]", "`a``", "> ", "1. "]
 )

@@ -17,6 +17,8 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from app.documents.document import UnreadableDocument
 
+_MOST_CHARS = 1_000_000
+"""The parser takes up to 20 s for so many, if they are made to be hard."""
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
 _NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
@@ -50,6 +52,8 @@ def blocks(text: str) -> Iterator[Block]:
     """The headings, paragraphs and table cells of `text`, in order. Raises UnreadableDocument."""
     if "\0" in text:
         raise UnreadableDocument("The file holds a null character; it is no text.")
+    if len(text) > _MOST_CHARS:
+        raise UnreadableDocument(f"The file has {len(text)} characters; Markdown may have {_MOST_CHARS}. Split it.")
     lines = [_Line(found.start(), found.start(1)) for found in _LINE.finditer(text)]
     env: dict[str, object] = {}
     opened = Token("", "", 0)

@@ -1,0 +1,262 @@
+"""POST /translate/file on the wire: files there and back, refusals, and no body that breaks it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from conftest import Gate, Service, serving
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_documents_docx import run, word
+
+from app.documents import FORMATS
+from app.errors import TooMuchText
+from app.translator import Translator
+from model.bundle import Bundle
+
+FIELDS = {"source": "en", "target": "fr"}
+PATH = "/translate/file"
+BOUNDARY = {"content-type": "multipart/form-data; boundary=b"}
+
+
+def send(service: Service, name: str, content: bytes | str, **fields: str) -> httpx.Response:
+    data = content.encode() if isinstance(content, str) else content
+    return service.request("POST", PATH, files={"file": (name, data)}, data={**FIELDS, **fields})
+
+
+def translated(service: Service, text: str) -> str:
+    found: str = service.post("/translate", {"text": text, **FIELDS}).json()["translations"][0]["text"]
+    return found
+
+
+def test_a_file_comes_back_as_its_texts_are_translated(service: Service, bundle: Bundle) -> None:
+    response = send(service, "report.json", '{"a": "Hello.", "n": 1, "b": ["How are you?"]}')
+    assert response.status_code == 200
+    assert response.json() == {"a": translated(service, "Hello."), "n": 1, "b": [translated(service, "How are you?")]}
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["content-disposition"] == 'attachment; filename="report.fr.json"'
+    assert response.headers["x-interlinear-model"] == bundle.name
+    assert int(response.headers["x-interlinear-warnings"]) >= 0
+
+
+def test_a_word_document_comes_back_as_one(service: Service) -> None:
+    response = send(service, "a.docx", word(f"<w:p>{run('Hello. ')}{run('How are you?', '<w:b/>')}</w:p>"))
+    assert response.status_code == 200
+    assert response.headers["content-type"] == FORMATS[".docx"][1]
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+        assert archive.read("word/document.xml").count(b"<w:b/>") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "Hello.\n\n  How are you?\n"),
+        ("a.md", "# Hello\n\n- *How* are [you](x)?\n"),
+        ("a.html", "<p>Hello <b>there</b>.</p>"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nHello.\n"),
+        ("a.po", 'msgid "Hello."\nmsgstr ""\n'),
+        ("a.xliff", '<xliff version="2.0"><file><unit><segment><source>Hello</source></segment></unit></file></xliff>'),
+        ("a.txt", ""),
+    ],
+)
+def test_every_format_is_served(service: Service, name: str, content: str) -> None:
+    response = send(service, name, content)
+    assert response.status_code == 200
+    assert response.headers["content-type"].partition(";")[0] == FORMATS[Path(name).suffix][1]
+
+
+def test_a_name_in_any_characters_comes_back(service: Service) -> None:
+    disposition = send(service, "résumé 猫's.txt", "Hello.").headers["content-disposition"]
+    plain, _, encoded = disposition.partition("; filename*=UTF-8''")
+    assert plain == 'attachment; filename="r_sum_ _\'s.fr.txt"'
+    assert unquote(encoded) == "résumé 猫's.fr.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "status", "said"),
+    [
+        ("a.pdf", "Hello", {}, 415, ".docx"),
+        ("a.docx", "Hello", {}, 422, "not .docx"),
+        ("a.json", "{", {}, 422, "not JSON"),
+        ("a.txt", b"\xe9", {}, 422, "byte 0 is 0xe9"),
+        ("a.txt", "Hello", {"target": "xx"}, 404, "en to xx"),
+        ("a.txt", "Hello", {"source": ""}, 422, "#/source"),
+        ("a.txt", "Hello", {"colour": "red"}, 422, "#/colour"),
+        ("a.txt", "a" * 50_001, {}, 413, "50001 characters"),
+    ],
+)
+def test_every_refusal_is_a_problem(
+    service: Service, name: str, content: str | bytes, fields: dict[str, str], status: int, said: str
+) -> None:
+    response = send(service, name, content, **fields)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    assert said in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"json": FIELDS}, 415),
+        ({"content": b"{}"}, 415),
+        ({"data": FIELDS}, 415),
+        ({"content": b"", "headers": {"content-type": "multipart/form-data"}}, 422),
+        ({"content": b"hello", "headers": BOUNDARY}, 422),
+        ({"content": b"--b--\r\n", "headers": BOUNDARY}, 422),
+        ({"files": {"file": ("a.txt", b"Hello")}}, 422),
+        ({"files": {"file": ("a.txt", b"Hello"), "other": ("b.txt", b"Hello")}, "data": FIELDS}, 422),
+        ({"files": {"other": ("a.txt", b"Hello")}, "data": FIELDS}, 422),
+        ({"files": {"a": ("", b"Hello")}, "data": {**FIELDS, "file": "Hello"}}, 422),
+        ({"files": {"file": ("a.txt", b"Hello")}, "data": {**FIELDS, "glossary": "a" * 5_000}}, 422),
+        ({"files": {"file": ("a.txt", b"Hello")}, "data": {**FIELDS, "source": ["en"] * 20}}, 422),
+    ],
+)
+def test_a_form_that_is_none_or_lacks_something_is_refused(
+    service: Service, options: dict[str, Any], status: int
+) -> None:
+    response = service.request("POST", PATH, **options)
+    assert response.status_code == status
+    assert response.json()["status"] == status
+
+
+def test_missing_fields_are_named(service: Service) -> None:
+    response = service.request("POST", PATH, files={"file": ("a.txt", b"Hello")})
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["#/source", "#/target"]
+    response = service.request("POST", PATH, files={"wrong": ("a.txt", b"Hello")}, data=FIELDS)
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["#/file"]
+
+
+def test_a_file_is_counted_while_it_arrives(bundle_folder: Path) -> None:
+    arrived = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal arrived
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        while True:
+            arrived += 1 << 14
+            yield b" " * (1 << 14)
+
+    with serving(bundle_folder, max_file_bytes=1_000) as service:
+        response = service.request("POST", PATH, content=endless(), headers=BOUNDARY)
+        assert send(service, "a.txt", "a" * 1_001).status_code == 413
+        assert send(service, "a.txt", "a" * 1_000).status_code == 200
+    assert response.status_code == 413
+    assert response.json()["detail"] == "The file is over the limit of 1000 bytes."
+    assert arrived <= 1 << 17
+
+
+def test_a_file_may_have_more_texts_than_a_request(bundle_folder: Path) -> None:
+    with serving(bundle_folder, max_items=2, max_text_chars=20) as service:
+        assert send(service, "a.json", json.dumps(["Hello."] * 5)).status_code == 200
+        refused = send(service, "a.json", json.dumps(["Hello."] * 7))
+    assert refused.status_code == 413
+    assert "42 characters of text, over the limit of 40" in refused.json()["detail"]
+
+
+def test_a_file_with_holes_is_not_given(service: Service) -> None:
+    response = send(service, "a.json", json.dumps(["Hello.", "a" * 50_001]))
+    assert response.status_code == 413
+
+
+def test_a_form_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> None:
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b"--b\r\n"
+        await asyncio.Event().wait()
+
+    with serving(bundle_folder, deadline_ms=30) as service:
+        response = service.request("POST", PATH, content=stalled(), headers=BOUNDARY)
+    assert response.status_code == 408
+
+
+def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+    left, sent = asyncio.Event(), list[Any]()
+    form = httpx.Request("POST", "http://test", files={"file": ("a.txt", b"Hello.")}, data=FIELDS)
+    bodies = [form.read()]
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await left.wait()
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": bodies.pop()}
+
+    async def scenario() -> None:
+        headers = [(b"content-type", form.headers["content-type"].encode())]
+        scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        request = asyncio.create_task(service._with_state({**scope, "root_path": ""}, receive, send))
+        await asyncio.to_thread(gate.entered.wait)
+        left.set()
+        await request
+
+    with serving(bundle_folder) as service:
+        service.run(scenario())
+        gate.opened.set()
+    assert sent[0]["status"] == 499
+
+
+def test_when_there_is_too_much_to_do_the_file_is_not_read(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise TooMuchText("busy")
+
+    monkeypatch.setattr(service.state["engine"].scheduler, "check", refuse)
+    assert send(service, "a.pdf", "Hello").json()["detail"] == "busy"
+
+
+def test_the_language_is_told_by_the_whole_document(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    detect = Translator.detect
+
+    def noting(translator: Translator, text: str) -> Any:
+        told.append(text)
+        return detect(translator, text)
+
+    monkeypatch.setattr(Translator, "detect", noting)
+    content = json.dumps(["How are you?", "Hello.", "The cat sleeps in the house, and I am well."])
+    response = send(service, "a.json", content, source="auto")
+    assert told == ["How are you?\nHello.\nThe cat sleeps in the house, and I am well."]
+    assert response.json() == send(service, "a.json", content).json()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    body=st.lists(
+        st.sampled_from(
+            [b"--b", b"--", b"\r\n", b"Content-Disposition: form-data", b'; name="file"', b'; filename="a.md"', b":"]
+        )
+        | st.binary(max_size=5)
+    ).map(b"".join),
+    content_type=st.sampled_from(
+        [
+            "multipart/form-data; boundary=b",
+            "multipart/form-data; boundary=b; charset=utf-7",
+            "multipart/form-data; boundary=",
+        ]
+    ),
+)
+def test_no_body_breaks_the_service(service: Service, body: bytes, content_type: str) -> None:
+    response = service.request("POST", PATH, content=body, headers={"content-type": content_type})
+    assert response.status_code == 422
+
+
+def test_the_manual_shows_it(service: Service) -> None:
+    operation = service.get("/openapi.json").json()["paths"][PATH]["post"]
+    form = operation["requestBody"]["content"]["multipart/form-data"]
+    assert set(form["schema"]["required"]) == {"file", "source", "target"}
+    assert operation["responses"]["200"]["content"] == {
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+    }
+    example = form["example"]
+    assert send(service, "a.txt", example.pop("file"), **example).status_code == 200
+    assert {"404", "413", "415", "422", "503", "504"} <= operation["responses"].keys()
