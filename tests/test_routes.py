@@ -421,14 +421,17 @@ def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
     ran = 0
     for path, operations in manual["paths"].items():
         for method, operation in operations.items():
-            schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            content = operation.get("requestBody", {}).get("content", {})
+            if "multipart/form-data" in content:
+                continue  # tests/test_routes_file.py runs it
+            schema = content.get("application/json", {}).get("schema", {})
             name = schema.get("$ref", "").rpartition("/")[2]
             examples = manual["components"]["schemas"][name]["examples"] if name else [None]
             for example in examples:
                 response = service.request(method.upper(), path, **({"json": example} if example else {}))
                 assert response.status_code == 200, (path, example, response.text)
                 ran += 1
-    assert ran == 4 + 5
+    assert ran == 8 + 5
 
 
 def test_the_manual_shows_every_error_with_an_example(service: Service) -> None:
