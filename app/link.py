@@ -10,9 +10,9 @@ other end reads that the socket is closed.
                       then   (results, failures, steps)
 
 A task is (number, model, source, limit, forced, record, once, never, width, prefix, ahead); a result (number,
-seconds waited, attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the order's bundles. A
-hypothesis is (tokens, log_probs, stopped, aligned, looked), the last two as bytes of NUMBER and FLOAT; of a beam there
-are several, the best first.
+seconds waited, attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the
+order's bundles. A hypothesis is (tokens, log_probs, stopped, aligned, looked), the last two as bytes of NUMBER and
+FLOAT; of a beam there are several, the best first.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -56,6 +57,15 @@ def _distinct(numbers: list[int]) -> list[int]:
     return numbers
 
 
+def _terms(value: object) -> object:
+    """Tells the first fault alone, and not each of ten thousand."""
+    if isinstance(value, dict):
+        wrong = next((term for term, translation in value.items() if not isinstance(translation, str)), None)
+        if wrong is not None:
+            raise ValueError(f"the translation of {wrong[:50]!r} is not a string")
+    return value
+
+
 def _glossary_shape(value: object) -> str:
     return "object" if isinstance(value, dict) else "string"
 
@@ -72,7 +82,9 @@ Texts = Annotated[
     Discriminator(_shape),
 ]
 Glossary = Annotated[
-    Annotated[Text, Tag("string")] | Annotated[dict[Text, Text], Tag("object")], Discriminator(_glossary_shape)
+    Annotated[Text, Tag("string")] | Annotated[dict[str, str], Tag("object")],
+    Discriminator(_glossary_shape),
+    BeforeValidator(_terms),
 ]
 SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
 Indices = Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -34,16 +35,36 @@ _MARKERS = re.compile(
 )
 """What a line may begin with that is no part of its first sentence: list, quotation, heading and comment marks."""
 _END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
-_CLOSING = re.compile(r"[)\]}»”’」』）】》\ue002\ue003]+\s*")
+_CLOSING = re.compile(r"(?:[)\]}»”’」』）】》\ue002\ue003]|\"(?=\s|$))+\s*")
 """What the splitter leaves to the next sentence, and belongs to the one that ended."""
+_STRAIGHT = "\"'"
+_OPENING = re.compile(r"[.!?…][\"'”’»)]?\s+(?P<mark>[\"'“«„‘])\s*$|[。！？](?P<mark_zh>[“‘])$")
+"""What the splitter leaves to the sentence that ended, and opens the next."""
+_ALSO_ENDS = (
+    re.compile(r"[。！？][”’」』）】》\"]*+(?=[^\s”’」』）】》\"。！？…，、；：—])"),
+    re.compile(r"(?<=[a-zà-ÿß]{4})[.!?][\"”’»)]*+\s++(?=\d)"),
+    re.compile(r"(?<=\betc)\.[)\"”’»]*+\s++(?=[A-ZÀ-Þ¿¡])"),
+)
+"""Ends that the splitter does not see: in Chinese before a digit, a Latin letter, a quotation; before a number."""
+_NO_END = re.compile(r"\b(?:approx|sept|chap|sect|figs|vols|núms|págs|arts)\.$", re.IGNORECASE)
+_DECIMAL = re.compile(r"\d[.．]$")
+_TITLE = re.compile(r"\b(?:Jr|Sr|Inc|Ltd|Corp|Co)\.\s*$")
+_ORDINAL = re.compile(r"(?:^|[\s(–-])\d{1,2}\.\s*$")
+_BEGINS_DE = re.compile(
+    r"(?:Er|Sie|Es|Das|Der|Die|Dem|Den|Eine?|Wir|Ich|Ihr|Und|Aber|In|Im|Am|An|Auf|Auch|Doch|Dann|Danach|Damit|Dies\w*"
+    r"|Man|Was|Wer|Wie|Wo|Bei|Beim|Mit|Nach|Für|Zu|Zum|Als|Wenn|So|Jetzt|Heute|Seit|Nur|Hier|Dort|Sein\w*|Dabei"
+    r"|Außerdem|Allerdings)\b|[\"„»]"
+)
+"""What makes "am 3." the end of a sentence: else an ordinal number and its noun, "im 18. Jahrhundert"."""
 _CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
 _ODD_SPACE = re.compile(r"[^\S ]")
 _ABBREVIATED = {
-    "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol)\.\s*$"),
+    "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol|Ft|Mt|Maj|Col|Gen|Sgt|Lt|Capt)\.\s*$"),
+    "es": re.compile(r"(?:^|\W)(?:St|Ft|Mt)\.\s*$"),
     "fr": re.compile(
         r"(?:^|[\s(«“\"'’-])(?:[A-ZÉ]|MM|M[em]|Mmes?|M(?:gr|lles?)|Drs?|Prs?|Prof|Stes?|St|Sté|art|av|bd|dép|env|n[o°]"
-        r"|janv|févr|juill|sept|oct|nov|déc)\.\s*$"
+        r"|Ft|Mt|Maj|Col|janv|févr|juill|sept|oct|nov|déc)\.\s*$"
     ),
 }
 """Where a full stop ends no sentence, beyond what the splitter knows."""
@@ -157,24 +178,38 @@ def _sentences(masked: str, start: int, end: int, language: str, kept: Sequence[
 def _sentence_lengths(window: str, language: str) -> list[int]:
     # sentencex slices by bytes after white space that it takes for a single one, and panics at others.
     plain = _ODD_SPACE.sub(" ", window).translate(_SHOWN)
+    found = {_around_quotes(window, end) for end in accumulate(map(len, sentencex.segment(language, plain)))}
+    ends = {end for end in found if not _goes_on(window, end, language)}
+    for pattern in _ALSO_ENDS:
+        ends |= {mark.end() for mark in pattern.finditer(window) if not _NO_END.search(window[: mark.start() + 1][-8:])}
+    return [end - start for start, end in pairwise(sorted(ends | {0, len(window)}))]
+
+
+def _around_quotes(window: str, end: int) -> int:
+    """`end` after the marks that close its sentence, and before one that opens the next."""
+    closing = _CLOSING.match(window, end)
+    if closing and end and not window[end - 1].isspace():
+        return closing.end()
+    opening = _OPENING.search(window, max(0, end - 8), end)
+    if not opening or end == len(window):
+        return end
+    name = opening.lastgroup or "mark"
+    mark, place = opening[name], opening.start(name)
+    opens = mark not in _STRAIGHT or window.count(mark, 0, place) % 2 == 0
+    return place if opens else end
+
+
+def _goes_on(window: str, end: int, language: str) -> bool:
+    """Whether what stands before `end` ends no sentence, though the splitter says so."""
+    before, after = window[max(0, end - 16) : end], window[end : end + 1]
+    if _DECIMAL.search(before) and after.isdigit():
+        return True
+    if _TITLE.search(before) and (after.islower() or after == "("):
+        return True
+    if language == "de" and _ORDINAL.search(before) and not _BEGINS_DE.match(window, end):
+        return True
     abbreviated = _ABBREVIATED.get(language)
-    lengths: list[int] = []
-    place = 0
-    goes_on = False
-    for sentence in sentencex.segment(language, plain):
-        length = len(sentence)
-        closing = _CLOSING.match(window, place)
-        if closing and lengths and not window[place - 1].isspace():
-            lengths[-1] += len(closing[0])
-            length -= len(closing[0])
-        if goes_on:
-            lengths[-1] += length
-        elif length:
-            lengths.append(length)
-        place += len(sentence)
-        goes_on = abbreviated is not None and abbreviated.search(sentence[-16:]) is not None
-    assert sum(lengths) == len(window)
-    return lengths
+    return abbreviated is not None and abbreviated.search(before) is not None
 
 
 def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -39,7 +39,9 @@ BEAM = 4
 """The least width of a beam: with less, the best few of many are not among those looked at."""
 SURE = 0.5
 """A language that is told with less confidence is warned of."""
-
+UNLIKELY = 0.02
+"""With less, the text is taken to be in none that is served, and would become nonsense: so are 19 in 20 sentences of
+Tatoeba in German and Spanish where English and French are served, and none of 2,000 in these."""
 T = TypeVar("T")
 Item = str | Sequence[Piece]
 """A text, or what a format made of one."""
@@ -139,6 +141,7 @@ class Translator:
             # The limit is on what is waited for: whoever asks for the next part may be another task each time.
             await asyncio.wait_for(work.prepare(), work.deadline - monotonic())
             decoding = asyncio.create_task(asyncio.wait_for(work.decode(), work.deadline - monotonic()))
+            decoding.add_done_callback(lambda _: work.settled.set())
             async for part in work.parts(decoding):
                 yield part
             await decoding
@@ -219,10 +222,8 @@ class _Work:
             async with asyncio.TaskGroup() as together:
                 for job in self.jobs:
                     together.create_task(self.translator.engine.decode(job))
-        except* ServiceError as errors:
-            raise _first(errors) from None
-        finally:
-            self.settled.set()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def revise(self, sentences: Iterable[Sentence]) -> None:
         """Decodes those again that lack terms of the glossary: from where those belong, or with symbols for them."""
@@ -315,11 +316,16 @@ class _Work:
         if source == AUTO:
             detected = self.translator.detect(" ".join(p.text for p in pieces if isinstance(p, Passage)))
             self.sources.append(Detected(detected.language or UNDETERMINED, detected.confidence))
-            if detected.language in (None, options.target):
+            if detected.language is None:
                 return copied(pieces)
-            source = self.sources[-1].language or UNDETERMINED
+            source = detected.language
+            if detected.confidence < UNLIKELY:
+                raise PairNotServed(f"The text seems to be in no language that is translated into {options.target}.")
             if detected.confidence < SURE:
                 warnings.append(f"Taken for {language_name(source)}, but that is not sure.")
+            if source == options.target:
+                warnings.append(f"In {language_name(source)} already, and left as it was.")
+                return replace(copied(pieces), warnings=warnings)
         bundle = self.translator.catalogue.find(source, options.target)
         width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
@@ -384,13 +390,6 @@ def _with_symbols(sentence: Sentence) -> bool:
     if terms := wanting(sentence):
         sentence.keep(terms)
     return bool(terms)
-
-
-def _first(errors: BaseExceptionGroup[ServiceError]) -> BaseException:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _pieces(item: Item, html: bool) -> Sequence[Piece]:

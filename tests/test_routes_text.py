@@ -1,0 +1,264 @@
+"""What the native API offers for whatever text there is: languages told, markup, glossaries, alternatives, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Service, decode_with, make_bundle, serving
+from starlette.types import Message
+
+from model.batch import DecodeBatch
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+FRENCH = "Bonjour mon ami, comment vas-tu aujourd'hui ?"
+ENGLISH = "The cat sleeps on the chair in the kitchen."
+
+
+def items(service: Service, **fields: Any) -> list[dict[str, Any]]:
+    response = service.post("/translate", {**HELLO, **fields})
+    assert response.status_code == 200, response.text
+    found: list[dict[str, Any]] = response.json()["translations"]
+    return found
+
+
+# ---- Languages
+
+
+def test_each_item_s_language_is_told_by_itself(service: Service) -> None:
+    english, french, none = items(service, source="auto", text=[ENGLISH, FRENCH, "12:30"])
+    assert (english["source"], french["source"], none["source"]) == ("en", "fr", "und")
+    assert min(english["confidence"], french["confidence"]) > 0.9 > none["confidence"]
+    assert english["text"] == items(service, text=ENGLISH)[0]["text"]
+    assert (none["text"], none["warnings"]) == ("12:30", [])
+
+
+def test_what_is_in_the_target_language_stays_as_it_was_and_that_is_said(service: Service) -> None:
+    (item,) = items(service, source="auto", text=FRENCH)
+    assert item["text"] == FRENCH
+    assert item["warnings"] == ["In French already, and left as it was."]
+
+
+def test_an_item_in_no_language_served_fails_alone(service: Service) -> None:
+    german = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
+    good, bad = items(service, source="auto", text=[ENGLISH, german])
+    assert good["error"] is None
+    assert (bad["text"], bad["error"]["status"]) == (None, 404)
+    assert service.post("/translate", {**HELLO, "source": "auto", "text": german}).status_code == 404
+    assert service.post("/translate", {**HELLO, "source": "auto", "target": "de"}).status_code == 404
+
+
+@pytest.fixture(scope="module")
+def both_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("both")
+    make_bundle(folder / "en-fr")
+    make_bundle(folder / "de-fr", source="de", seed=1)
+    with serving(folder) as service:
+        yield service
+
+
+def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Service) -> None:
+    german = "Die Katze schläft heute auf dem Stuhl in der Küche."
+    answer = both_ways.post("/translate", {**HELLO, "source": "auto", "text": [ENGLISH, german, FRENCH]}).json()
+    assert [item["source"] for item in answer["translations"]] == ["en", "de", "fr"]
+    assert answer["translations"][1]["text"] == items(both_ways, source="de", text=german)[0]["text"]
+    assert [name.partition("@")[0] for name in answer["model"].split(", ")] == ["en-fr", "de-fr"]
+
+
+# ---- Markup, alignment, alternatives, glossaries
+
+
+def test_markup_comes_back_around_the_translation(service: Service) -> None:
+    text = "<p class='x'>Hello, {name}.</p><!-- Hello. --><script>Hello.</script>"
+    (item,) = items(service, text=text, format="html")
+    assert item["text"].startswith("<p class='x'>")
+    assert item["text"].endswith("</p><!-- Hello. --><script>Hello.</script>")
+    assert item["text"].count("{name}") == 1
+
+
+def test_words_are_aligned_within_both_texts(service: Service) -> None:
+    text = "Hello. How are you?\n\nThe cat sleeps."
+    (item,) = items(service, text=text, alignment=True)
+    assert item["alignment"] is not None
+    for pair in item["alignment"]:
+        assert text[slice(*pair["source"])].isalpha()
+        assert item["text"][slice(*pair["target"])].strip()
+    assert items(service, text=text)[0]["alignment"] is None
+
+
+def test_alternatives_are_others_the_best_first(service: Service) -> None:
+    (item,) = items(service, text="How are you?", alternatives=3)
+    found = item["alternatives"]
+    assert 1 <= len(found) <= 3
+    assert len({item["text"], *(other["text"] for other in found)}) == len(found) + 1
+    scores = [other["score"] for other in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_glossary_s_term_is_in_the_translation(service: Service) -> None:
+    (item,) = items(service, text="The CAT sleeps.", glossary={"cat": "félin"})
+    assert "félin" in item["text"].lower()
+    assert "félin" not in items(service, text="The CAT sleeps.")[0]["text"].lower()
+
+
+def test_named_glossaries_are_those_of_the_setting(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pets.en-fr.tsv").write_text("cat\tfélin\n", encoding="utf-8")
+    with serving(bundle_folder, glossaries=tmp_path) as service:
+        assert "félin" in items(service, text="The cat sleeps.", glossary="pets")[0]["text"].lower()
+        refused = service.post("/translate", {**HELLO, "glossary": "plants"})
+    assert refused.status_code == 422
+    assert "There are: pets." in refused.json()["detail"]
+
+
+# ---- Streams
+
+
+class Reader:
+    """Asks for a stream over ASGI, and gives its events as they are sent; httpx would wait for the last."""
+
+    def __init__(self, service: Service, body: dict[str, Any]) -> None:
+        self._service, self._body = service, json.dumps(body).encode()
+        self._sent: asyncio.Queue[Message] = asyncio.Queue()
+        self._left = asyncio.Event()
+        self._asked = False
+        self._rest = b""
+        service.run(self._start())
+
+    async def _start(self) -> None:
+        headers = [(b"content-type", b"application/json")]
+        path = "/translate/stream"
+        scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers}
+        scope |= {
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "asgi": {"version": "3.0"},
+            "state": dict(self._service.state),
+        }
+        self._task = asyncio.ensure_future(self._service.app(scope, self._receive, self._send))
+
+    async def _receive(self) -> Message:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": self._body, "more_body": False}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        await self._sent.put(message)
+
+    def event(self) -> tuple[str, dict[str, Any]]:
+        while b"\n\n" not in self._rest:
+            message = self._service.run(asyncio.wait_for(self._sent.get(), 30))
+            self._rest += message.get("body", b"")
+        first, _, self._rest = self._rest.partition(b"\n\n")
+        name, data = first.decode().split("\n")
+        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+    def all(self) -> list[tuple[str, dict[str, Any]]]:
+        found = [self.event()]
+        while found[-1][0] == "part":
+            found.append(self.event())
+        return found
+
+    def leave(self) -> None:
+        async def wait() -> None:
+            self._left.set()
+            await asyncio.wait_for(self._task, 30)
+
+        self._service.run(wait())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": "Hello.  How are you?\n\nThe cat sleeps.\n"},
+        {"text": ["Hello. Bo.", "", "***", "The cat sleeps."]},
+        {"text": "<p>Hello, <b>Bo</b>.</p>\n<p>How are you?</p>", "format": "html"},
+        {"text": ["Hello.", "a" * 50_001, FRENCH], "source": "auto"},
+        {"text": "The cat sleeps. Hello.", "glossary": {"cat": "félin"}},
+    ],
+)
+def test_a_stream_s_parts_are_the_translations(service: Service, fields: dict[str, Any]) -> None:
+    *parts, (last, done) = Reader(service, {**HELLO, **fields}).all()
+    assert last == "done"
+    expected = service.post("/translate", {**HELLO, **fields}).json()
+    assert done["translations"] == expected["translations"]
+    assert [part["item"] for _, part in parts] == sorted(part["item"] for _, part in parts)
+    for number, item in enumerate(expected["translations"]):
+        text = "".join(part["text"] for _, part in parts if part["item"] == number)
+        assert text == (item["text"] or "")
+
+
+class Hold:
+    """Lets no step be made for the sentence of these tokens while it is the only one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tokens: list[int]) -> None:
+        self.opened = opened = threading.Event()
+        self.abandoned = threading.Event()
+        hold = self
+
+        class Holding(DecodeBatch):
+            def step(self) -> list[Hypothesis]:
+                if [h for h in self.running if list(h.source) == tokens] == self.running:
+                    assert opened.wait(timeout=30)
+                return super().step()
+
+            def remove(self, hypotheses: Any) -> list[Hypothesis]:
+                if any(h.finish_reason is None for h in hypotheses):
+                    hold.abandoned.set()
+                return super().remove(hypotheses)
+
+        decode_with(Holding, monkeypatch)
+
+
+def test_the_first_sentence_is_there_before_the_last_is_decoded(
+    bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    with serving(bundle_folder) as service:
+        reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
+        name, part = reader.event()
+        assert (name, part["item"], part["source"]) == ("part", 0, [0, 6])
+        assert not hold.opened.is_set()
+        hold.opened.set()
+        assert [name for name, _ in reader.all()] == ["part", "done"]
+
+
+def test_who_leaves_a_stream_frees_its_place(
+    bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    with serving(bundle_folder) as service:
+        reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
+        reader.event()
+        reader.leave()
+        hold.opened.set()
+        assert hold.abandoned.wait(timeout=30)
+
+
+def test_a_stream_that_fails_late_says_so(bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    with serving(bundle_folder) as service:
+        reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps.", "deadline_ms": 1500})
+        assert reader.event()[0] == "part"
+        name, problem = reader.event()
+        hold.opened.set()
+    assert (name, problem["status"]) == ("error", 504)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"), [({"target": "xx"}, 404), ({"text": 5}, 422), ({"text": "a" * 50_001}, 413)]
+)
+def test_what_is_wrong_from_the_start_is_an_error_as_anywhere(
+    service: Service, fields: dict[str, Any], status: int
+) -> None:
+    response = service.post("/translate/stream", {**HELLO, **fields})
+    assert (response.status_code, response.json()["status"]) == (status, status)
