@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import make_bundle
 
 from benchmarks.training import (
     COMPARISONS,
@@ -111,3 +112,16 @@ def test_the_command_says_what_it_ran_on_and_prints_every_row() -> None:
     for title, (_, names) in COMPARISONS.items():
         assert title in result.stdout
         assert all(f"  {CONTESTANTS[name].label} " in result.stdout for name in names)
+
+
+def test_the_text_benchmark_prints_the_share_of_a_request_outside_the_engine(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-fr")
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"The cat sleeps, {n} times.\tLe chat dort.\n" for n in range(30)), encoding="utf-8")
+    command = [sys.executable, "-m", "benchmarks.text", "--pairs", str(pairs), "--bundle", str(tmp_path / "en-fr")]
+    printed = subprocess.run(
+        [*command, "--characters", "500", "--rounds", "2"], check=True, capture_output=True, text=True
+    ).stdout
+    assert "500 characters, 2 requests" in printed
+    share = float(printed.split("outside the engine ")[1].split()[0])
+    assert 0 < share < 100

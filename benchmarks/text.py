@@ -1,0 +1,86 @@
+"""How much of a request's time is spent outside the engine: cutting, encoding, checking, putting together, JSON.
+
+    python -m benchmarks.text --pairs FILE [--bundle bundles/en-fr] [--characters 20000] [--rounds 15]
+
+FILE has a source text and a tab on each line: its sentences, five to a paragraph, are the text. One request at a time
+goes through the whole application but the socket; the engine's workers are processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import statistics
+from pathlib import Path
+from time import perf_counter
+
+import httpx
+import torch
+
+from app.catalogue import load_catalogue
+from app.main import create_app
+from app.scheduler import Job
+from app.settings import Settings
+from benchmarks.training import processor
+from model.hypothesis import Hypothesis
+from training.corpus import read_pairs
+
+
+def text_of(sentences: list[str], characters: int) -> str:
+    """The first `characters` of the sentences in paragraphs of five."""
+    paragraphs = (" ".join(sentences[start : start + 5]) for start in range(0, len(sentences), 5))
+    return "\n\n".join(paragraphs)[:characters]
+
+
+async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, float]]:
+    """Seconds of each request, and of its waiting for the engine."""
+    settings = Settings(bundles=bundle)
+    bundles = load_catalogue(settings)
+    (served,) = bundles
+    app = create_app(settings, bundles)
+    found: list[tuple[float, float]] = []
+    async with app.router.lifespan_context(app) as state:
+        assert state
+        engine = state["engine"]
+        decode, waited = engine.decode, 0.0
+
+        async def timed(job: Job[Hypothesis]) -> None:
+            nonlocal waited
+            began = perf_counter()
+            await decode(job)
+            waited += perf_counter() - began
+
+        engine.decode = timed
+
+        async def with_state(scope: dict[str, object], receive: object, send: object) -> None:
+            await app({**scope, "state": dict(state)}, receive, send)  # type: ignore[arg-type]
+
+        transport = httpx.ASGITransport(with_state)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://here", timeout=600) as client:
+            body = {"text": text, "source": served.source, "target": served.target}
+            for _ in range(rounds + 2):  # the first waits for the workers, the second warms up
+                waited, began = 0.0, perf_counter()
+                (await client.post("/translate", json=body)).raise_for_status()
+                found.append((perf_counter() - began, waited))
+    return found[2:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--bundle", type=Path, default=Path("bundles/en-fr"))
+    parser.add_argument("--characters", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    text = text_of([pair.source for pair in read_pairs(options.pairs)[0]], options.characters)
+    found = asyncio.run(measure(options.bundle, text, options.rounds))
+    total, engine = (statistics.median(column) for column in zip(*found, strict=True))
+    outside = statistics.median(1 - waited / whole for whole, waited in found)
+    print(f"{processor()}; Python {platform.python_version()}, PyTorch {torch.__version__}; {options.bundle}")
+    print(f"{len(text):,} characters, {options.rounds} requests, medians:")
+    print(f"request {1000 * total:.1f} ms, engine {1000 * engine:.1f} ms, outside the engine {100 * outside:.1f} %")
+
+
+if __name__ == "__main__":
+    main()
