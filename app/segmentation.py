@@ -19,12 +19,16 @@ from app.passage import Kept
 WINDOW = 2_048
 """Characters looked at together: the splitter's time grows with the square. Well over any model's limit."""
 
-_STOPS = r"\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029|"
+_STOPS = r"\x00-\x1f\x7f\x85\u2028\u2029\ufeff|"
 _LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
-"""What may hold sentences. Line ends, tabs and the bars of tables end every sentence, and stay where they are."""
+"""What may hold sentences. Line ends, other control characters and the bars of tables end every sentence, and stay."""
+_COLUMN = re.compile(r"(?:[^ ]++|(?<! ) {1,2}+(?! ))++")
+"""What three spaces or more, which put words under one another, stand around."""
 _MARKERS = re.compile(
     r"""
     \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
+        # "4.1 The", but "2.5 litres" is a number
+        | \d{1,3}(?:\.\d{1,3}){1,8} (?=\s+[A-Z])
         | \(? (?: \d{1,3}(?:\.\d{1,3}){0,8} | [A-Za-z] | [ivxIVX]{1,5} ) \)
         # "1.", but "1. Mai" is a date
         | \d{1,3}(?:\.\d{1,3}){0,8}\.
@@ -58,6 +62,9 @@ _BEGINS_DE = re.compile(
 """What makes "am 3." the end of a sentence: else an ordinal number and its noun, "im 18. Jahrhundert"."""
 _CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
+_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_UNBROKEN = re.compile(r"[!-~\u00c0-\u024f]{200,}")
+"""In a script with spaces, no word: a key, a file as text."""
 _ODD_SPACE = re.compile(r"[^\S ]")
 _ABBREVIATED = {
     "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol|Ft|Mt|Maj|Col|Gen|Sgt|Lt|Capt)\.\s*$"),
@@ -91,27 +98,35 @@ def segments(text: str, language: str, kept: Sequence[Kept] = ()) -> list[Segmen
     """The segments of `text`, which cover it without a gap. No range of `kept` is cut; they are in order.
 
     What holds no letter outside `kept` is copied ("***", "12345", "{name}"), and so is what stands around sentences:
-    white space, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept range in
-    what is copied still has its `raw` to be written for it.
+    white space, brackets, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept
+    range in what is copied still has its `raw` to be written for it.
     """
     masked = _masked(text, 0, len(text), kept)
     found = (
         sentence
         for line in _LINE.finditer(masked)
         if _is_speech(line[0])
-        for sentence in _sentences(masked, *_unmarked(masked, *line.span()), language, kept)
+        for column in _COLUMN.finditer(masked, *line.span())
+        for sentence in _sentences(masked, *_unmarked(masked, *column.span()), language, kept)
     )
     return _with_gaps(filter(None, (_trimmed(masked, *sentence) for sentence in found)), 0, len(text))
 
 
 def cut(
-    text: str, start: int, end: int, kept: Sequence[Kept], length: Callable[[int, int], int], limit: int
+    text: str,
+    start: int,
+    end: int,
+    kept: Sequence[Kept],
+    length: Callable[[int, int], int],
+    limit: int,
+    terms: Sequence[Kept] = (),
 ) -> list[Segment]:
     """The sentence [start, end) of `text` in segments that cover it, those to translate at most `limit` long.
 
     `length` says how long the characters from its first to its second argument are, in whatever the limit counts. Cuts
-    near the middle, again and again: after a clause mark, else at a space, else anywhere but inside a range of `kept`.
-    A character or a kept range that is over the limit by itself is copied.
+    near the middle, again and again: after a clause mark, else at a space, else anywhere but inside a range of `kept`
+    or of `terms`, which do not overlap. A character or such a range that is over the limit by itself is copied, and so
+    is what nobody reads: letters by the hundred without a space.
     """
     within = kept[bisect_left(kept, start, key=_start_of) : bisect_left(kept, end, key=_start_of)]
     masked = _masked(text, start, end, within)
@@ -120,8 +135,10 @@ def cut(
         if length(first, last) <= limit:
             yield first, last
             return
+        if _UNBROKEN.fullmatch(masked, first - start, last - start):
+            return
         place = start + _place_to_cut(masked, first - start, last - start)
-        place = _outside(within, place, first, last)
+        place = _outside(terms, _outside(within, place, first, last), first, last)
         if place < last:
             for half in ((first, place), (place, last)):
                 if trimmed := _trimmed(masked, half[0] - start, half[1] - start):
@@ -217,7 +234,11 @@ def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
     stretch = masked[start:end]
     if not _is_speech(stretch):
         return None
-    return end - len(stretch.lstrip(_AROUND)), start + len(stretch.rstrip(_AROUND))
+    start, end = end - len(stretch.lstrip(_AROUND)), start + len(stretch.rstrip(_AROUND))
+    sentence = masked[start:end]
+    if _BRACKETED.fullmatch(sentence):
+        return _trimmed(masked, start + 1, end - 1)
+    return start, end
 
 
 def _with_gaps(sentences: Iterable[tuple[int, int]], start: int, end: int) -> list[Segment]:

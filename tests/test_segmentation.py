@@ -110,6 +110,7 @@ def test_an_abbreviation_ends_no_sentence(language: str, text: str) -> None:
         ("en", "*** \n😀\n--\n?", []),
         ("en", "12345\n3.14\n2024-05-01, 10:30\n½ ①", []),
         ("en", "Room 5", ["Room 5"]),
+        ("en", "4.1 The cat sleeps.\n4.1.2  Here.\n4.1 litres", ["The cat sleeps.", "Here.", "4.1 litres"]),
         ("en", " \u00a0 ", []),
         ("en", "", []),
     ],
@@ -176,6 +177,27 @@ def test_what_is_kept_needs_no_translation_by_itself() -> None:
 
 def test_the_cells_of_a_table_are_translated_by_themselves() -> None:
     assert sentences("| One | two |\n|-----|\n|three || four\n", "en") == ["One", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("text", ["\ufeffOne", "One\0two", "-v     One\n--version   two", "One    \t two\x1b"])
+def test_control_characters_and_columns_end_a_sentence(text: str) -> None:
+    flags = kept(text, *(flag for flag in ("-v", "--version") if flag in text))
+    assert [sentence.lower() for sentence in sentences(text, "en", flags)] in (["one"], ["one", "two"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[The door slams]", ["The door slams"]),
+        ("( It rains, [he] sleeps.) ", ["It rains, [he] sleeps."]),
+        ("[(Two)]", ["Two"]),
+        ("(One) or two (three)", ["(One) or two (three)"]),
+        ("[1] It rains (now).", ["[1] It rains (now)."]),
+        ("It rains (or it does not).", ["It rains (or it does not)."]),
+    ],
+)
+def test_brackets_around_a_sentence_are_copied_and_those_inside_are_not(text: str, expected: list[str]) -> None:
+    assert sentences(text, "en") == expected
 
 
 def test_a_quoted_sentence_that_is_kept_ends_where_it_does() -> None:
@@ -251,6 +273,12 @@ def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows()
 
     found = cut(text, 0, len(text), ranges, length, 32)
     assert [length(s.start, s.end) for s in found if s.translate] == [21, 19, 20, 20]
+
+
+def test_letters_without_end_are_copied_where_words_have_spaces() -> None:
+    assert not any(segment.translate for segment in cut("ab,+/" * 100, 0, 500, [], lambda start, end: end - start, 256))
+    assert all(segment.translate for segment in cut("你好" * 250, 0, 500, [], lambda start, end: end - start, 256))
+    assert cut_by_characters("word " * 100, 499)[1].isspace()
 
 
 def test_a_character_over_the_limit_by_itself_is_copied() -> None:
