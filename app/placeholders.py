@@ -52,7 +52,7 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     others = rf"{PICTURED}{SYMBOLS}{letters}"
     # Where one class begins the pattern, `re` skips all other characters without trying anything.
     trigger = (
-        rf"[{{\[%$<&@#`*_\\/~:.(\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        rf"[{{\[%$<&@#`*_\\/~:.(+\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\+)(?=\d)|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
         r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
     )

@@ -76,6 +76,8 @@ TEMPLATES = [
         "¶::§",
         "§.§.§",
     ),
+    *("+49 99 9999 9999", "+9 (999) 999-9999", "+39.999.999.999", "+999999999999", "+33 (0)9 99 99 99 99"),
+    *("DE99 9999 9999 9999 9999 99", "GB99 WXYZ 9999 9999 9999 99"),
     *("--§", "--§-§", "--§=§.§", "-v", "-x", "v9", "v9.9.9", "9.9.9-rc9", "V9.9", "192.168.9.9", "0x9aF"),
     *("9a9b9c9d", "123e4567-e89b-12d3-a456-42661417400a", "A9B9C9", "ABC-9999", "AB9-CD-9", "aB9cD9eF"),
     *(
@@ -152,6 +154,7 @@ def test_several_in_one_sentence_are_found_each(seed: int) -> None:
         "a } b {unbalanced, { c",
         "{this stands in braces and is a sentence}",
         "The end.Next one. Well...yes",
+        "5 + 3, +5 %, +10 000 people, 1+1, a+b, C++ 17, +1 for that",
         "20 °C, 100 m², 5 × 3 ÷ 2 ≤ 7, § 5, ½, ¼, № 5, 3 µm",
         "the `quoted' and the `other', ``this'' and ``that''",
         "“quoted” ‘text’ „so“ ‚so‘ naïve crème brûlée Škoda Łódź",
