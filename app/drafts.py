@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import islice, repeat
 
 from app.admission import cost
-from app.faults import is_copied, named, overlooked, without_loops
+from app.faults import is_copied, named, overlooked, says_again, without_loops
 from app.glossary import Glossary, merged
 from app.languages import joint
 from app.passage import Kept, Passage, Piece, Tag, as_it_is
 from app.placeholders import placeholders
 from app.placing import shares
 from app.segmentation import Segment, cut, segments
-from app.sentences import Sentence, most_kept, part_of, parts_of
-from app.terms import terms_in
+from app.sentences import Sentence, end_of, most_kept, part_of, parts_of
+from app.terms import terms_in, wanting
 from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
@@ -52,15 +52,16 @@ class Draft:
         """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
         text, found = self.text(), dict[str, float]()
         sentences = list(self.sentences)
-        choices = _best_choices([[h.score for h in sentence.hypotheses] for sentence in sentences])
+        options = [_acceptable(sentence) for sentence in sentences]
+        choices = _best_choices([[h.score for h in hypotheses] for hypotheses in options])
         for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
-            chosen = {id(s): s.hypotheses[number] for s, number in zip(sentences, choice, strict=True)}
+            chosen = {id(s): of[number] for s, of, number in zip(sentences, options, choice, strict=True)}
             other = "".join(part if isinstance(part, str) else part.text(chosen[id(part)]) for part in self.parts)
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
             if len(found) == count:
                 break
-        return list(found.items())
+        return sorted(found.items(), key=lambda pair: -pair[1])
 
 
 def mean_score(hypotheses: Iterable[Hypothesis]) -> float:
@@ -112,27 +113,29 @@ class _Cutter:
         for (segment, ids), share in zip(found, tags, strict=False):
             part = part_of(self.passage, self.kept, share, segment.start, segment.end)
             if not segment.translate:
-                yield unchanged(part)
+                yield unchanged(part) if part.kept or part.tags else part.write(part.text)
             else:
                 if stands_beside and self.joint:
                     yield self.passage.write(self.joint)
                 sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
-                if self.glossary:
-                    sentence.terms = terms_in(part, self.glossary.find(part.text))
+                sentence.terms = self._terms(part)
                 yield sentence
             stands_beside = segment.translate
 
     def _fitting(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
-        """`segment` with its tokens; one that is too long is cut, and warned of."""
+        """`segment` with its tokens; one that is too long, or has more kept than there are symbols, is cut, and warned
+        of."""
         ids = self._encoded(segment.start, segment.end) if segment.translate else []
         limit = self.bundle.limits.max_source
         if ids is not None and len(ids) <= limit:
             yield segment, ids
             return
-        length = self._length
-        cuts = cut(self.passage.text, segment.start, segment.end, self.kept, length, limit)
+        whole = self._terms(part_of(self.passage, self.kept, (), segment.start, segment.end))
+        terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
+        cuts = cut(self.passage.text, segment.start, segment.end, self.kept, self._length, limit, terms)
         count = sum(part.translate for part in cuts)
-        self.warnings.append(f"A sentence of more than {limit} tokens was translated in {count} parts.")
+        much = f"of more than {limit} tokens" if ids else f"with more than {most_kept(self.bundle)} things to keep"
+        self.warnings.append(f"A sentence {much} was translated in {count} parts.")
         for part in cuts:
             yield part, (self._encoded(part.start, part.end) or []) if part.translate else []
 
@@ -143,10 +146,15 @@ class _Cutter:
     def _encoded(self, start: int, end: int) -> list[int] | None:
         """The tokens of characters [start, end); None if too much is kept in them."""
         tokenizer = self.bundle.tokenizer
-        if not self.kept:
-            return tokenizer.encode(self.passage.text[start:end])
+        if not self.kept and not self.glossary:
+            text = self.passage.text[start:end]
+            return tokenizer.encode(text + end_of(text, self.bundle))
         part = part_of(self.passage, self.kept, (), start, end)
-        return None if len(part.kept) > most_kept(self.bundle) else tokenizer.encode_parts(parts_of(part))
+        much = len(part.kept) + len(self._terms(part)) > most_kept(self.bundle)
+        return None if much else tokenizer.encode_parts(parts_of(part, end_of(part.text, self.bundle)))
+
+    def _terms(self, part: Passage) -> tuple[Kept, ...]:
+        return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
 
 
 def _kept_of(passage: Passage, language: str) -> list[Kept]:
@@ -166,16 +174,13 @@ def mend(sentence: Sentence) -> None:
     """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
     if sentence.mended:
         return
-    sentence.mended = True
-    for hypothesis in sentence.hypotheses:
-        left = without_loops(hypothesis.tokens, sentence.hypothesis.source)
-        if len(left) < len(hypothesis.tokens):
-            hypothesis.tokens = [hypothesis.tokens[index] for index in left]
-            hypothesis.log_probs = [hypothesis.log_probs[index] for index in left]
-            hypothesis.aligned = [hypothesis.aligned[index] for index in left]
-            if hypothesis is sentence.hypothesis:
-                sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     hypothesis, text = sentence.hypothesis, sentence.passage.text
+    for other in hypothesis.finished:
+        _cut_loops(sentence, other)
+    if _cut_loops(sentence, hypothesis):
+        sentence.warnings.append("The model repeated itself; the repetitions were cut.")
+    elif says_again(hypothesis.tokens, hypothesis.source):
+        sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
     translation = sentence.words(hypothesis)
     if not translation.strip() and not sentence.passage.kept:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
@@ -185,6 +190,28 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
     if missed := overlooked(sentence):
         sentence.warnings.append(f"Perhaps not translated: {named(missed)}.")
+    sentence.mended = True
+
+
+def _cut_loops(sentence: Sentence, hypothesis: Hypothesis) -> bool:
+    """Whether there were any, and they are cut. A glossary's terms are not: the source says them as often."""
+    tokens, missing = hypothesis.tokens, len(wanting(sentence, hypothesis))
+    left = without_loops(tokens, sentence.hypothesis.source)
+    if len(left) == len(tokens):
+        return False
+    hypothesis.tokens = [tokens[index] for index in left]
+    if len(wanting(sentence, hypothesis)) > missing:
+        hypothesis.tokens = tokens
+        return False
+    hypothesis.log_probs = [hypothesis.log_probs[index] for index in left]
+    hypothesis.aligned = [hypothesis.aligned[index] for index in left]
+    return True
+
+
+def _acceptable(sentence: Sentence) -> list[Hypothesis]:
+    """What was found, the best first, less what lacks a term of the glossary that the best has."""
+    best, *others = sentence.hypotheses
+    return [best, *(other for other in others if len(wanting(sentence, other)) <= len(wanting(sentence, best)))]
 
 
 def _short(text: str) -> str:

@@ -34,8 +34,8 @@ class Job(Generic[S]):
     """What became of sentences that did not come back translated."""
     when_done: Callable[[], None] = lambda: None
     """Called once, when the last sentence is translated or in `errors`; never if it is cancelled."""
-    when_settled: Callable[[], None] = lambda: None
-    """Called whenever a sentence is."""
+    when_settled: Callable[[S], None] = lambda sentence: None
+    """Called for each that is."""
     arrived: float = field(default_factory=monotonic)
     unfinished: int = 0
     waiting: deque[S] = field(default_factory=deque)
@@ -297,7 +297,7 @@ class Scheduler(Generic[S]):
         if error:
             job.errors[sentence] = error
         job.unfinished -= 1
-        job.when_settled()
+        job.when_settled(sentence)
         if not job.unfinished:
             job.when_done()
 

@@ -21,6 +21,8 @@ from model.hypothesis import Hypothesis
 
 ARTICLE = 3
 """Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
+MORE = 16
+"""Tokens that a sentence may go on for after its last term, at least."""
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
@@ -31,9 +33,11 @@ class Place:
         self.start, self.end, self.given = start, end, given
 
 
-def wanting(sentence: Sentence) -> list[Kept]:
-    """The sentence's terms that its translation does not have, or not often enough."""
-    text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(sentence.hypothesis))
+def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
+    """The sentence's terms that the translation that `hypothesis` is does not have, or not often enough."""
+    if not sentence.terms:
+        return []
+    text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(hypothesis))
     there = {term.raw: _count(term.raw, text) for term in sentence.terms}
     left: list[Kept] = []
     for term in sentence.terms:
@@ -52,7 +56,7 @@ def _count(given: str, text: str) -> int:
 def revised(sentence: Sentence, terms: Sequence[Kept]) -> Hypothesis | None:
     """The sentence to be decoded again, with each of `terms` in the place of the words that attended to it.
 
-    Up to the last of them it is to be as it was. None if one has no such words.
+    Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
     """
     found = sentence.hypothesis
     words = AlignedWords(sentence.pieces(found), list(sentence.links(found)))
@@ -68,8 +72,10 @@ def revised(sentence: Sentence, terms: Sequence[Kept]) -> Hypothesis | None:
     places.sort(key=_start_of)
     tokenizer = sentence.bundle.tokenizer
     prefix = tokenizer.encode_parts(list(_replaced(sentence, places)))
-    limit = min(sentence.bundle.limits.max_target, max(found.limit, len(prefix) + 16))
-    return Hypothesis(found.source, limit, None, False, found.once, found.never, found.width, prefix[:limit])
+    limit = min(sentence.bundle.limits.max_target, max(found.limit, len(prefix) + len(found.once) + MORE))
+    if len(prefix) + sum(symbol not in prefix for symbol in found.once) > limit:
+        return None
+    return Hypothesis(found.source, limit, None, False, found.once, found.never, found.width, prefix)
 
 
 def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, int] | None:

@@ -212,6 +212,9 @@ class _Work:
         in_turn = self._in_turn and (self.options.source != AUTO or self.translator.detector.ready)
         self.drafts = self._drafts() if in_turn else await asyncio.to_thread(self._drafts)
         self.jobs = self._jobs_of(self.sentences())
+        self._waiting = {sentence.hypothesis: sentence for sentence in self.sentences()}
+        for job in self.jobs:
+            job.when_settled = self._when_settled
 
     async def decode(self) -> None:
         """Returns when all sentences are decoded, or in their job's errors."""
@@ -233,14 +236,23 @@ class _Work:
                 await self.translator.engine.decode(job)
                 self.jobs.append(job)
 
+    def _when_settled(self, hypothesis: Hypothesis) -> None:
+        # Not at once: the engine, which calls this, is not to suffer from what goes wrong here.
+        asyncio.get_running_loop().call_soon(self._mend, hypothesis)
+
+    def _mend(self, hypothesis: Hypothesis) -> None:
+        """What one sentence takes afterwards is done while others are decoded."""
+        sentence = self._waiting[hypothesis]
+        if hypothesis.finish_reason and not sentence.terms:
+            mend(sentence)
+        self.settled.set()
+
     async def done(self, answer: Callable[[], T]) -> T:
         """What `answer` makes, in a thread if it may take long."""
         return answer() if self._in_turn else await asyncio.to_thread(answer)
 
     async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
         """The parts in order, each as soon as it is there, and up to the first that failed."""
-        for job in self.jobs:
-            job.when_settled = self.settled.set
         for number, draft in enumerate(self.drafts):
             if isinstance(draft, ServiceError):
                 continue
@@ -273,8 +285,9 @@ class _Work:
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
-        decoded = [h for job in self.jobs for h in job.sentences if h not in job.errors]
-        used = [job.model for job in self.jobs] or [bundle.name for bundle in self._bundles[:1]]
+        failed = {hypothesis for job in self.jobs for hypothesis in job.errors}
+        decoded = [s.hypothesis for s in self.sentences() if s.hypothesis not in failed]
+        used = dict.fromkeys(job.model for job in self.jobs) or [bundle.name for bundle in self._bundles[:1]]
         tokens = sum(len(h.source) + 1 for h in decoded), sum(len(h.tokens) for h in decoded)
         return Translations(items, ", ".join(used), *tokens)
 
@@ -378,7 +391,7 @@ class _Work:
 
 def _from_the_term(sentence: Sentence) -> bool:
     """Whether `sentence` is to be decoded again, and then it is ready to be."""
-    if not (terms := wanting(sentence)):
+    if not (terms := wanting(sentence, sentence.hypothesis)):
         return False
     if again := revised(sentence, terms):
         sentence.hypothesis = again
@@ -387,9 +400,10 @@ def _from_the_term(sentence: Sentence) -> bool:
 
 def _with_symbols(sentence: Sentence) -> bool:
     """The same, and this way none is missing after it."""
-    if terms := wanting(sentence):
-        sentence.keep(terms)
-    return bool(terms)
+    is_wanting = bool(wanting(sentence, sentence.hypothesis))
+    if is_wanting:
+        sentence.keep(sentence.terms)  # it may become another sentence, without those that it has now
+    return is_wanting
 
 
 def _pieces(item: Item, html: bool) -> Sequence[Piece]:

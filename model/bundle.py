@@ -29,6 +29,7 @@ from model.batch import Runner
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
+from model.marks import END_MARKS_EXPECTED
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 
@@ -69,6 +70,11 @@ class Bundle:
     @cached_property
     def pair(self) -> str:
         return f"{self.source}-{self.target}"
+
+    @cached_property
+    def expects_end_marks(self) -> bool:
+        """Whether nearly all that it learnt from ended as sentences do."""
+        return float(self.config["training"].get("sources_with_end_marks", 0)) > END_MARKS_EXPECTED
 
     @cached_property
     def name(self) -> str:

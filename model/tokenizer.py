@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import sentencepiece
@@ -70,6 +71,7 @@ class Tokenizer:
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
         self._mark_ids = [self._id(piece) for piece in _MARK_PIECES]
         self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
+        self._bytes = {id for id in range(self.vocab_size) if self._processor.is_byte(id)}
         pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
         self.language_ids = {
             piece.removeprefix("<to_").removesuffix(">"): id
@@ -113,22 +115,14 @@ class Tokenizer:
     def spelt(self, ids: Sequence[int]) -> list[str]:
         """What each token adds to the text, the space before it included, which `decode` takes off.
 
-        Of characters spelt in several byte tokens, the last adds them.
+        Of characters spelt in several byte tokens, the last adds them. Joined, less the first space, they are the text.
         """
         found: list[str] = []
-        spelling: list[int] = []
-        for id, piece in zip(ids, self._processor.id_to_piece(list(ids)), strict=True):
-            text = "" if id in self._silent else piece.replace(MARK, SPACE)
-            if self._processor.is_byte(id):
-                spelling.append(id)
-                text = str(self._processor.decode(spelling))
-                if text.endswith("\ufffd") and len(spelling) < _LONGEST_CHARACTER:
-                    text = ""
-                else:
-                    spelling = []
-            found.append(text)
-        if "".join(found).removeprefix(SPACE) != self.decode(ids):  # bytes that are no characters
-            return [""] * (len(ids) - 1) + [SPACE + self.decode(ids)]
+        for in_bytes, run in groupby(ids, self._bytes.__contains__):
+            if in_bytes:
+                found += self._characters(list(run))
+            else:
+                found += map(self._text_of, run)
         return found
 
     def pieces(self, text: str, before: str = SPACE) -> list[Piece]:
@@ -153,6 +147,28 @@ class Tokenizer:
         return MARK.join(
             self._processor.normalize(run).replace(MARK, SPACE) if run else "" for run in _checked(text).split(MARK)
         )
+
+    def _text_of(self, id: int) -> str:
+        if id in self._silent:
+            return ""
+        if id == self._processor.unk_id():
+            return str(self._processor.decode([id]))
+        return self.piece(id).replace(MARK, SPACE)
+
+    def _characters(self, bytes: list[int]) -> list[str]:
+        """What each of a run of byte tokens adds; if some are no characters, the last adds the text of all."""
+        found: list[str] = []
+        spelling: list[int] = []
+        for id in bytes:
+            spelling.append(id)
+            text = str(self._processor.decode(spelling))
+            if text.endswith("\ufffd") and len(spelling) < _LONGEST_CHARACTER:
+                text = ""
+            else:
+                spelling = []
+            found.append(text)
+        text = str(self._processor.decode(bytes))
+        return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
 
     def _encode_text(self, text: str) -> list[int]:
         if MARK not in text:

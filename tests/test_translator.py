@@ -48,6 +48,12 @@ def translate(bundle: Bundle, *texts: str, **limits: Any) -> Translations:
     return asyncio.run(work)
 
 
+def expecting_marks(bundle: Bundle) -> Bundle:
+    """As if it had learnt from nothing but sentences with end marks."""
+    training = {**bundle.config["training"], "sources_with_end_marks": 1.0}
+    return dataclasses.replace(bundle, config={**bundle.config, "training": training})
+
+
 def composed(text: str | None) -> str:
     assert text is not None
     return unicodedata.normalize("NFC", text)
@@ -58,6 +64,9 @@ def composed(text: str | None) -> str:
 )
 def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
     assert [composed(item.text) for item in translate(bundle, *texts).items] == list(map(composed, texts))
+    assert [composed(item.text) for item in translate(expecting_marks(bundle), *texts).items] == list(
+        map(composed, texts)
+    )
 
 
 def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
@@ -95,6 +104,31 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
     (item,) = asyncio.run(one.translate(["Hello. How are you?"], Options("en", "fr"))).items
     first, second = (len(bundle.tokenizer.encode(text)) + 1 for text in ("Hello.", "How are you?"))
     assert item.score == pytest.approx(-second / (first + second))
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("My house", "My house."),
+        ("My house.", "My house."),
+        ("Where?", "Where?"),
+        ("a (b)", "a (b)."),
+        ("He said: “Go.”", "He said: “Go.”"),
+        ("Name:", "Name:"),
+        ("one,", "one,"),
+    ],
+)
+def test_a_model_that_knows_only_whole_sentences_gets_an_end_mark_and_its_own_is_taken_off(
+    bundle: Bundle, text: str, given: str
+) -> None:
+    echo = Echo(bundle.tokenizer.eos_id)
+    one = Translator(Catalogue([expecting_marks(bundle)]), echo, Settings())
+    (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
+    assert [bundle.tokenizer.decode(h.source) for h in echo.sentences] == [given]
+    assert item.text == text
+    other, plain = translator(bundle)
+    asyncio.run(other.translate([text], Options("en", "fr")))
+    assert [bundle.tokenizer.decode(h.source) for h in plain.sentences] == [text]
 
 
 def test_a_text_with_one_endless_translation_finished_by_length(bundle: Bundle) -> None:

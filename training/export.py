@@ -203,6 +203,7 @@ def training_record(run: Run, weights: str, model: Transformer) -> dict[str, Any
         ],
         "pairs": summary.pairs,
         "of_which_copies_with_symbols": summary.reserved_copies,
+        "sources_with_end_marks": summary.sources_with_end_marks,
         "development_pairs": summary.dev_pairs,
         "parameters": model.parameter_count(),
         "steps": state["step"],

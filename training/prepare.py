@@ -22,6 +22,7 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec
 from training.prepared import PreparedSummary, TokenPairs, check_free, digests, write_prepared
@@ -140,6 +141,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
         reserved_copies=len(copied),
         sha256=_digests(options),
         options=options.recipe(),
+        sources_with_end_marks=round(sum(has_end_mark(pair.source) for pair in pool.pairs) / len(pool.pairs), 3),
     )
     corpus_of = np.array([*pool.corpora, *(pool.corpora[index] for index in copied)], np.int16)
     write_prepared(options.out, summary, tokenizer, tokens + copies, corpus_of, dev)

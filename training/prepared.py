@@ -41,6 +41,8 @@ class PreparedSummary:
     reserved_copies: int
     sha256: dict[str, str]
     options: dict[str, Any]
+    sources_with_end_marks: float = 0.0
+    """The share of the pairs whose source ends as a sentence does: see model.marks."""
     format_version: int = FORMAT_VERSION
 
     @classmethod
