@@ -83,7 +83,8 @@ KINDS = re.compile(
     | {_BEGIN} (?: v\d+(?:\.\d+){{0,6}} | V\d+(?:\.\d+){{1,6}} | \d+\.\d+\.\d+(?=[-+][A-Za-z0-9]) )
         (?: [-+][A-Za-z0-9]+(?:[.-][A-Za-z0-9]+){{0,6}} | (?:a|b|rc|dev)\d+ )? {_END}
     # telephone numbers with their country, accounts (IBAN)
-    | {_OPEN} \+ (?=(?:[ \u00a0./()-]{{0,2}}\d){{8,15}}(?!\d)) \d{{1,4}} (?:[ \u00a0./-]?\(?\d{{1,14}}\)?){{1,7}} (?<=\d)
+    | {_OPEN} \+ (?=(?:[ \u00a0./()-]{{0,2}}\d){{8,15}}(?!\d))
+      \d{{1,4}} (?: [ \u00a0./-]?\(?\d{{1,14}}\)? ){{1,7}} (?<=\d)
     | {_BEGIN} [A-Z]{{2}}\d\d (?: \ [A-Z0-9]{{4}} ) (?: \ \d{{4}} ){{1,6}} (?: \ [A-Z0-9]{{1,4}} )? {_END}
     # UUIDs, IP addresses, hexadecimal numbers and digests, codes of capitals and digits, keys, ABC-1234, AB1-CD-2
     | {_BEGIN} (?: [0-9a-fA-F]{{8}} (?:-[0-9a-fA-F]{{4}}){{3}} -[0-9a-fA-F]{{12}}

@@ -316,6 +316,15 @@ def test_a_catalogue_changes_in_no_other_line() -> None:
     assert [line for line in written if line in kept] == kept
 
 
+def test_tags_in_a_catalogue_stay_around_their_words() -> None:
+    catalogue = 'msgid "<p>Click <a href=\\"%s\\">here &amp; now</a>.</p>"\nmsgstr ""\n'
+    document = read("a.po", catalogue.encode())
+    assert texts(document) == ["Click here & now."]
+    assert [tag.raw for tag in document.passages[0].tags] == ['<a href="%s">', "</a>"]
+    assert b'msgstr "<p>CLICK <a href=\\"%s\\">HERE &amp; NOW</a>.</p>"' in shouted(document)
+    assert texts(read("a.po", b'msgid "Copy <file> & go"\nmsgstr ""\n')) == ["Copy <file> & go"]
+
+
 def test_a_language_with_one_form_has_the_plural() -> None:
     catalogue = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
     document = read("a.po", catalogue.encode())

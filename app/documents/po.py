@@ -13,19 +13,22 @@ import polib
 
 from app.documents.document import Content, UnreadableDocument
 from app.documents.encodings import decoded, refuse_other
-from app.passage import Passage
+from app.markup import phrase
+from app.passage import Passage, Piece
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
+_ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
 _LONGEST = 200_000
 """Characters of a string, as it stands in the file: polib's time grows with the square."""
 
 
 class _Entry(NamedTuple):
-    """Lines [start, end) of the file, and the places of its passages: one for a msgstr, or one for each plural form."""
+    """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, in pieces, of which
+    numbers are the places of passages."""
 
     start: int
     end: int
-    passages: Sequence[int]
+    strings: Sequence[Sequence[str | int]]
 
 
 def read(content: bytes) -> Content:
@@ -39,22 +42,36 @@ def read(content: bytes) -> Content:
     starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
         if _is_empty(entry):
-            first, last = len(passages), len(passages) + bool(entry.msgid_plural)
-            passages += map(Passage, [entry.msgid, entry.msgid_plural][: last - first + 1])
+            texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
+            strings = [_collected(text, passages) for text in texts]
             # Where there is one form only, as in Chinese, it is the plural.
-            forms = [last if form or len(entry.msgstr_plural) == 1 else first for form in sorted(entry.msgstr_plural)]
-            entries.append(_Entry(start, end, forms or [first]))
+            forms = [bool(form) or len(entry.msgstr_plural) == 1 for form in sorted(entry.msgstr_plural)]
+            entries.append(_Entry(start, end, [strings[-is_plural] for is_plural in forms] or strings[:1]))
 
     def write(translations: Sequence[str]) -> bytes:
         assert len(translations) == len(passages)
         parts, done = [], 0
         for entry in entries:
             parts += lines[done : entry.start]
-            parts += _filled(lines[entry.start : entry.end], [translations[place] for place in entry.passages])
+            filled = ("".join(p if isinstance(p, str) else translations[p] for p in pieces) for pieces in entry.strings)
+            parts += _filled(lines[entry.start : entry.end], list(filled))
             done = entry.end
         return encode("".join([*parts, *lines[done:]]))
 
     return Content(passages, write)
+
+
+def _collected(text: str, passages: list[Passage]) -> list[str | int]:
+    """The pieces of a string, with its passages added to the others. Where it has tags, it is HTML."""
+    found: list[Piece] = phrase(text) if _ELEMENT.search(text) else [Passage(text)]
+    pieces: list[str | int] = []
+    for piece in found:
+        if isinstance(piece, str):
+            pieces.append(piece)
+        else:
+            pieces.append(len(passages))
+            passages.append(piece)
+    return pieces
 
 
 def _parsed(text: str) -> polib.POFile:
