@@ -252,6 +252,54 @@ def test_a_composed_letter_covers_what_it_was_typed_as() -> None:
     assert (last.end, last.piece[-1]) == (5, "é")
 
 
+@THOROUGH
+@given(text=TEXT)
+@example("")
+@example(MARK)
+@example(" a")
+def test_pieces_of_text_after_a_symbol_have_no_space_added_and_tile_it_too(text: str) -> None:
+    pieces = TOKENIZER.pieces(text, before="")
+    assert [piece.id for piece in pieces] == TOKENIZER.encode_parts([0, text])[len(TOKENIZER.encode_parts([0])) :]
+    end = 0
+    for piece in pieces:
+        assert piece.start == end <= piece.end
+        end = piece.end
+    assert end == len(text)
+
+
+# ---- What each token adds
+
+BYTES = [id for id in range(TOKENIZER.vocab_size) if re.fullmatch("<0x..>", TOKENIZER.piece(id))]
+IDS = st.lists(st.one_of(st.integers(0, TOKENIZER.vocab_size - 1), st.sampled_from(BYTES)), max_size=16)
+
+
+@THOROUGH
+@given(ids=st.one_of(IDS, TEXT.map(TOKENIZER.encode)))
+@example([])
+@example([UNKNOWN, 1, 2, 0])
+@example(TOKENIZER.encode("🚢")[:-1])
+@example([*TOKENIZER.encode("🚢")[:3], TOKENIZER.reserved_ids[0], *TOKENIZER.encode("猫")[-2:]])
+def test_what_the_tokens_add_is_together_the_text(ids: list[int]) -> None:
+    spelt = TOKENIZER.spelt(ids)
+    assert len(spelt) == len(ids)
+    assert "".join(spelt).removeprefix(" ") == TOKENIZER.decode(ids)
+
+
+def test_each_token_adds_its_own_characters_and_a_symbol_none() -> None:
+    ids = [*TOKENIZER.encode("the moon"), TOKENIZER.reserved_ids[4], *TOKENIZER.encode("🚢"), TOKENIZER.eos_id]
+    spelt = TOKENIZER.spelt(ids)
+    texts = [piece.replace(MARK, " ") for piece in map(TOKENIZER.piece, ids)]
+    assert all(added in ("", "🚢") or added == text for added, text in zip(spelt, texts, strict=True))
+    assert spelt[-6:] == [" ", "", "", "", "🚢", ""]
+
+
+def test_bytes_that_are_no_characters_spoil_no_other_token() -> None:
+    word = TOKENIZER.encode("moon")
+    spelt = TOKENIZER.spelt([*word, BYTES[0xFF], BYTES[0xC3], *word])
+    assert "".join(spelt[: len(word)]) == "".join(spelt[-len(word) :]) == " moon"
+    assert spelt[len(word) : len(word) + 2] == ["", "\ufffd\ufffd"]
+
+
 # ---- Where it comes from
 
 

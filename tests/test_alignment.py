@@ -1,0 +1,109 @@
+"""Words that belong together are words of both texts, told by what attended to what, wherever in the texts they are."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from engines import WORDS, Given, Wild, translated
+
+from app.alignment import Pair, word_pairs
+from app.scheduler import Job
+from app.translator import Translated
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+_WORD = re.compile(r"\{\w+\}|%s|\w+")
+
+
+def pairs_of(item: Translated) -> list[Pair]:
+    assert item.draft
+    return word_pairs(item.draft)
+
+
+def words(text: str) -> list[tuple[int, int]]:
+    return [found.span() for found in _WORD.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello.",
+        "The cat sleeps.",
+        "Hello. How are you?",
+        "Hello.   The cat sleeps!\n\n\n  How are you?\tI am well.\n",
+        "- The cat\n- I am well, thank you\n\n***\n12345\n",
+        "The {name} sleeps. %s thank you, {a} and {b}.",
+        "{a} sleeps {b}",
+        "Thank you for naïve œufs, 我很好.",
+        "",
+        "***",
+    ],
+)
+def test_in_equal_texts_each_word_belongs_to_itself(bundle: Bundle, text: str) -> None:
+    (item,) = translated(bundle, Given(bundle), [text])
+    assert item.text == text
+    pairs = pairs_of(item)
+    assert all(pair.source == pair.target for pair in pairs)
+    if "我" not in text:
+        sent = [span for sentence in _sentences(item) for span in words(text) if sentence[0] <= span[0] < sentence[1]]
+        assert [pair.source for pair in pairs] == sent
+
+
+def _sentences(item: Translated) -> list[tuple[int, int]]:
+    assert item.draft
+    return [(one.start, one.start + len(one.passage.text)) for one in item.draft.sentences]
+
+
+def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bundle) -> None:
+    class Backwards(Given):
+        """Each word has a token of its own, and the last comes first."""
+
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                hypothesis.tokens = [*hypothesis.source[::-1], bundle.tokenizer.eos_id]
+                hypothesis.aligned = [*range(len(hypothesis.source))[::-1], 0]
+
+    text = "are cat thank"
+    assert len(bundle.tokenizer.encode(text)) == 3
+    (item,) = translated(bundle, Backwards(bundle), [f"{text}\n{text}"])
+    assert item.text == "thank cat are\nthank cat are"
+    first = [Pair((8, 13), (0, 5)), Pair((4, 7), (6, 9)), Pair((0, 3), (10, 13))]
+    second = [Pair((a + 14, b + 14), (c + 14, d + 14)) for (a, b), (c, d) in first]
+    assert pairs_of(item) == first + second
+
+
+def test_offsets_are_right_where_what_is_kept_has_another_length(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Given(bundle), ["Hello {a}. The cat."], glossary={"hello": "bonjour bonjour"})
+    assert item.text
+    assert item.text.startswith("Bonjour bonjour")
+    found = {(item.text[slice(*pair.target)], pair.source) for pair in pairs_of(item)}
+    assert {("cat", (15, 18)), ("The", (11, 14))} <= found
+
+
+def test_spans_are_words_of_the_two_texts_in_the_order_of_the_translation(bundle: Bundle) -> None:
+    draw = random.Random(4)
+    sent = [
+        draw.choice(["", "\n", "  "]).join(
+            " ".join([*draw.choices(WORDS, k=draw.randint(1, 5)), draw.choice(["{a}", "%s", "you"])]).capitalize()
+            + ". "
+            for _ in range(draw.randint(1, 3))
+        )
+        for _ in range(150)
+    ]
+    found = 0
+    for text, item in zip(sent, translated(bundle, Wild(bundle), sent), strict=True):
+        assert item.text is not None
+        pairs = pairs_of(item)
+        found += len(pairs)
+        assert len(set(pairs)) == len(pairs)
+        assert [pair.target for pair in pairs] == sorted(pair.target for pair in pairs)
+        for source, target in pairs:
+            assert source in words(text)
+            assert 0 <= target[0] < target[1] <= len(item.text)
+            said = item.text[slice(*target)]
+            assert said == said.strip()
+            assert said in ("{a}", "%s") or re.fullmatch(r"\w+(?:[-'’.,:]\w+)*['’]?", said), said
+    assert found > 300

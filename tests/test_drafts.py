@@ -1,0 +1,154 @@
+"""What becomes of a text's sentences: alternatives of the whole, loops cut once, and what is said of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from engines import WORDS, Given, Wild, translated
+
+from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
+from app.passage import Kept, Passage, Tag
+from app.scheduler import Job
+from app.sentences import Sentence
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+
+def generated(count: int, sentences: int) -> list[str]:
+    draw = random.Random(11)
+    return [
+        " ".join(
+            " ".join(draw.choices(WORDS, k=draw.randint(1, 7))).capitalize() + "." for _ in range(sentences)
+        )
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+def said(bundle: Bundle, text: str, score: float) -> Hypothesis:
+    tokens = [*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]
+    made = Hypothesis([], 99, tokens=tokens, log_probs=[score] * len(tokens), aligned=[0] * len(tokens))
+    made.finish_reason = "stop"
+    return made
+
+
+def found(bundle: Bundle, **texts: float) -> Sentence:
+    """A sentence decoded with a beam that found `texts`, by their scores; the best first."""
+    one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
+    one.hypothesis.finished = [said(bundle, text, score) for text, score in texts.items()]
+    best = one.hypothesis.finished[0]
+    one.hypothesis.tokens, one.hypothesis.log_probs = best.tokens, best.log_probs
+    one.hypothesis.aligned, one.hypothesis.finish_reason = best.aligned, best.finish_reason
+    return one
+
+
+# ---- Alternatives
+
+
+@pytest.mark.parametrize(("count", "sentences"), [(1, 1), (3, 1), (8, 1), (2, 2), (8, 3)])
+def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
+    bundle: Bundle, count: int, sentences: int
+) -> None:
+    items = translated(bundle, Wild(bundle), generated(20, sentences), alternatives=count)
+    given = 0
+    for item in items:
+        assert item.draft
+        others = item.draft.alternatives(count)
+        assert len(others) <= count
+        assert len({item.text, *(text for text, _ in others)}) == len(others) + 1
+        scores = [score for _, score in others]
+        assert scores == sorted(scores, reverse=True)
+        given += len(others)
+    assert given >= 20 * min(count, 2) * 0.7
+
+
+def test_none_are_found_where_none_were_asked_for(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Wild(bundle), ["The cat sleeps."])
+    assert item.draft
+    assert item.draft.alternatives(3) == []
+
+
+def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) -> None:
+    words = [("a", "b", "c"), ("d", "e", "f")]
+    scores = [(-1.0, -1.5, -3.0), (-1.0, -1.2, -2.0)]
+    sentences = [found(bundle, **dict(zip(*one, strict=True))) for one in zip(words, scores, strict=True)]
+    draft = Draft(bundle, ["(", sentences[0], " ", sentences[1], ")"])
+    ranked = sorted(
+        ((-sum(pair), f"({a} {b})") for (a, b), pair in zip(
+            itertools.product(*words), itertools.product(*scores), strict=True)),
+    )  # fmt: skip
+    assert draft.text() == "(a d)"
+    assert [text for text, _ in draft.alternatives(8)] == [text for _, text in ranked[1:]]
+    assert [text for text, _ in draft.alternatives(2)] == [text for _, text in ranked[1:3]]
+    best = [sentences[0].hypotheses[0], sentences[1].hypotheses[1]]
+    assert draft.alternatives(1) == [("(a e)", mean_score(best))]
+
+
+def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
+    one = found(bundle, hello=-1.0, goodbye=-2.0)
+    letters = [bundle.tokenizer.encode(letter)[-1] for letter in "hello"]
+    spelt = said(bundle, "x", -1.5)
+    spelt.tokens = [bundle.tokenizer.encode("hello")[0], *letters]
+    one.hypothesis.finished.insert(1, spelt)
+    texts = [one.words(hypothesis) for hypothesis in one.hypothesis.finished]
+    assert len([text for text, _ in Draft(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
+
+
+def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
+    one = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
+    mend(one)
+    draft = Draft(bundle, [one])
+    assert draft.text() == "le chat dort il va"
+    assert [text for text, _ in draft.alternatives(2)] == ["bien"]
+    assert one.warnings[:1] == ["The model repeated itself; the repetitions were cut."]
+
+
+# ---- What is said, and what it costs
+
+
+def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
+    one = found(bundle, **{"il va " * 9: -1.0})
+    mend(one)
+    before = one.text(one.hypothesis), list(one.warnings)
+    mend(one)
+    assert (one.text(one.hypothesis), one.warnings) == before
+
+
+def test_what_is_cut_has_a_log_probability_and_a_source_for_each_token_left(bundle: Bundle) -> None:
+    one = found(bundle, **{"il va " * 9: -1.0})
+    mend(one)
+    hypothesis = one.hypothesis
+    assert len(hypothesis.tokens) == len(hypothesis.log_probs) == len(hypothesis.aligned) < 9
+    assert hypothesis.score == -1.0
+
+
+def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
+    class Endless(Given):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                hypothesis.finish_reason = "length"
+
+    (item,) = translated(bundle, Endless(bundle, lambda text: "le chat"), ["The cat sleeps."])
+    assert item.warnings == ["The translation of “The cat sleeps.” was stopped where it seemed to have no end."]
+
+
+def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle) -> None:
+    one, two = said(bundle, "le chat", -1.0), said(bundle, "le", -4.0)
+    total = -1.0 * len(one.tokens) - 4.0 * len(two.tokens)
+    assert mean_score([one, two]) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
+    assert mean_score([]) == 0.0
+
+
+def test_what_is_copied_is_written_as_it_was() -> None:
+    passage = Passage("a b", (Kept(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
+    assert copied(["<p>", passage, "</p>"]).text() == "<p>{a} <i>b</i></p>"
+
+
+def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: Bundle) -> None:
+    passage = Passage("Hello. How are you?")
+    cost = drafted(bundle, [passage], None, 1, 10_000).cost
+    assert drafted(bundle, [passage], None, 1, cost).cost == cost
+    with pytest.raises(TooLong):
+        drafted(bundle, [passage], None, 1, cost - 1)

@@ -1,0 +1,213 @@
+"""Loops are cut but what the source says itself is not; copies and what was left out are said; nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engines import Given, translated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.faults import LONGEST_LOOP, is_copied, named, says_again, without_loops
+from app.scheduler import Job
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+LOOPS = "The model repeated itself; the repetitions were cut."
+PLAIN = list(range(100, 130))
+"""A source that says nothing twice."""
+
+
+def left(tokens: list[int], source: list[int] = PLAIN) -> list[int]:
+    return [tokens[index] for index in without_loops(tokens, source)]
+
+
+# ---- Loops
+
+
+@pytest.mark.parametrize("size", range(1, LONGEST_LOOP + 1))
+@pytest.mark.parametrize("times", [4, 9])
+@pytest.mark.parametrize("rest", [[], [90, 91, 92]])
+def test_a_loop_in_the_middle_or_at_the_end_is_said_once(size: int, times: int, rest: list[int]) -> None:
+    once = list(range(10, 10 + size))
+    assert left([1, 2, 3, *once * times, *rest]) == [1, 2, 3, *once, *rest]
+
+
+@pytest.mark.parametrize("size", [3, 5, 16])
+def test_what_was_begun_once_more_is_cut_as_well(size: int) -> None:
+    once = list(range(10, 10 + size))
+    assert left([1, *once * 3, *once[: size - 1], 9]) == [1, *once, 9]
+
+
+@pytest.mark.parametrize(("size", "times"), [(1, 3), (2, 3), (3, 2), (10, 2)])
+def test_what_is_said_a_few_times_may_be_meant(size: int, times: int) -> None:
+    tokens = [1, *list(range(10, 10 + size)) * times, 2]
+    assert left(tokens) == tokens
+
+
+@pytest.mark.parametrize("times", [4, 7])
+def test_what_the_source_says_as_often_is_no_loop(times: int) -> None:
+    tokens, source = [1, *[5] * times, 2], [30, *[40, 41] * times]
+    assert left(tokens, source) == tokens
+    assert left([1, *[5] * (times + 1), 2], source) == [1, 5, 2]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
+def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[int], source: list[int]) -> None:
+    """So no symbol, which comes once, is ever lost."""
+    kept = without_loops(tokens, source)
+    assert kept == sorted(set(kept))
+    assert {tokens[index] for index in kept} == set(tokens)
+    once = [token for token in set(tokens) if tokens.count(token) == 1]
+    assert all(tokens.index(token) in kept for token in once)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 2), max_size=40))
+def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None:
+    said = left(tokens)
+    for size in range(1, LONGEST_LOOP + 1):
+        for start in range(len(said)):
+            once = said[start : start + size]
+            assert len(once) < size or said[start : start + 4 * size] != once * 4
+
+
+def test_a_loop_is_cut_and_said_so(bundle: Bundle) -> None:
+    engine = Given(bundle, lambda text: "le chat" + " va bien" * 6)
+    (item,) = translated(bundle, engine, ["The cat sleeps."])
+    assert item.text == "le chat va bien"
+    assert item.warnings == [LOOPS]
+
+
+def test_what_the_text_itself_repeats_stays_and_is_not_warned_of(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Given(bundle, lambda text: "va va va va va va"), ["how how how how how how"])
+    assert (item.text, item.warnings) == ("va va va va va va", [])
+
+
+def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
+    class Looping(Given):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                [word] = bundle.tokenizer.encode("va")[-1:]
+                hypothesis.tokens = [word] * 5 + [hypothesis.once[0]] + [word] * 5 + [hypothesis.once[1]]
+                hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
+                hypothesis.aligned = [0] * len(hypothesis.tokens)
+
+    (item,) = translated(bundle, Looping(bundle), ["How {a} are %s you?"])
+    assert item.text
+    assert (item.text.count("va"), item.text.count("{a}"), item.text.count("%s")) == (2, 1, 1)
+    assert item.warnings[0] == LOOPS
+
+
+# ---- The same here and there
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ([1, 2, 1, 2, 3, 4, 5, 1, 2], True),  # "Two eggs": "Deux oeufs Deux oeufs sont en train de Deux oeufs"
+        ([7, 1, 2, 8, 1, 2, 9, 1, 2], True),
+        ([1, 2, 1, 2, 1, 2], True),
+        ([1, 1, 1, 1, 1], False),  # two pairs that do not overlap
+        ([1, 2, 3, 4, 1, 2, 5, 6], False),
+        ([1, 2, *range(20, 40), 1, 2, *range(40, 60), 1, 2], False),  # "de la", "de la", "de la"
+        ([], False),
+        ([1], False),
+    ],
+)
+def test_the_same_three_times_is_told_if_it_is_much_of_the_whole(tokens: list[int], expected: bool) -> None:
+    assert says_again(tokens, PLAIN) is expected
+
+
+def test_what_the_source_says_three_times_may_be_said_so() -> None:
+    tokens = [7, 1, 2, 8, 1, 2, 9, 1, 2]
+    assert not says_again(tokens, [30, 31, 40, 30, 31, 41, 30, 31])
+    assert says_again(tokens, [30, 31, 40, 30, 31, 41])
+
+
+def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> None:
+    made = "le chat le chat dort le chat"
+    (item,) = translated(bundle, Given(bundle, lambda text: made), ["The cat."])
+    assert (item.text, item.warnings) == (made, ["The translation of “The cat.” says the same several times."])
+
+
+# ---- Copies
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("The cat sleeps in the house.", "The cat sleeps in the house.", True),
+        ("The cat sleeps in the house.", "the CAT sleeps in the maison", True),
+        ("The cat sleeps in the house.", "Le chat dort dans la maison.", False),
+        ("Paris", "Paris", False),
+        ("Marie Curie, Paris", "Marie Curie, Paris", False),
+        ("我明天要去图书馆看书", "我明天要去图书馆看书", True),
+        ("北京", "北京", False),
+        ("", "", False),
+        ("1 2 3 4 5 6", "1 2 3 4 5 6", False),
+    ],
+)
+def test_a_copy_is_mostly_the_source_s_words(source: str, translation: str, expected: bool) -> None:
+    assert is_copied(source, translation) is expected
+
+
+def test_a_copy_is_said_to_be_one(bundle: Bundle) -> None:
+    text = "The cat sleeps and how are you?"
+    (item,) = translated(bundle, Given(bundle), [text])
+    assert (item.text, item.warnings) == (text, [f"Copied rather than translated: “{text}”."])
+
+
+# ---- What was left out
+
+
+class Careless(Given):
+    """Attends to no token of the `words`."""
+
+    def __init__(self, bundle: Bundle, *words: str) -> None:
+        super().__init__(bundle, lambda text: "le chat dort")
+        self.unseen = {token for word in words for token in bundle.tokenizer.encode(word)}
+
+    async def decode(self, job: Job[Hypothesis]) -> None:
+        await super().decode(job)
+        for hypothesis in job.sentences:
+            hypothesis.looked = [0.01 if token in self.unseen else 1.0 for token in hypothesis.source] + [0.0]
+
+
+def test_words_that_nothing_attended_to_are_named(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Careless(bundle, "well", "thank"), ["I am well, thank {a} you."])
+    assert item.warnings == ["Perhaps not translated: “well”, “thank”."]
+
+
+def test_a_word_of_which_a_part_was_attended_to_was_seen(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Careless(bundle, "."), ["The cat sleeps."])
+    assert item.warnings == []
+
+
+def test_what_is_kept_is_no_word_that_may_be_missing(bundle: Bundle) -> None:
+    class Blind(Given):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                symbols = bundle.tokenizer.reserved_ids
+                hypothesis.looked = [0.0 if token in symbols else 1.0 for token in hypothesis.source] + [0.0]
+
+    (item,) = translated(bundle, Blind(bundle, None), ["The {name} sleeps."])
+    assert item.warnings == []
+
+
+def test_many_words_are_not_all_named() -> None:
+    assert named(["one"]) == "“one”"
+    assert named(list("abcdefg")) == "“a”, “b”, “c”, “d”, “e” and 2 more"
+
+
+def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
+    draw = random.Random(2)
+    words = ["le", "chat", "dort", "il", "va", "bien"]
+    for _ in range(50):
+        made = " ".join(draw.sample(words, 5))
+        (item,) = translated(bundle, Given(bundle, lambda text, made=made: made), ["The cat sleeps."])  # type: ignore[misc]
+        assert (item.text, item.warnings) == (made, [])

@@ -1,0 +1,303 @@
+"""What is kept comes back as often as it was sent, and markup as the tree that it was, whatever a model wants."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from conftest import Service
+from engines import WORDS, Given, Wild, expecting_end_marks, translated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.passage import Kept, Passage, Tag
+from app.placeholders import placeholders
+from app.scheduler import Job
+from app.sentences import Sentence, most_kept, part_of, parts_of
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+KINDS = [
+    *("{§}", "{0}", "{1}", "%s", "%d", "%(§)d", "%(§)s", "${§}", "{{ § }}", ":§", '<x id="§"/>', "<b>", "</b>"),
+    *("{n, plural, one {# §} other {# §s}}", "https://§.example/a?b=§", "§@§.example", "/usr/lib/§.so", "`§ = 1`"),
+    *("😀", "$§", "%1$s", "&nbsp;", "@§", "v1.2.§", "%§%", "src/§.py"),
+]
+
+
+def placeholder(draw: random.Random) -> str:
+    """One of every kind; some names are made of letters, some of digits where that is one as well."""
+    kind = draw.choice(KINDS)
+    name = "".join(draw.choices("abcdefghij", k=4))
+    return kind.replace("§", "7" if kind == "v1.2.§" else name)
+
+
+def sentence_with(draw: random.Random) -> tuple[str, list[str]]:
+    """A random sentence and the placeholders in it, in their places; each may come several times."""
+    own = [placeholder(draw) for _ in range(draw.randint(1, 4))]
+    words = draw.choices(WORDS, k=draw.randint(1, 8)) + [draw.choice(own) for _ in range(draw.randint(1, 6))]
+    draw.shuffle(words)
+    kept = [word for word in words if word in own]
+    return " ".join(words) + draw.choice([".", "!", " ?", ""]), kept
+
+
+def generated(count: int) -> list[tuple[str, list[str]]]:
+    draw = random.Random(7)
+    return [sentence_with(draw) for _ in range(count)]
+
+
+def is_kept_whole(kept: list[str], text: str, translation: str | None) -> bool:
+    assert translation is not None
+    return all(translation.count(one) == text.count(one) for one in kept)
+
+
+@pytest.fixture(scope="module")
+def wild(bundle: Bundle) -> Wild:
+    return Wild(bundle)
+
+
+# ---- Placeholders
+
+
+@pytest.mark.parametrize(
+    ("count", "manners", "end_marks"), [(1_200, True, False), (300, False, False), (300, True, True)]
+)
+def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
+    bundle: Bundle, count: int, manners: bool, end_marks: bool
+) -> None:
+    sent = generated(count)
+    used = expecting_end_marks(bundle) if end_marks else bundle
+    items = translated(used, Wild(bundle, manners), [text for text, _ in sent])
+    broken = [
+        (text, item.text)
+        for (text, kept), item in zip(sent, items, strict=True)
+        if not is_kept_whole(kept, text, item.text)
+    ]
+    assert broken == []
+    assert sum(item.text != text for (text, _), item in zip(sent, items, strict=True)) > 0.9 * len(sent)
+
+
+def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
+    """The law above is the decoder's doing: the very same model does not keep it by itself."""
+
+    class Unbound(Wild):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            for hypothesis in job.sentences:
+                hypothesis.once, hypothesis.never = (), ()
+            await super().decode(job)
+
+    sent = generated(300)
+    items = translated(bundle, Unbound(bundle), [text for text, _ in sent])
+    whole = sum(
+        is_kept_whole(kept, text, item.text)
+        for (text, kept), item in zip(sent, items, strict=True)
+        if item.text != text  # one that is nothing but placeholders and marks is copied
+    )
+    assert whole < 30
+
+
+def test_placeholders_come_back_through_the_whole_service(service: Service) -> None:
+    sent = generated(120)
+    body = {"text": [text for text, _ in sent], "source": "en", "target": "fr"}
+    answer = service.post("/translate", body).json()["translations"]
+    assert all(is_kept_whole(kept, text, item["text"]) for (text, kept), item in zip(sent, answer, strict=True))
+
+
+def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) -> None:
+    sent = generated(60)
+    items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
+    others = [
+        (text, kept, other)
+        for (text, kept), item in zip(sent, items, strict=True)
+        for other, _ in (item.draft.alternatives(3) if item.draft else ())
+    ]
+    assert len(others) > 80
+    assert all(is_kept_whole(kept, text, other) for text, kept, other in others)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{a}{b}%s{c}",
+        "%s%d%s",
+        "{a} the cat sleeps {b}",
+        "{a}the cat sleeps{b}",
+        "The cat{a}{b}{c}sleeps.",
+        "<b>The cat</b>{a}, <i>%s</i>!",
+        "{a}\n{b}\n\n{a} {b}\n",
+        "The cat {a}.\nHow are you, {b}? {a}{a}",
+    ],
+)
+def test_placeholders_beside_each_other_and_at_the_ends_come_back(bundle: Bundle, wild: Wild, text: str) -> None:
+    (item,) = translated(bundle, wild, [text])
+    kept = [one.raw for one in placeholders(text, "en")]
+    assert len(kept) >= 3 or text.count("{") == 2
+    assert is_kept_whole(kept, text, item.text)
+
+
+@pytest.mark.parametrize("text", ["{a} {b}", "%s", "{a}\n\n{b}, {c}.", "https://a.example/b `c`", "😀 {a}: 12"])
+def test_nothing_but_placeholders_is_left_as_it_is(bundle: Bundle, wild: Wild, text: str) -> None:
+    (item,) = translated(bundle, wild, [text])
+    assert (item.text, item.warnings) == (text, [])
+
+
+def test_more_placeholders_than_there_are_symbols_all_come_back(bundle: Bundle, wild: Wild) -> None:
+    kept = [f"{{n{number}}}" for number in range(80)]
+    text = "The cat " + " and ".join(kept) + " sleeps."
+    (item,) = translated(bundle, wild, [text])
+    assert is_kept_whole(kept, text, item.text)
+    assert item.warnings[0].startswith("A sentence with more than 32 things to keep was translated in ")
+    assert text.count(" ") > 80 > most_kept(bundle)
+
+
+# ---- Markup
+
+
+KEPT = ("<code", '<span translate="no"')
+
+
+class Tree(HTMLParser):
+    """The elements and comments by their ways from the root; and, wherever they are, those that are kept whole: they
+    are words of the sentence, and go where the model puts them."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found = Counter[tuple[str, ...]]()
+        self.kept = Counter[str]()
+        self.way: list[str] = []
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        raw = self.get_starttag_text() or ""
+        if not raw.startswith(KEPT):
+            self.found[*self.way, raw] += 1
+        if tag not in ("br", "img"):
+            self.way.append(raw)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.way.pop()
+
+    def handle_comment(self, data: str) -> None:
+        self.found[*self.way, f"<!--{data}-->"] += 1
+
+    def handle_data(self, data: str) -> None:
+        if self.way and self.way[-1].startswith(KEPT):
+            self.kept[data] += 1
+
+
+def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
+    """A random fragment."""
+    for _ in range(draw.randint(1, 4)):
+        match draw.randrange(9 if depth < 3 else 3):
+            case 0 | 1 | 2:
+                yield " ".join(draw.choices(WORDS, k=draw.randint(1, 5))) + draw.choice(["", ". ", " ", ", "])
+            case 3:
+                yield draw.choice(["<br>", "<!-- the cat -->", "&nbsp;", "&eacute;", '<img alt="a cat" src=x>'])
+            case 4:
+                yield f"<code>{draw.choice(WORDS)} &lt; {draw.choice(WORDS)}()</code>"
+            case 5:
+                yield f'<span translate="no">{draw.choice(WORDS)}</span>'
+            case 6:
+                yield "<p>" + "".join(markup(draw, depth + 1)) + "</p>\n" if depth == 0 else "{a}"
+            case _:
+                name = draw.choice(["b", "i", "em", "a"])
+                attribute = f' title="{draw.choice(WORDS)}"' if draw.random() < 0.5 else ""
+                yield f"<{name}{attribute}>" + "".join(markup(draw, depth + 1)) + f"</{name}>"
+
+
+def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: Wild) -> None:
+    draw = random.Random(3)
+    sent = ["".join(markup(draw)) for _ in range(250)]
+    items = translated(bundle, wild, sent, html=True)
+    for text, item in zip(sent, items, strict=True):
+        assert item.text is not None
+        before, after = Tree(text), Tree(item.text)
+        assert after.found == before.found, text
+        assert after.kept == before.kept, text
+        assert not after.way
+    assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 150
+
+
+def test_what_a_translation_holds_of_the_format_s_own_signs_is_written_as_the_format_does(bundle: Bundle) -> None:
+    engine = Given(bundle, lambda text: "a < b & c > d")
+    (item,) = translated(bundle, engine, ["<p>the cat</p>"], html=True)
+    assert item.text == "<p>a &lt; b &amp; c &gt; d</p>"
+
+
+def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
+    text = "<p>caf&eacute; &amp; r&#244;le &lt;the cat&gt;</p>"
+    (item,) = translated(bundle, Given(bundle, lambda source: source), [text], html=True)
+    assert item.text == text
+
+
+# ---- A sentence by itself
+
+
+@given(st.data())
+def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data: st.DataObject) -> None:
+    text = data.draw(st.text("ab {}", max_size=30))
+    places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    kept = [Kept(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
+    parts = parts_of(Passage(text, tuple(kept)))
+    assert [part for part in parts if isinstance(part, int)] == list(range(len(kept)))
+    assert "".join(part if isinstance(part, str) else text[kept[part].start : kept[part].end] for part in parts) == text
+    assert "" not in parts
+
+
+def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
+    passage = Passage("ab{c}de{f}", (Kept(2, 5, "{c}"), Kept(7, 10, "{f}")))
+    part = part_of(passage, passage.kept, (Tag(1, "<br>"),), 5, 10)
+    assert part == Passage("de{f}", (Kept(2, 5, "{f}"),), (Tag(1, "<br>"),))
+
+
+def sentence(bundle: Bundle, text: str) -> Sentence:
+    passage = Passage(text, tuple(placeholders(text, "en")))
+    return Sentence.of(passage, bundle, bundle.tokenizer.encode_parts(parts_of(passage)), 1, 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*WORDS, "{a}", "%s", " ", ".", "é", "\u2581", "猫", "e\u0301"]), max_size=12))
+def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bundle, words: list[str]) -> None:
+    one = sentence(bundle, "".join(words))
+    spans = one.source_spans()
+    assert len(spans) == len(one.hypothesis.source) + 1
+    end = 0
+    for start, stop in spans:
+        assert start == end <= stop
+        end = stop
+    assert end == len(one.passage.text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
+    one = sentence(bundle, "The {a} cat %s sleeps.")
+    symbols = bundle.tokenizer.reserved_ids[:2]
+    any_token = st.integers(0, bundle.tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
+    tokens = data.draw(st.permutations([*data.draw(st.lists(any_token, max_size=20)), *symbols]))
+    aligned = [data.draw(st.integers(0, len(one.hypothesis.source) - 1)) for _ in tokens]
+    one.hypothesis.tokens, one.hypothesis.aligned = list(tokens), aligned
+    shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.hypothesis))
+    end = 0
+    for source, target in one.links(one.hypothesis):
+        assert target[0] == end < target[1]
+        assert 0 <= source[0] <= source[1] <= len(one.passage.text)
+        end = target[1]
+    assert end == len(shown)
+    assert one.text(one.hypothesis) == shown
+    assert (shown.count("{a}"), shown.count("%s")) == (1, 1)
+
+
+def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) -> None:
+    engine = Given(bundle, lambda text: "" if "cat" in text else text)
+    (item,) = translated(bundle, engine, ["Hello. The cat sleeps.\n"])
+    assert item.text == "Hello. The cat sleeps.\n"
+    assert "No translation was found for “The cat sleeps.”; it is left as it was." in item.warnings
+
+
+def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle) -> None:
+    (item,) = translated(bundle, Given(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
+    assert item.text == "<p>The <b>cat</b> &amp; I</p>"

@@ -1,0 +1,237 @@
+"""A glossary's translation is in the answer wherever its term is in the text, whatever the model would rather say."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+
+import pytest
+from engines import WORDS, Given, Wild, expecting_end_marks, roomy, translated
+
+from app.passage import Kept, Passage, Tag
+from app.scheduler import Job
+from app.sentences import Sentence
+from app.terms import terms_in, wanting
+from app.translator import Translated, _Work
+from model.bundle import Bundle
+from model.hypothesis import Hypothesis
+
+GLOSSARY = {"cat": "minet", "thank": "mille mercis", "hello": "ohé", "how are": "comment vont", "dort": "sommeille"}
+
+
+def spelt(draw: random.Random, word: str) -> str:
+    return draw.choice([word, word, word.title(), word.upper()])
+
+
+def sentence_with(draw: random.Random, terms: int) -> str:
+    """Of random words in which terms are, in any case, some of them twice."""
+    others = [word for word in WORDS if not any(word in term for term in GLOSSARY)]
+    words = draw.choices(others, k=draw.randint(0, 6)) + [
+        spelt(draw, term) for term in draw.choices(list(GLOSSARY), k=terms)
+    ]
+    draw.shuffle(words)
+    text = " ".join(words)
+    return text[:1].upper() + text[1:] + draw.choice([".", "!", ""])
+
+
+def generated(count: int) -> list[str]:
+    draw = random.Random(5)
+    return [sentence_with(draw, draw.choice([1, 1, 2, 3])) for _ in range(count)]
+
+
+def holds(text: str, translation: str | None) -> bool:
+    """Whether every term's translation is there as often as the term."""
+    assert translation is not None
+    said, made = text.casefold(), translation.casefold()
+    return all(made.count(given) >= said.count(term) for term, given in GLOSSARY.items())
+
+
+def lacking(sent: Sequence[str], items: Sequence[Translated]) -> list[tuple[str, str | None]]:
+    return [(text, item.text) for text, item in zip(sent, items, strict=True) if not holds(text, item.text)]
+
+
+@pytest.fixture(scope="module")
+def wild(bundle: Bundle) -> Wild:
+    return Wild(bundle)
+
+
+@pytest.mark.parametrize("end_marks", [False, True])
+def test_the_given_translation_is_in_the_answer_for_every_sentence_with_the_term(
+    bundle: Bundle, wild: Wild, end_marks: bool
+) -> None:
+    sent = generated(400)
+    used = expecting_end_marks(bundle) if end_marks else bundle
+    assert lacking(sent, translated(used, wild, sent, glossary=GLOSSARY)) == []
+
+
+def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) -> None:
+    sent = [text.rstrip(".!") for text in generated(50)]
+    glossary = {term: given + "." for term, given in GLOSSARY.items()}
+    for item, text in zip(translated(expecting_end_marks(bundle), wild, sent, glossary=glossary), sent, strict=True):
+        made = str(item.text).casefold()
+        assert all(made.count(glossary[term]) >= text.casefold().count(term) for term in glossary)
+
+
+def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def leave(work: object, sentences: object) -> None: ...
+
+    sent = generated(400)
+    monkeypatch.setattr(_Work, "revise", leave)
+    assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
+
+
+def test_up_to_the_last_term_the_translation_is_as_it_was_but_for_the_terms(bundle: Bundle) -> None:
+    """Shown with an engine that gives sentences back, and of what is decoded again only what it was told."""
+    draw = random.Random(9)
+    for _ in range(100):
+        words = draw.choices([word for word in WORDS if word not in GLOSSARY], k=6)
+        words[draw.randrange(1, 5)] = "cat"
+        words[5] = draw.choice(["cat", "dort"])
+        text = " ".join(words)
+        (item,) = translated(bundle, Given(bundle), [text + " bien."], glossary={"cat": "minet", "dort": "sommeille"})
+        assert item.text == text.replace("cat", "minet").replace("dort", "sommeille")
+
+
+def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: Wild) -> None:
+    sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(200)]
+    items = translated(bundle, wild, sent, glossary=GLOSSARY)
+    assert lacking(sent, items) == []
+    for item in items:
+        assert item.text
+        assert [item.text.count(one) for one in ("{a}", "%s", "{b}", "{c}")] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("length", [20, 60, 120, 200])
+def test_a_translation_that_leaves_no_room_displaces_no_placeholder(bundle: Bundle, wild: Wild, length: int) -> None:
+    given = ("le chat dort " * 20)[:length].strip()
+    sent = [f"{{a}} the cat {words} %s {{b}}!" for words in ("", "sleeps", "and how are you", "i am well thank you")]
+    for item in translated(bundle, wild, sent, glossary={"cat": given}):
+        assert item.text
+        assert [item.text.count(one) for one in (given, "{a}", "%s", "{b}")] == [1, 1, 1, 1]
+
+
+def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None:
+    sent = generated(60)
+    items = translated(bundle, wild, sent, glossary=GLOSSARY, alternatives=2)
+    assert lacking(sent, items) == []
+    others = [
+        (text, other)
+        for text, item in zip(sent, items, strict=True)
+        if item.draft
+        for other, _ in item.draft.alternatives(2)
+    ]
+    assert len(others) > 20
+    assert [(text, other) for text, other in others if not holds(text, other)] == []
+
+
+def test_an_alternative_that_lacks_what_the_best_translation_has_by_itself_is_none(bundle: Bundle) -> None:
+    class Lucky(Given):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                hypothesis.finished = [said(bundle, text) for text in ("le minet", "le chat", "un minet")]
+                hypothesis.tokens = hypothesis.finished[0].tokens
+
+    (item,) = translated(bundle, Lucky(bundle), ["the cat"], glossary=GLOSSARY, alternatives=3)
+    assert item.draft
+    assert (item.text, [text for text, _ in item.draft.alternatives(3)]) == ("le minet", ["un minet"])
+
+
+def said(bundle: Bundle, text: str) -> Hypothesis:
+    tokens = [*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]
+    return Hypothesis([], 99, tokens=tokens, log_probs=[-1.0] * len(tokens), aligned=[0] * len(tokens))
+
+
+def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> None:
+    class Blind(Wild):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                hypothesis.aligned = [len(hypothesis.source) - 1] * len(hypothesis.tokens)
+
+    sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
+    items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
+    assert lacking(sent, items) == []
+    kept = [s.passage.kept for item in items if item.draft for s in item.draft.sentences]
+    assert sum(map(bool, kept)) > 90
+
+
+def test_at_the_start_of_a_sentence_that_has_a_capital_the_term_has_one(bundle: Bundle) -> None:
+    given = Given(bundle)
+    texts = ["Cat sleeps.", "cat sleeps.", "The cat.", "CAT"]
+    items = translated(bundle, given, texts, glossary=GLOSSARY)
+    assert [item.text for item in items] == ["Minet", "minet", "The minet", "Minet"]
+
+
+def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bundle) -> None:
+    def first_symbol(text: str) -> str | None:
+        one = Sentence.of(Passage(text), bundle, [], 1, 0)
+        one.terms = (Kept(0, 3, "minet"),)
+        one.keep(one.terms)
+        one.hypothesis.tokens = [bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]
+        return one.text(one.hypothesis)
+
+    assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
+
+
+def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
+    text = "Red cat, red Cat, RED cat, red cat, rED cat"
+    engine = Given(bundle, lambda _: ", ".join(["chat rouge"] * 5))
+    (item,) = translated(bundle, engine, [text], glossary={"red cat": "chat rouge"})
+    assert item.text == "chat rouge, chat rouge, chat rouge, chat rouge, chat rouge"
+
+
+def test_more_terms_than_there_are_symbols_all_come(bundle: Bundle) -> None:
+    large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
+    text = "The " + "cat and " * 50 + "you."
+    (item,) = translated(large, Wild(large), [text], glossary=GLOSSARY)
+    assert holds(text, item.text)
+
+
+def test_a_long_sentence_is_not_cut_inside_a_term(bundle: Bundle, wild: Wild) -> None:
+    text = "how are " * 60 + "you"
+    (item,) = translated(bundle, wild, [text], glossary=GLOSSARY)
+    assert holds(text, item.text)
+    assert item.warnings[0].startswith("A sentence with more than 32 things to keep was translated in ")
+
+
+def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: Wild) -> None:
+    text = "<p>Hello, the <b>cat</b> <i>dort bien</i>.</p>"
+    (item,) = translated(bundle, wild, [text], glossary=GLOSSARY, html=True)
+    assert holds(text, item.text)
+    assert item.text
+    assert [item.text.count(tag) for tag in ("<p>", "</p>", "<b>", "</b>", "<i>", "</i>")] == [1] * 6
+
+
+# ---- Which are there, and which lack
+
+
+@pytest.mark.parametrize(
+    ("translation", "missing"),
+    [
+        ("Le minet dort.", 0),
+        ("MINET", 0),
+        ("les minets", 1),
+        ("Le chat dort.", 1),
+        ("(minet)", 0),
+        ("minet et minet", 0),
+    ],
+)
+def test_a_term_is_there_as_a_whole_word_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
+    one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
+    one.terms = (Kept(4, 7, "minet"),)
+    assert len(wanting(one, said(bundle, translation))) == missing
+
+
+def test_a_term_said_twice_is_to_be_there_twice(bundle: Bundle) -> None:
+    one = Sentence.of(Passage("cat cat"), bundle, [], 1, 0)
+    one.terms = (Kept(0, 3, "minet"), Kept(4, 7, "minet"))
+    missing = [wanting(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
+    assert missing == [list(one.terms), [one.terms[1]], []]
+
+
+def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
+    found = [Kept(0, 3, "a"), Kept(4, 9, "b"), Kept(10, 15, "c")]
+    passage = Passage("the {cat} sleeps", (Kept(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
+    assert terms_in(passage, found) == (found[0],)
