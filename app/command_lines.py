@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from app.exits import UNREADABLE
 from app.lines import Line, NotUTF8, read_lines
 from app.session import CommandError, Report, Session, Translate, windows_of
-from app.translator import Translated
+from app.translation import Translated
 
 Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
 """What is being translated, in the order of the lines; then how the input ended."""

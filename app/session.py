@@ -22,7 +22,8 @@ from app.markup import pieces
 from app.metrics import Metrics
 from app.scheduler import Scheduler
 from app.settings import Settings, SettingsError, load_settings
-from app.translator import AUTO, Item, Options, Translated, Translator
+from app.translation import AUTO, Item, Options, Translated
+from app.translator import Translator
 from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000

@@ -37,7 +37,7 @@ from app.session import (
     windows_of,
 )
 from app.settings import Settings
-from app.translator import Item, Translated
+from app.translation import Item, Translated
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)

@@ -16,7 +16,8 @@ from app.catalogue import Catalogue
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
 from app.scheduler import Job
 from app.settings import Settings
-from app.translator import Options, Translations, Translator
+from app.translation import Options, Translations
+from app.translator import Translator
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 

@@ -18,7 +18,8 @@ from app.errors import FieldError, InvalidFields, TooMuchText, WrongContentType,
 from app.routes.translate import FAILURES
 from app.schemas import Body, Language
 from app.settings import Settings
-from app.translator import AUTO, Options, Translations, Translator
+from app.translation import AUTO, Options, Translations
+from app.translator import Translator
 from app.upload import Upload, read_upload
 
 router = APIRouter()

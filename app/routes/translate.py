@@ -14,7 +14,8 @@ from app.alignment import word_pairs
 from app.body import JSONRoute, while_connected
 from app.errors import FieldError, InvalidFields, ServiceError
 from app.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
-from app.translator import Options, Part, Translated, Translations, Translator
+from app.translation import Options, Part, Translated, Translations
+from app.translator import Translator
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (

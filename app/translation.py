@@ -1,0 +1,69 @@
+"""What is asked of the translator, and what it answers. Knows no wire format, and not how it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.drafts import Draft
+from app.errors import ServiceError
+from app.glossary import Glossary
+from app.passage import Piece
+from model.hypothesis import FinishReason
+
+AUTO = "auto"
+Item = str | Sequence[Piece]
+"""A text, or what a format made of one."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to translate. `source` may be AUTO: then each item's language is told by itself.
+
+    `glossary` is one of a request, a served one's name, or one made already.
+    """
+
+    source: str
+    target: str
+    glossary: Glossary | Mapping[str, str] | str | None = None
+    alternatives: int = 0
+    deadline_ms: int | None = None
+    html: bool = False
+    """The texts are HTML or XML."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One text's translation, or the error that this text alone ended in (then `text` and `score` are None)."""
+
+    text: str | None
+    score: float | None
+    finish_reason: FinishReason | None
+    warnings: Sequence[str] = ()
+    error: ServiceError | None = None
+    source: str = ""
+    confidence: float | None = None
+    """That `source` is right, if it was told and not given."""
+    draft: Draft | None = field(default=None, repr=False)
+    """What it was made of, for those who want alternatives or the alignment."""
+
+
+@dataclass(frozen=True)
+class Translations:
+    """A request's translations, in order, and how many tokens they took, end symbols included."""
+
+    items: list[Translated]
+    model: str
+    source_tokens: int
+    target_tokens: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of an item's translation, as soon as it is there: a sentence, with what is copied around it."""
+
+    item: int
+    text: str
+    source: tuple[int, int] | None
+    """Code points of the text sent, if it is plain text; of the last part, which is only copied, None."""
+    score: float | None

@@ -1,0 +1,286 @@
+"""One request on its way: its texts cut for the bundles of their languages, decoded, and made answers of.
+
+Knows the policy; how a text is cut, and where its tags go, is said elsewhere; who is decoded when is the engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from app.catalogue import Catalogue
+from app.detection import Detected, Detector
+from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
+from app.engine import Decoder
+from app.errors import FieldError, InvalidFields, PairNotServed, ServiceError, TooMuchText
+from app.glossary import Glossaries, Glossary
+from app.languages import language_name
+from app.markup import pieces as markup_pieces
+from app.passage import Passage, Piece
+from app.scheduler import Job
+from app.sentences import Sentence
+from app.settings import Settings
+from app.terms import revised, wanting
+from app.translation import AUTO, Item, Options, Part, Translated, Translations
+from model.bundle import Bundle
+from model.hypothesis import FinishReason, Hypothesis
+
+T = TypeVar("T")
+AT_ONCE = 2_000
+"""Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
+and is done in a thread; the way there and back costs as much as a short sentence does."""
+UNDETERMINED = "und"
+"""The language of what holds no words (BCP 47)."""
+BEAM = 4
+"""The least width of a beam: with less, the best few of many are not among those looked at."""
+SURE = 0.5
+"""A language that is told with less confidence is warned of."""
+UNLIKELY = 0.02
+"""With less, the text is taken to be in none that is served, and would become nonsense: so are 19 in 20 sentences of
+Tatoeba in German and Spanish where English and French are served, and none of 2,000 in these."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a request is translated with."""
+
+    catalogue: Catalogue
+    engine: Decoder
+    settings: Settings
+    glossaries: Glossaries
+    detector: Detector
+
+
+class Work:
+    """One request on its way: first `prepare`, then `decode`, then `answer`, or `parts` meanwhile."""
+
+    def __init__(self, means: Means, items: Sequence[Item], options: Options, deadline: float) -> None:
+        self.means, self.items, self.options, self.deadline = means, items, options, deadline
+        self.drafts: list[Draft | ServiceError] = []
+        self.sources: list[Detected] = []
+        self.jobs: list[Job[Hypothesis]] = []
+        self.settled = asyncio.Event()
+        self._bundles = [bundle for bundle in means.catalogue if bundle.target == options.target]
+        self._glossaries: dict[str, Glossary | None] = {}
+        terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
+        self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
+
+    async def prepare(self) -> None:
+        """Cuts all items into sentences."""
+        if self.options.source != AUTO or not self._bundles:
+            self.means.catalogue.find(self.options.source, self.options.target)
+        in_turn = self._in_turn and (self.options.source != AUTO or self.means.detector.ready)
+        self.drafts = self._drafts() if in_turn else await asyncio.to_thread(self._drafts)
+        self.jobs = self._jobs_of(self.sentences())
+        self._waiting = {sentence.hypothesis: sentence for sentence in self.sentences()}
+        for job in self.jobs:
+            job.when_settled = self._when_settled
+
+    async def decode(self) -> None:
+        """Returns when all sentences are decoded, or in their job's errors."""
+        try:
+            if len(self.jobs) == 1:
+                await self.means.engine.decode(self.jobs[0])
+                return
+            async with asyncio.TaskGroup() as together:
+                for job in self.jobs:
+                    together.create_task(self.means.engine.decode(job))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def revise(self, sentences: Iterable[Sentence]) -> None:
+        """Decodes those again that lack terms of the glossary: from where those belong, or with symbols for them."""
+        for means in (_from_the_term, _with_symbols):
+            again = [s for s in sentences if s.terms and s.hypothesis.finish_reason and means(s)]
+            for job in self._jobs_of(again):
+                await self.means.engine.decode(job)
+                self.jobs.append(job)
+
+    def _when_settled(self, hypothesis: Hypothesis) -> None:
+        # Not at once: the engine, which calls this, is not to suffer from what goes wrong here.
+        asyncio.get_running_loop().call_soon(self._mend, hypothesis)
+
+    def _mend(self, hypothesis: Hypothesis) -> None:
+        """What one sentence takes afterwards is done while others are decoded."""
+        sentence = self._waiting[hypothesis]
+        if hypothesis.finish_reason and not sentence.terms:
+            mend(sentence)
+        self.settled.set()
+
+    async def done(self, answer: Callable[[], T]) -> T:
+        """What `answer` makes, in a thread if it may take long."""
+        return answer() if self._in_turn else await asyncio.to_thread(answer)
+
+    async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
+        """The parts in order, each as soon as it is there, and up to the first that failed."""
+        for number, draft in enumerate(self.drafts):
+            if isinstance(draft, ServiceError):
+                continue
+            text, start = "", 0
+            for part in draft.parts:
+                if isinstance(part, str):
+                    text += part
+                    continue
+                while not (self._is_settled(part) or decoding.done()):
+                    await self.settled.wait()
+                    self.settled.clear()
+                if part.hypothesis.finish_reason is None:
+                    await decoding  # it raises what is wrong, or the sentence has an error of its own
+                    break
+                if part.terms:
+                    await self.revise([part])
+                mend(part)
+                text += part.text(part.hypothesis)
+                end = part.start + len(part.passage.text)
+                span = (start, end) if isinstance(self.items[number], str) and not self.options.html else None
+                yield Part(number, text, span, part.hypothesis.score)
+                text, start = "", end
+            else:
+                if text:
+                    yield Part(number, text, None, None)
+
+    def answer(self) -> Translations:
+        """Raises the first item's error if all have one."""
+        items = [self._translated(draft, detected) for draft, detected in zip(self.drafts, self.sources, strict=True)]
+        errors = [item.error for item in items if item.error]
+        if errors and len(errors) == len(items):
+            raise errors[0]
+        failed = {hypothesis for job in self.jobs for hypothesis in job.errors}
+        decoded = [s.hypothesis for s in self.sentences() if s.hypothesis not in failed]
+        used = dict.fromkeys(job.model for job in self.jobs) or [bundle.name for bundle in self._bundles[:1]]
+        tokens = sum(len(h.source) + 1 for h in decoded), sum(len(h.tokens) for h in decoded)
+        return Translations(items, ", ".join(used), *tokens)
+
+    def sentences(self) -> Iterator[Sentence]:
+        return (sentence for draft in self.drafts if isinstance(draft, Draft) for sentence in draft.sentences)
+
+    def _jobs_of(self, sentences: Iterable[Sentence]) -> list[Job[Hypothesis]]:
+        """One for each bundle."""
+        groups: dict[str, list[Hypothesis]] = {}
+        for sentence in sentences:
+            groups.setdefault(sentence.bundle.name, []).append(sentence.hypothesis)
+        return [Job(name, hypotheses, self.deadline) for name, hypotheses in groups.items()]
+
+    # ---- An item
+
+    def _drafts(self) -> list[Draft | ServiceError]:
+        room = self.means.settings.queue_tokens
+        drafts: list[Draft | ServiceError] = []
+        for item in self.items:
+            try:
+                draft: Draft | ServiceError = self._draft(item, room)
+            except TooLong:
+                tokens = self.means.settings.queue_tokens
+                raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
+            except (PairNotServed, TooMuchText) as error:
+                draft = error
+            drafts.append(draft)
+            if len(self.sources) < len(drafts):
+                self.sources.append(Detected(self.options.source, 1.0))
+            room -= draft.cost if isinstance(draft, Draft) else 0
+        return drafts
+
+    def _draft(self, item: Item, room: int) -> Draft:
+        """Raises TooLong, PairNotServed and TooMuchText."""
+        options = self.options
+        check_length(_length(item), self.means.settings)
+        pieces = _pieces(item, options.html)
+        source, warnings = options.source, list[str]()
+        if source == AUTO:
+            detected = self.means.detector.detect(" ".join(p.text for p in pieces if isinstance(p, Passage)))
+            self.sources.append(Detected(detected.language or UNDETERMINED, detected.confidence))
+            if detected.language is None:
+                return copied(pieces)
+            source = detected.language
+            if detected.confidence < UNLIKELY:
+                raise PairNotServed(f"The text seems to be in no language that is translated into {options.target}.")
+            if detected.confidence < SURE:
+                warnings.append(f"Taken for {language_name(source)}, but that is not sure.")
+            if source == options.target:
+                warnings.append(f"In {language_name(source)} already, and left as it was.")
+                return replace(copied(pieces), warnings=warnings)
+        bundle = self.means.catalogue.find(source, options.target)
+        width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
+        draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
+        draft.warnings[:0] = warnings
+        return draft
+
+    def _glossary(self, bundle: Bundle) -> Glossary | None:
+        """The request's, for this bundle's source. Raises InvalidFields."""
+        wanted = self.options.glossary
+        if wanted is None or isinstance(wanted, Glossary):
+            return wanted
+        if bundle.name not in self._glossaries:
+            self._glossaries[bundle.name] = self._found_glossary(wanted, bundle)
+        return self._glossaries[bundle.name]
+
+    def _found_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
+        glossaries = self.means.glossaries
+        try:
+            if not isinstance(wanted, str):
+                return Glossary(wanted, bundle.source)
+            if found := glossaries.find(wanted, bundle.source, bundle.target):
+                return found
+            known = ", ".join(glossaries.names) or "none"
+            raise ValueError(f"There is no glossary {wanted!r} for {bundle.pair}. There are: {known}.")
+        except ValueError as error:
+            fault = FieldError(pointer="#/glossary", detail=str(error))
+            raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault]) from None
+
+    def _is_settled(self, sentence: Sentence) -> bool:
+        hypothesis = sentence.hypothesis
+        return hypothesis.finish_reason is not None or any(hypothesis in job.errors for job in self.jobs)
+
+    def _translated(self, draft: Draft | ServiceError, detected: Detected) -> Translated:
+        source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
+        if isinstance(draft, ServiceError):
+            return Translated(None, None, None, error=draft, source=source, confidence=confidence)
+        sentences = list(draft.sentences)
+        errors = (job.errors[s.hypothesis] for job in self.jobs for s in sentences if s.hypothesis in job.errors)
+        if error := next(errors, None):
+            return Translated(None, None, None, error=error, source=source, confidence=confidence)
+        warnings = [*draft.warnings]
+        for sentence in sentences:
+            mend(sentence)
+            warnings += sentence.warnings
+        stopped = all(sentence.hypothesis.finish_reason == "stop" for sentence in sentences)
+        score = mean_score(sentence.hypothesis for sentence in sentences)
+        reason: FinishReason = "stop" if stopped else "length"
+        return Translated(draft.text(), score, reason, warnings, None, source, confidence, draft)
+
+
+def _from_the_term(sentence: Sentence) -> bool:
+    """Whether `sentence` is to be decoded again, and then it is ready to be."""
+    if not (terms := wanting(sentence, sentence.hypothesis)):
+        return False
+    if again := revised(sentence, terms):
+        sentence.hypothesis = again
+    return again is not None
+
+
+def _with_symbols(sentence: Sentence) -> bool:
+    """The same, and this way none is missing after it."""
+    is_wanting = bool(wanting(sentence, sentence.hypothesis))
+    if is_wanting:
+        sentence.keep(sentence.terms)  # it may become another sentence, without those that it has now
+    return is_wanting
+
+
+def check_length(characters: int, settings: Settings) -> None:
+    """Raises TooMuchText if a text may not have so many characters."""
+    limit = settings.max_text_chars
+    if characters > limit:
+        raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
+
+
+def _pieces(item: Item, html: bool) -> Sequence[Piece]:
+    if not isinstance(item, str):
+        return item
+    return markup_pieces(item) if html else [Passage(item)]
+
+
+def _length(item: Item) -> int:
+    """In characters."""
+    return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else len(p.text) for p in item)
