@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from array import array
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_float, c_int, c_int32, c_void_p
 from functools import cache
@@ -303,6 +304,7 @@ class KernelBatch:
         self._finished = (c_int32 * rows)()
         self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
         self._aligned, self._looked = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
+        self._aligned_bytes, self._looked_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._looked))
         structure = ctypes.byref(runner.layout.structure)
         self._batch = self._library.batch_new(structure, rows, limits.max_source + 1, longest)
         if not self._batch:
@@ -409,8 +411,9 @@ class KernelBatch:
     def _read(self, number: int, hypothesis: Hypothesis) -> int:
         places = self._tokens, self._log_probs, self._aligned, self._looked
         count: int = self._library.batch_read(self._batch, number, *places)
-        hypothesis.aligned = self._aligned[: count + (hypothesis.width > 1)]
-        hypothesis.looked = self._looked[: len(hypothesis.source) + 1]
+        aligned, looked = count + (hypothesis.width > 1), len(hypothesis.source) + 1
+        hypothesis.aligned = array("i", self._aligned_bytes[: 4 * aligned].tobytes())
+        hypothesis.looked = array("f", self._looked_bytes[: 4 * looked].tobytes())
         return count
 
     def _drop(self, number: int) -> None:
