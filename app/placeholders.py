@@ -28,6 +28,7 @@ _MAX_OPEN = 8
 _CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
 _CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
 """Languages whose own words have capitals inside: "bhFuil", "isiZulu"."""
+_NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])?>", re.DOTALL)
 _FOLLOWING = ".,;:!?'*~"
 
 
@@ -43,6 +44,11 @@ def placeholders(text: str, language: str) -> list[Kept]:
             found.append(Kept(start, end, text[start:end]))
         place = end or hit.end()
     return found
+
+
+def is_nesting(placeholder: str) -> bool:
+    """Whether it is a mark of emphasis, the beginning or end of a Markdown link, or a tag that opens or closes."""
+    return _NESTING.fullmatch(placeholder) is not None
 
 
 @cache

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from app.passage import Kept, Link, Passage, Tag
+from app.placeholders import is_nesting
 from app.placing import woven
 from app.weaving import unchanged
 from model.bundle import Bundle
@@ -21,6 +22,9 @@ from model.tokenizer import RESERVED_SYMBOLS, SPACE
 
 _start_of = attrgetter("start")
 _CLOSING = "\"'»”’)]}>」』）`"
+_LETTER = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
+_HANGS = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
+"""Before what stands alone, where there are spaces between words: not an apostrophe."""
 _END = re.compile(r"\s*[.!。！।]\s*$")
 
 
@@ -112,7 +116,7 @@ class Sentence:
 
     def pieces(self, hypothesis: Hypothesis) -> list[str | Kept]:
         """The translation in plain characters, and what is kept where its symbol stands."""
-        kept = self._kept_by_id()
+        kept = self._kept_by_id(hypothesis)
         pieces: list[str | Kept] = []
         for token, text in zip(hypothesis.tokens, self._spelt(hypothesis), strict=True):
             if token in kept:
@@ -132,7 +136,7 @@ class Sentence:
     def links(self, hypothesis: Hypothesis) -> Iterator[Link]:
         """Which characters of the sentence each token's characters of the translation attend to most."""
         spans = self.source_spans()
-        kept = self._kept_by_id()
+        kept = self._kept_by_id(hypothesis)
         at = 0
         for token, text, source in zip(hypothesis.tokens, self._spelt(hypothesis), hypothesis.aligned, strict=True):
             length = len(kept[token].raw) if token in kept else len(text)
@@ -161,19 +165,36 @@ class Sentence:
             before = ""
         return [*spans, (length, length)]
 
-    def _kept_by_id(self) -> dict[int, Kept]:
-        return dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.kept, strict=False))
+    def _kept_by_id(self, hypothesis: Hypothesis) -> dict[int, Kept]:
+        """What each symbol stands for. Marks that nest come in the order of the source, in the places of them all."""
+        kept = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.kept, strict=False))
+        marks = [token for token in hypothesis.tokens if token in kept and is_nesting(kept[token].raw)]
+        return kept | dict(zip(marks, sorted(kept[token] for token in marks), strict=True))
 
     def _spelt(self, hypothesis: Hypothesis) -> list[str]:
         texts = self.bundle.tokenizer.spelt(hypothesis.tokens)
         first = next((number for number, text in enumerate(texts) if text), 0)
-        if texts and not any(token in self._kept_by_id() for token in hypothesis.tokens[:first]):
+        kept = self._kept_by_id(hypothesis)
+        if texts and not any(token in kept for token in hypothesis.tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
-        return self._without_end(texts, hypothesis.tokens) if self.end else texts
+        if self.end:
+            texts = self._without_end(texts, hypothesis)
+        for number, token in enumerate(hypothesis.tokens):
+            if token in kept:
+                self._space_around(kept[token], texts, number)
+        return texts
 
-    def _without_end(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
+    def _space_around(self, kept: Kept, texts: list[str], number: int) -> None:
+        """What stood alone does not hang on a word: puts a space into the text beside it, if there is none."""
+        before, after = self.passage.text[: kept.start][-1:], self.passage.text[kept.end : kept.end + 1]
+        if number and (not before or before.isspace()) and _HANGS.match(texts[number - 1][-1:]):
+            texts[number - 1] += SPACE
+        if number + 1 < len(texts) and (not after or after.isspace()) and _LETTER.match(texts[number + 1]):
+            texts[number + 1] = SPACE + texts[number + 1]
+
+    def _without_end(self, texts: list[str], hypothesis: Hypothesis) -> list[str]:
         """Without the mark that answers the one that the model got, if it is the last thing said."""
-        kept = self._kept_by_id()
+        kept, tokens = self._kept_by_id(hypothesis), hypothesis.tokens
         first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in kept), 0)
         left = len(_END.sub("", "".join(texts[first:])))
         for number in range(first, len(texts)):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.passage import Kept
-from app.placeholders import placeholders
+from app.placeholders import is_nesting, placeholders
 
 WORDS = [
     "the",
@@ -240,3 +240,8 @@ def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> No
 def test_hostile_text_comes_to_an_end(unit: str) -> None:
     text = unit * (50_000 // len(unit))
     assert all(kept.raw == text[kept.start : kept.end] for kept in placeholders(text, "en"))
+
+
+def test_what_opens_and_closes_nests() -> None:
+    assert all(map(is_nesting, ["**", "_", "~~", "[", "![", "](a/b)", "<b>", "</b>", "<a href='x/'>"]))
+    assert not any(map(is_nesting, ["{a}", "%s", "<x id='1'/>", "<br/>", "<a@b.example>", "`*`", "http://x.example"]))

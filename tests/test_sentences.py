@@ -301,3 +301,24 @@ def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) ->
 def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle) -> None:
     (item,) = translated(bundle, Given(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
     assert item.text == "<p>The <b>cat</b> &amp; I</p>"
+
+
+def said(bundle: Bundle, text: str, *parts: str | int) -> str:
+    """`text` translated by a model that says `parts`, in which numbers are symbols."""
+    kept = tuple(placeholders(text, "en"))
+    sentence = Sentence.of(Passage(text, kept), bundle, [], 1, 0)
+    hypothesis = Hypothesis([], 64, tokens=bundle.tokenizer.encode_parts(parts))
+    hypothesis.aligned = [0] * len(hypothesis.tokens)
+    assert sum(end - start for _, (start, end) in sentence.links(hypothesis)) == len(sentence.text(hypothesis))
+    return sentence.text(hypothesis)
+
+
+def test_marks_that_nest_come_in_the_order_of_the_source(bundle: Bundle) -> None:
+    assert said(bundle, "See <b>a {x}</b>.", "a ", 2, " b ", 1, " c ", 0) == "a <b> b {x} c </b>"
+    assert said(bundle, "{x} and {y}", 1, " b ", 0) == "{y} b {x}"
+
+
+def test_what_stood_alone_does_not_hang_on_a_word(bundle: Bundle) -> None:
+    assert said(bundle, "the {x} cat", "a b", 0, "c") == "a b {x} c"
+    assert said(bundle, "the {x} cat", "a '", 0, ", c") == "a '{x}, c"
+    assert said(bundle, "a{x}b", "a", 0, "b") == "a{x}b"
