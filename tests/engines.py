@@ -14,7 +14,8 @@ from app.engine import Decoder
 from app.passage import Piece
 from app.scheduler import Job
 from app.settings import Settings
-from app.translator import Options, Translated, Translator
+from app.translation import Options, Translated
+from app.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
 from model.decoding import TorchRunner

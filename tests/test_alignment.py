@@ -10,7 +10,7 @@ from engines import WORDS, Given, Wild, translated
 
 from app.alignment import Pair, word_pairs
 from app.scheduler import Job
-from app.translator import Translated
+from app.translation import Translated
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 

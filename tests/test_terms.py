@@ -12,8 +12,9 @@ from engines import WORDS, Given, Wild, expecting_end_marks, roomy, translated
 from app.passage import Kept, Passage, Tag
 from app.scheduler import Job
 from app.sentences import Sentence
-from app.terms import terms_in, wanting
-from app.translator import Translated, _Work
+from app.terms import revised, terms_in, wanting
+from app.translation import Translated
+from app.work import Work
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -77,7 +78,7 @@ def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch:
     async def leave(work: object, sentences: object) -> None: ...
 
     sent = generated(400)
-    monkeypatch.setattr(_Work, "revise", leave)
+    monkeypatch.setattr(Work, "revise", leave)
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
 
 
@@ -202,6 +203,23 @@ def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: Wild) -> None:
     assert holds(text, item.text)
     assert item.text
     assert [item.text.count(tag) for tag in ("<p>", "</p>", "<b>", "</b>", "<i>", "</i>")] == [1] * 6
+
+
+@pytest.mark.parametrize(("words", "fits"), [(5, True), (30, True), (31, False), (40, False)])
+def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
+    bundle: Bundle, words: int, fits: bool
+) -> None:
+    """The longest target has 32 tokens: one for the word before, one for the placeholder, one for each word given."""
+    tokenizer = bundle.tokenizer
+    given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
+    ids = tokenizer.encode_parts(["you cat ", 0])
+    one = Sentence.of(Passage("you cat {a}", (Kept(8, 11, "{a}"),)), bundle, ids, 1, 0)
+    one.hypothesis.tokens = [*ids, tokenizer.eos_id]
+    one.hypothesis.aligned = range(len(ids) + 1)
+    again = revised(one, [Kept(4, 7, given)])
+    assert (again is not None) is fits
+    if again:
+        assert len(again.prefix) + 1 <= again.limit <= bundle.limits.max_target
 
 
 # ---- Which are there, and which lack
