@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import islice, repeat
 
 from app.admission import cost
-from app.faults import is_copied, named, overlooked, says_again, without_loops
+from app.faults import is_copied, overlooked, says_again, without_loops
 from app.glossary import Glossary, merged
 from app.languages import joint
 from app.passage import Kept, Passage, Piece, Tag, as_it_is
 from app.placeholders import placeholders
 from app.placing import shares
 from app.segmentation import Segment, cut, segments
-from app.sentences import Sentence, end_of, most_kept, part_of, parts_of
-from app.terms import terms_in, wanting
+from app.sentences import Sentence, encodable, most_kept, part_of, unknown_symbols
+from app.terms import numbers_in, terms_in, wanting
 from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
@@ -98,7 +98,7 @@ class _Cutter:
         self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[str]
     ) -> None:
         self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
-        self.kept = _kept_of(passage, bundle.source)
+        self.kept = _kept_of(passage, bundle)
         self.glossary = glossary
         self.joint = joint(bundle.source, bundle.target)
 
@@ -118,7 +118,8 @@ class _Cutter:
                 if stands_beside and self.joint:
                     yield self.passage.write(self.joint)
                 sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
-                sentence.terms = self._terms(part)
+                terms = self._terms(part)
+                sentence.terms = (*terms, *numbers_in(part, terms, most_kept(self.bundle)))
                 yield sentence
             stands_beside = segment.translate
 
@@ -135,7 +136,8 @@ class _Cutter:
         cuts = cut(self.passage.text, segment.start, segment.end, self.kept, self._length, limit, terms)
         count = sum(part.translate for part in cuts)
         much = f"of more than {limit} tokens" if ids else f"with more than {most_kept(self.bundle)} things to keep"
-        self.warnings.append(f"A sentence {much} was translated in {count} parts.")
+        done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
+        self.warnings.append(f"A sentence {much} was {done}.")
         for part in cuts:
             yield part, (self._encoded(part.start, part.end) or []) if part.translate else []
 
@@ -148,18 +150,18 @@ class _Cutter:
         tokenizer = self.bundle.tokenizer
         if not self.kept and not self.glossary:
             text = self.passage.text[start:end]
-            return tokenizer.encode(text + end_of(text, self.bundle))
+            return tokenizer.encode("".join(map(str, encodable(Passage(text), self.bundle))))
         part = part_of(self.passage, self.kept, (), start, end)
         much = len(part.kept) + len(self._terms(part)) > most_kept(self.bundle)
-        return None if much else tokenizer.encode_parts(parts_of(part, end_of(part.text, self.bundle)))
+        return None if much else tokenizer.encode_parts(encodable(part, self.bundle))
 
     def _terms(self, part: Passage) -> tuple[Kept, ...]:
         return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
 
 
-def _kept_of(passage: Passage, language: str) -> list[Kept]:
-    """What the format keeps, and placeholders, in order."""
-    found = placeholders(passage.text, language)
+def _kept_of(passage: Passage, bundle: Bundle) -> list[Kept]:
+    """What the format keeps, placeholders, and symbols of which the model knows nothing, in order."""
+    found = merged(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
         return list(passage.kept)
     if passage.write is not as_it_is:
@@ -188,8 +190,7 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append(f"Copied rather than translated: “{_short(text)}”.")
     elif hypothesis.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
-    if missed := overlooked(sentence):
-        sentence.warnings.append(f"Perhaps not translated: {named(missed)}.")
+    sentence.overlooked = overlooked(sentence)
     sentence.mended = True
 
 

@@ -70,6 +70,8 @@ def _times(tokens: Sequence[int], at: int, size: int) -> int:
 def says_again(tokens: Sequence[int], source: Sequence[int]) -> bool:
     """Whether much of the translation is stretches of two or more tokens that come three times or more, anywhere in
     it, while none does in the source."""
+    if len(tokens) - len(set(tokens)) < 4:
+        return False
     pairs = list(pairwise(tokens))
     times = _pair_times(pairs)
     if max(times.values(), default=0) < 3 or max(_pair_times(pairwise(source)).values(), default=0) >= 3:
@@ -90,10 +92,12 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
 
 def is_copied(source: str, translation: str) -> bool:
     """Whether the translation is mostly the source's words: all but one in five of five or more."""
-    words, given = _WORD.findall(translation.casefold()), set(_WORD.findall(source.casefold()))
-    if len(words) == 1 and not words[0].isascii():  # without spaces between words
-        return len(words[0]) >= 10 and words[0] in given
-    return len(words) >= 5 and sum(word in given for word in words) >= 0.8 * len(words)
+    words = _WORD.findall(translation.casefold())
+    spaceless = len(words) == 1 and len(words[0]) >= 10 and not words[0].isascii()
+    if len(words) < 5 and not spaceless:
+        return False
+    given = set(_WORD.findall(source.casefold()))
+    return sum(word in given for word in words) >= 0.8 * len(words)
 
 
 def overlooked(sentence: Sentence) -> list[str]:
@@ -118,6 +122,7 @@ def _begun(text: str, start: int) -> int:
 
 
 def named(words: Sequence[str]) -> str:
-    """For a warning."""
+    """For a warning: each once."""
+    words = list(dict.fromkeys(words))
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
     return ", ".join(f"“{word}”" for word in words[:SHOWN]) + more

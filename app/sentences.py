@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from operator import attrgetter
 
 from app.passage import Kept, Link, Passage, Tag
@@ -18,13 +19,18 @@ from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 from model.marks import full_stop, has_end_mark
-from model.tokenizer import RESERVED_SYMBOLS, SPACE
+from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
 
 _start_of = attrgetter("start")
 _CLOSING = "\"'»”’)]}>」』）`"
 _LETTER = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _HANGS = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
 """Before what stands alone, where there are spaces between words: not an apostrophe."""
+CAPITALS = 6
+"""Letters of the least that is taken for words in capitals, and not for a name or two."""
+_PLAIN = {"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "‛": "'"}
+_PLAIN |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
+_SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©]")
 _END = re.compile(r"\s*[.!。！।]\s*$")
 
 
@@ -43,6 +49,16 @@ def parts_of(passage: Passage, end: str = "") -> list[str | int]:
     return [part for part in [*parts, passage.text[done:] + end] if part != ""]
 
 
+@lru_cache(maxsize=64)
+def in_its_letters(tokenizer: Tokenizer) -> dict[int, str]:
+    """For `str.translate`: marks that the vocabulary can only spell in bytes, to ones that it has; one for one.
+
+    A model that never saw a typographic quotation mark makes nonsense of the whole sentence: “Where are you going?” he
+    asked. became "ÉtatOù vas-tu faire des tailler".
+    """
+    return {ord(odd): plain for odd, plain in _PLAIN.items() if not tokenizer.knows(odd)}
+
+
 def end_of(sentence: str, bundle: Bundle) -> str:
     """The full stop that a sentence gets because it has no end mark and the model expects one; else nothing.
 
@@ -52,6 +68,40 @@ def end_of(sentence: str, bundle: Bundle) -> str:
     if not sentence or not bundle.expects_end_marks or has_end_mark(sentence):
         return ""
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
+
+
+def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[Kept]:
+    """Symbols for which the vocabulary has no piece: they stay as they are, since a model makes words of them."""
+    if text.isascii() and "&" not in text:
+        return []
+    return [Kept(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
+
+
+def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
+    """What of a sentence becomes tokens, in characters that the vocabulary has."""
+    letters = in_its_letters(bundle.tokenizer)
+    parts = parts_of(passage, end_of(passage.text, bundle))
+    if is_in_capitals(passage):
+        parts = [
+            _lowered(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
+        ]
+    return [part.translate(letters) if isinstance(part, str) else part for part in parts]
+
+
+def is_in_capitals(passage: Passage) -> bool:
+    """Whether it is several words in capitals alone: those are translated in small letters, and given back in capitals.
+
+    A vocabulary has few pieces in capitals, and a model has seen few: DO NOT OPEN THE DOOR. became "Du HONNNIICOn".
+    """
+    words = passage.text
+    if passage.kept:
+        words = "".join(part for part in parts_of(passage) if isinstance(part, str))
+    return words.isupper() and " " in words and sum(map(str.isalpha, words)) >= CAPITALS
+
+
+def _lowered(part: str, first: bool) -> str:
+    lowered = part[:1] + part[1:].lower() if first else part.lower()
+    return lowered if len(lowered) == len(part) else part  # offsets must hold
 
 
 @dataclass(eq=False)
@@ -66,6 +116,8 @@ class Sentence:
     warnings: list[str] = field(default_factory=list)
     terms: tuple[Kept, ...] = ()
     """A glossary's that are in it, with their translations as `raw`."""
+    overlooked: Sequence[str] = ()
+    """Words that the translation hardly attended to."""
     mended: bool = False
     """Whether loops are cut and warnings noted; see app/drafts.py."""
     _words: tuple[list[int], str] | None = None
@@ -87,7 +139,7 @@ class Sentence:
     def keep(self, terms: Iterable[Kept]) -> None:
         """Has symbols in the place of `terms` as well, and is to be decoded again."""
         self.passage = replace(self.passage, kept=tuple(sorted([*self.passage.kept, *terms])))
-        ids = self.bundle.tokenizer.encode_parts(parts_of(self.passage, self.end))
+        ids = self.bundle.tokenizer.encode_parts(encodable(self.passage, self.bundle))
         self.hypothesis = Sentence.of(self.passage, self.bundle, ids, self.hypothesis.width, 0).hypothesis
 
     @property
@@ -111,6 +163,7 @@ class Sentence:
         """The translation without what is kept, in plain characters."""
         if self._words is None or self._words[0] is not hypothesis.tokens:
             text = self.bundle.tokenizer.decode(hypothesis.tokens)
+            text = text.upper() if is_in_capitals(self.passage) else text
             self._words = hypothesis.tokens, _END.sub("", text) if self.end else text
         return self._words[1]
 
@@ -120,7 +173,7 @@ class Sentence:
         pieces: list[str | Kept] = []
         for token, text in zip(hypothesis.tokens, self._spelt(hypothesis), strict=True):
             if token in kept:
-                pieces.append(kept[token])
+                pieces += [text, kept[token]] if text else [kept[token]]
             elif pieces and isinstance(pieces[-1], str):
                 pieces[-1] += text
             else:
@@ -139,12 +192,12 @@ class Sentence:
         kept = self._kept_by_id(hypothesis)
         at = 0
         for token, text, source in zip(hypothesis.tokens, self._spelt(hypothesis), hypothesis.aligned, strict=True):
-            length = len(kept[token].raw) if token in kept else len(text)
+            if text:
+                yield Link(spans[source], (at, at + len(text)))
+                at += len(text)
             if token in kept:
-                yield Link((kept[token].start, kept[token].end), (at, at + length))
-            elif length:
-                yield Link(spans[source], (at, at + length))
-            at += length
+                yield Link((kept[token].start, kept[token].end), (at, at + len(kept[token].raw)))
+                at += len(kept[token].raw)
 
     def source_spans(self) -> list[tuple[int, int]]:
         """The characters of the sentence that each source token stands for, the end symbol's last: none."""
@@ -152,7 +205,7 @@ class Sentence:
         at, before = 0, SPACE
         tokenizer = self.bundle.tokenizer
         length = len(self.passage.text)
-        for part in parts_of(self.passage, self.end):
+        for part in encodable(self.passage, self.bundle):
             if isinstance(part, int):
                 kept = self.passage.kept[part]
                 spans += [(at, at)] * len(tokenizer.encode_parts([part])[1:]) if before else []
@@ -172,7 +225,10 @@ class Sentence:
         return kept | dict(zip(marks, sorted(kept[token] for token in marks), strict=True))
 
     def _spelt(self, hypothesis: Hypothesis) -> list[str]:
+        """What each token adds to the text; what is kept comes after what its own token adds."""
         texts = self.bundle.tokenizer.spelt(hypothesis.tokens)
+        if is_in_capitals(self.passage):
+            texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
         kept = self._kept_by_id(hypothesis)
         if texts and not any(token in kept for token in hypothesis.tokens[:first]):
@@ -182,6 +238,9 @@ class Sentence:
         for number, token in enumerate(hypothesis.tokens):
             if token in kept:
                 self._space_around(kept[token], texts, number)
+                before = kept.get(hypothesis.tokens[number - 1]) if number else None
+                if before and before.end != kept[token].start:
+                    texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
         return texts
 
     def _space_around(self, kept: Kept, texts: list[str], number: int) -> None:

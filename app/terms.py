@@ -23,6 +23,11 @@ ARTICLE = 3
 """Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
 MORE = 16
 """Tokens that a sentence may go on for after its last term, at least."""
+_DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:/-]\d+)+(?!\w)|(?<![\w.,:/-])\d\d+(?!\w)")
+_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s\u00a0\u202f-]| ?h ?)\d+)*")
+"""As a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
+_NO_DIGIT = re.compile(r"\D")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
@@ -31,6 +36,18 @@ class Place:
 
     def __init__(self, start: int, end: int, given: str) -> None:
         self.start, self.end, self.given = start, end, given
+
+
+def numbers_in(passage: Passage, terms: Sequence[Kept], most: int) -> list[Kept]:
+    """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
+
+    With `terms` and what is kept they are at most so many.
+    """
+    if not _DIGITS.search(passage.text):
+        return []
+    found = (Kept(*number.span(), number[0]) for number in _NUMBER.finditer(passage.text))
+    free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
+    return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.kept))]
 
 
 def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
@@ -49,6 +66,10 @@ def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
 
 def _count(given: str, text: str) -> int:
     """How often `given` stands in `text`, as whole words where it begins and ends with letters."""
+    if given[0].isdigit():
+        digits = _NO_DIGIT.sub("", given)
+        same = sum(_NO_DIGIT.sub("", number) == digits for number in _WRITTEN.findall(text))
+        return max(same, len(re.findall(rf"(?<!\d){re.escape(given)}(?!\d)", text)))
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 

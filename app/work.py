@@ -15,6 +15,7 @@ from app.detection import Detected, Detector
 from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
 from app.engine import Decoder
 from app.errors import FieldError, InvalidFields, PairNotServed, ServiceError, TooMuchText
+from app.faults import named
 from app.glossary import Glossaries, Glossary
 from app.languages import language_name
 from app.markup import pieces as markup_pieces
@@ -92,8 +93,9 @@ class Work:
 
     async def revise(self, sentences: Iterable[Sentence]) -> None:
         """Decodes those again that lack terms of the glossary: from where those belong, or with symbols for them."""
+        with_terms = [sentence for sentence in sentences if sentence.terms]
         for means in (_from_the_term, _with_symbols):
-            again = [s for s in sentences if s.terms and s.hypothesis.finish_reason and means(s)]
+            again = [sentence for sentence in with_terms if sentence.hypothesis.finish_reason and means(sentence)]
             for job in self._jobs_of(again):
                 await self.means.engine.decode(job)
                 self.jobs.append(job)
@@ -245,6 +247,8 @@ class Work:
         for sentence in sentences:
             mend(sentence)
             warnings += sentence.warnings
+        if missed := [word for sentence in sentences for word in sentence.overlooked]:
+            warnings.append(f"Perhaps not translated: {named(missed)}.")
         stopped = all(sentence.hypothesis.finish_reason == "stop" for sentence in sentences)
         score = mean_score(sentence.hypothesis for sentence in sentences)
         reason: FinishReason = "stop" if stopped else "length"

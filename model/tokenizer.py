@@ -170,6 +170,10 @@ class Tokenizer:
         text = str(self._processor.decode(bytes))
         return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
 
+    def knows(self, character: str) -> bool:
+        """Whether the vocabulary has a piece for it; else it is spelt in bytes."""
+        return not self._processor.is_unknown(self._processor.piece_to_id(character))
+
     def _encode_text(self, text: str) -> list[int]:
         if MARK not in text:
             return list(self._processor.encode(_checked(text))) if text else []

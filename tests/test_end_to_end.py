@@ -10,8 +10,11 @@ import torch
 from conftest import PAIRS, serving
 from typer.testing import CliRunner
 
+from app.engine import Engine
+from app.faults import without_loops
+from app.scheduler import Job
 from model.bundle import load_bundle
-from model.tokenizer import Tokenizer
+from model.hypothesis import Hypothesis
 from training.__main__ import cli
 from training.corpus import write_pairs
 from training.evaluate import TestSet, evaluate_set
@@ -36,20 +39,28 @@ def test_the_service_returns_the_ids_that_evaluate_scores(
     measured = evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, "fr", test).translations
 
     served: list[list[int]] = []
-    decode = Tokenizer.decode
+    decode = Engine.decode
 
-    def record(tokenizer: Tokenizer, ids: list[int]) -> str:
-        served.append(list(ids))
-        return decode(tokenizer, ids)
+    async def record(engine: Engine, job: Job[Hypothesis]) -> None:
+        await decode(engine, job)
+        served.extend(list(sentence.tokens) for sentence in job.sentences)
 
     with serving(bundles) as service:
-        monkeypatch.setattr(Tokenizer, "decode", record)
+        monkeypatch.setattr(Engine, "decode", record)
         body = {"text": [pair.source for pair in PAIRS], "source": "en", "target": "fr"}
         answer: dict[str, Any] = service.post("/translate", body).json()
-    assert served == measured.ids
-    assert [item["text"] for item in answer["translations"]] == measured.texts
+    sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
+    said = [cut(tokens, source) for tokens, source in zip(measured.ids, sources, strict=True)]
+    assert served == said
+    assert [item["text"] for item in answer["translations"]] == [bundle.tokenizer.decode(tokens) for tokens in said]
+    assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 250
     assert answer["model"] == bundle.name
     assert len(set(measured.texts)) > 20
+
+
+def cut(tokens: list[int], source: list[int]) -> list[int]:
+    """Without the repetitions, which the service cuts and evaluation does not."""
+    return [tokens[index] for index in without_loops(tokens, source)]
 
 
 def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
@@ -59,8 +70,11 @@ def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp
     with serving(bundles) as service:
         bodies = [{"text": pair.source, "source": "en", "target": "fr"} for pair in PAIRS[::8]]
         answers = service.post_together("/translate", bodies)
-    texts = [answer.json()["translations"][0]["text"] for answer in answers]
-    assert texts == (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1][::8]
+    items = [answer.json()["translations"][0] for answer in answers]
+    written = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1][::8]
+    unlike = [item for item, text in zip(items, written, strict=True) if item["text"] != text]
+    assert all("repeated itself" in item["warnings"][0] for item in unlike)
+    assert len(unlike) < len(items) / 4
 
 
 def test_the_bundle_passes_the_services_check_and_shows_its_figures(bundles: Path) -> None:

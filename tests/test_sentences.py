@@ -228,7 +228,7 @@ def test_what_a_translation_holds_of_the_format_s_own_signs_is_written_as_the_fo
 
 
 def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
-    text = "<p>caf&eacute; &amp; r&#244;le &lt;the cat&gt;</p>"
+    text = "<p>caf&eacute; r&#244;le &lt;the cat&gt;</p>"
     (item,) = translated(bundle, Given(bundle, lambda source: source), [text], html=True)
     assert item.text == text
 

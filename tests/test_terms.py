@@ -12,7 +12,7 @@ from engines import WORDS, Given, Wild, expecting_end_marks, roomy, translated
 from app.passage import Kept, Passage, Tag
 from app.scheduler import Job
 from app.sentences import Sentence
-from app.terms import revised, terms_in, wanting
+from app.terms import numbers_in, revised, terms_in, wanting
 from app.translation import Translated
 from app.work import Work
 from model.bundle import Bundle
@@ -253,3 +253,35 @@ def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
     found = [Kept(0, 3, "a"), Kept(4, 9, "b"), Kept(10, 15, "c")]
     passage = Passage("the {cat} sleeps", (Kept(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
     assert terms_in(passage, found) == (found[0],)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("In 2024 he paid 1,250.50 at 10:30.", ["2024", "1,250.50", "10:30"]),
+        ("On 31/12/2023 or 2023-12-31", ["31/12/2023", "2023-12-31"]),
+        ("The 21st, A4, 3 cats, v1.2 and 5G", []),
+    ],
+)
+def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list[str]) -> None:
+    found = numbers_in(Passage(text), (), 32)
+    assert [one.raw for one in found] == numbers
+    assert all(text[one.start : one.end] == one.raw for one in found)
+
+
+def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:
+    assert len(numbers_in(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
+
+
+@pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])
+def test_a_number_may_be_written_as_the_language_does(bundle: Bundle, said: str) -> None:
+    (item,) = translated(bundle, Given(bundle, lambda source: said), ["We met at 10:30."])
+    assert item.text == said
+
+
+def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: Bundle) -> None:
+    texts = [f"The cat sleeps {number} well." for number in (12, 1984, "10:30", "2,000", "31/12/2023")]
+    for text, item in zip(texts, translated(bundle, Wild(bundle), texts), strict=True):
+        number = text.split()[3]
+        assert item.text is not None
+        assert number in item.text

@@ -15,6 +15,7 @@ from app.admission import TILE
 from app.catalogue import Catalogue
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
 from app.scheduler import Job
+from app.sentences import in_its_letters
 from app.settings import Settings
 from app.translation import Options, Translations
 from app.translator import Translator
@@ -64,10 +65,11 @@ def composed(text: str | None) -> str:
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )
 def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
-    assert [composed(item.text) for item in translate(bundle, *texts).items] == list(map(composed, texts))
-    assert [composed(item.text) for item in translate(expecting_marks(bundle), *texts).items] == list(
-        map(composed, texts)
-    )
+    known = in_its_letters(bundle.tokenizer)  # the echo is of what the model is given
+    expected = [composed(text).translate(known) for text in texts]
+    assert [composed(item.text).translate(known) for item in translate(bundle, *texts).items] == expected
+    marked = translate(expecting_marks(bundle), *texts).items
+    assert [composed(item.text).translate(known) for item in marked] == expected
 
 
 def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
@@ -114,7 +116,7 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
         ("My house.", "My house."),
         ("Where?", "Where?"),
         ("a (b)", "a (b)."),
-        ("He said: “Go.”", "He said: “Go.”"),
+        ("So it is!", "So it is!"),
         ("Name:", "Name:"),
         ("one,", "one,"),
     ],
@@ -218,3 +220,24 @@ def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | Non
 def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert [item.text for item in translate(chinese, "你好。我很好！ 是吗？\n").items] == ["你好。 我很好！ 是吗？\n"]
+
+
+def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:
+    """What the model is given for `text`, and what comes of its giving that back."""
+    one, echo = translator(bundle)
+    (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
+    return [bundle.tokenizer.decode(hypothesis.source) for hypothesis in echo.sentences], item.text
+
+
+def test_marks_that_the_vocabulary_lacks_are_given_as_those_that_it_has(bundle: Bundle) -> None:
+    assert passed_on(bundle, "The cat’s “well” – Bo…")[0] == ['The cat\'s "well" - Bo.']
+
+
+def test_words_in_capitals_are_translated_in_small_letters_and_given_back_in_capitals(bundle: Bundle) -> None:
+    assert passed_on(bundle, "THE CAT SLEEPS.") == (["The cat sleeps."], "THE CAT SLEEPS.")
+    assert passed_on(bundle, "THE {name} SLEEPS.")[0] == ["The  sleeps."]
+
+
+@pytest.mark.parametrize("text", ["NASA", "USA UK", "The CAT SLEEPS.", "The cat, NASA"])
+def test_names_in_capitals_stay_as_they_are(bundle: Bundle, text: str) -> None:
+    assert passed_on(bundle, text)[0] == [text]
