@@ -39,6 +39,8 @@ _MARKERS = re.compile(
 )
 """What a line may begin with that is no part of its first sentence: list, quotation, heading and comment marks."""
 _END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
+_PLAIN_SENTENCE = re.compile(r"[A-Za-z](?:[\w,']| (?! )){0,98}(?<! )[.!?]?", re.ASCII)
+"""Most requests are one such, and going the long way with it would take a tenth of their time."""
 _CLOSING = re.compile(r"(?:[)\]}»”’」』）】》\ue002\ue003]|\"(?=\s|$))+\s*")
 """What the splitter leaves to the next sentence, and belongs to the one that ended."""
 _STRAIGHT = "\"'"
@@ -101,6 +103,8 @@ def segments(text: str, language: str, kept: Sequence[Kept] = ()) -> list[Segmen
     white space, brackets, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept
     range in what is copied still has its `raw` to be written for it.
     """
+    if not kept and _PLAIN_SENTENCE.fullmatch(text):
+        return [Segment(0, len(text), True)]
     masked = _masked(text, 0, len(text), kept)
     found = (
         sentence

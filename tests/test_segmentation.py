@@ -291,3 +291,14 @@ def test_a_character_over_the_limit_by_itself_is_copied() -> None:
 def test_hostile_text_is_covered_too(unit: str) -> None:
     text = unit * (50_000 // len(unit))
     assert covers(segments(text, "en"), 0, len(text))
+
+
+@given(
+    st.from_regex(r"[A-Za-z]([a-zA-Z0-9_,']| (?! )){0,98}[.!?]?", fullmatch=True).filter(
+        lambda text: text == text.rstrip()
+    )
+)
+def test_a_plain_sentence_is_cut_as_the_long_way_does(text: str) -> None:
+    long_way = segments(f"{text}\n", "en")  # nothing with a line end is a plain sentence
+    assert long_way == [Segment(0, len(text), True), Segment(len(text), len(text) + 1, False)]
+    assert segments(text, "en") == long_way[:1]
