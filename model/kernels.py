@@ -14,8 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from array import array
-from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_float, c_int, c_int32, c_void_p
 from functools import cache
 from pathlib import Path
@@ -24,10 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from model.batch import rows_taken
-from model.beam import Beam, Candidates, copied
 from model.config import ModelConfig
-from model.hypothesis import Hypothesis, Limits
+from model.hypothesis import Limits
+from model.kernel_batch import KernelBatch
 from model.quantised import quantise_rows
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Transformer
 
@@ -39,7 +36,7 @@ FLAGS = (
     *(f"-m{name.replace('_', '')}" for name in INSTRUCTIONS),
 )
 COMPILERS = ("cc", "gcc", "clang")
-PANEL, LANES, DEMANDS = 64, 16, 64  # as in the C file
+PANEL, LANES = 64, 16  # as in the C file
 PLACEMENTS = ("pre", "post", "residual_post")
 
 
@@ -170,6 +167,8 @@ class _Model(Structure):
         ("decoder_norm", _Norm),
         ("output", _Linear),
     )
+    arena: _Arena
+    """What its pointers point into lives as long as it does."""
 
 
 class _Arena:
@@ -214,6 +213,7 @@ class _Layout:
             decoder_norm=self._norm(model.decoder_norm),
             output=self._linear(model.output.weight, None),
         )
+        self.structure.arena = self._arena
 
     def _keep(self, tensor: Tensor) -> int:
         return self._arena.keep(tensor)
@@ -285,195 +285,7 @@ class KernelRunner:
         self.layout = _Layout(model)
 
     def new_batch(self, rows: int, limits: Limits) -> KernelBatch:
-        return KernelBatch(self, rows, limits)
-
-
-class KernelBatch:
-    """The sentences being decoded together, as `model.batch.DecodeBatch`; MemoryError if there is no room.
-
-    The kernels keep a sentence's tokens and choose them; of a beam, its tokens are also here and are chosen here.
-    """
-
-    def __init__(self, runner: KernelRunner, rows: int, limits: Limits) -> None:
-        self.rows = rows
-        self._runner, self._library, self._config = runner, runner.library, runner.config
-        self._limits, longest = limits, limits.max_target + 1
-        self._sentences: dict[int, Hypothesis] = {}  # by the number that C gave them; branches in place of beams
-        self._beams: dict[Hypothesis, Beam] = {}
-        self._records: dict[int, tuple[Tensor, Tensor]] = {}
-        self._finished = (c_int32 * rows)()
-        self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
-        self._aligned, self._looked = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
-        self._aligned_bytes, self._looked_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._looked))
-        structure = ctypes.byref(runner.layout.structure)
-        self._batch = self._library.batch_new(structure, rows, limits.max_source + 1, longest)
-        if not self._batch:
-            raise MemoryError(f"no memory for {rows} sentences of up to {limits.max_source} tokens")
-
-    def __del__(self) -> None:
-        self._library.batch_free(self._batch)
-
-    @property
-    def running(self) -> list[Hypothesis]:
-        return [*(h for h in self._sentences.values() if h.width == 1), *self._beams]
-
-    @property
-    def free(self) -> int:
-        """Rows that are not taken. A sentence takes as many as its beam is wide."""
-        branches = sum(len(beam.branches) for beam in self._beams.values())
-        return self.rows - (len(self._sentences) - branches) - rows_taken(list(self._beams))
-
-    def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` and gives them rows. They must fit: see `free`. ValueError for what C must not see."""
-        self._check(hypotheses)
-        count, eos = len(hypotheses), self._config.eos_id
-        for hypothesis in hypotheses:
-            if hypothesis.record:
-                length = len(hypothesis.source) + 1
-                hypothesis.encoder_attention = torch.empty(
-                    self._config.encoder_layers, self._config.num_heads, length, length
-                )
-        numbers = (c_int32 * count)()
-        self._library.batch_admit(
-            self._batch,
-            count,
-            _integers([id for h in hypotheses for id in (*h.source, eos)]),
-            _integers([len(h.source) + 1 for h in hypotheses]),
-            _integers([h.limit for h in hypotheses]),
-            _integers([id for h in hypotheses for id in h.forced or h.prefix]),
-            _integers([len(h.prefix) or -1 if h.forced is None else len(h.forced) for h in hypotheses]),
-            _integers([h.forced is None for h in hypotheses]),
-            _integers([id for h in hypotheses for id in (*h.once, *h.never)]),
-            _integers([len(h.once) for h in hypotheses]),
-            _integers([len(h.never) for h in hypotheses]),
-            _integers([h.width > 1 for h in hypotheses]),
-            _addresses([h.encoder_attention for h in hypotheses]),
-            numbers,
-        )
-        for number, hypothesis in zip(numbers, hypotheses, strict=True):
-            if hypothesis.width > 1:
-                self._beams[hypothesis] = Beam(hypothesis, eos)
-                hypothesis = self._beams[hypothesis].branches[0]
-            self._sentences[number] = hypothesis
-
-    def step(self) -> list[Hypothesis]:
-        """One token for every running sentence; returns those that it finished, which have left the batch.
-
-        What is not finished has its tokens here and not yet in the hypothesis.
-        """
-        recorded = self._room_for_records()
-        count = self._library.batch_step(self._batch, *recorded, self._finished)
-        for number, (decoder, cross) in self._records.items():
-            self._sentences[number].decoder_rows.append(decoder)
-            self._sentences[number].cross_rows.append(cross)
-        # All candidates before anybody leaves: until then the kernels still have everyone's logits.
-        candidates = [[self._candidates(b) for b in beam.branches] for beam in self._beams.values()]
-        finished = [self._finish(number) for number in self._finished[:count]]
-        for beam, found in zip(list(self._beams.values()), candidates, strict=True):
-            beam.advance(found, self)
-            if beam.over:
-                del self._beams[beam.sentence]
-                finished.append(beam.sentence)
-        return finished
-
-    def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Takes running sentences out, finished or abandoned; returns them."""
-        if hypotheses:
-            beams = [self._beams.pop(h) for h in hypotheses if h in self._beams]
-            alone = [h for h in hypotheses if h.width == 1]
-            self.drop([*alone, *(branch for beam in beams for branch in beam.branches)])
-        return list(hypotheses)
-
-    def _check(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """C trusts what it is given: a length or an id too large would be a place outside its memory."""
-        assert rows_taken(hypotheses) <= self.free
-        limits, config = self._limits, self._config
-        for hypothesis in hypotheses:
-            source, forced = hypothesis.source, hypothesis.forced or hypothesis.prefix
-            lengths = (len(source), limits.max_source), (max(hypothesis.limit, len(forced)), limits.max_target)
-            if any(length > limit for length, limit in lengths):
-                raise ValueError(f"{len(source)} source tokens and a target of {lengths[1][0]} are beyond {limits}")
-            if max(len(hypothesis.once), len(hypothesis.never)) > DEMANDS:
-                raise ValueError(f"at most {DEMANDS} tokens can be demanded, and as many forbidden")
-            asked = (*forced, *hypothesis.once, *hypothesis.never)
-            for ids, size in ((source, config.source_vocab_size), (asked, config.target_vocab_size)):
-                if ids and not 0 <= min(ids) <= max(ids) < size:
-                    raise ValueError(f"token ids must be under {size} and not negative: {min(ids)} to {max(ids)}")
-
-    def _finish(self, number: int) -> Hypothesis:
-        hypothesis = self._sentences[number]
-        count = self._read(number, hypothesis)
-        self._drop(number)
-        hypothesis.tokens, hypothesis.log_probs = self._tokens[:count], self._log_probs[:count]
-        hypothesis.finish_reason = "stop" if hypothesis.tokens[-1] == self._config.eos_id else "length"
-        return hypothesis
-
-    def _read(self, number: int, hypothesis: Hypothesis) -> int:
-        places = self._tokens, self._log_probs, self._aligned, self._looked
-        count: int = self._library.batch_read(self._batch, number, *places)
-        aligned, looked = count + (hypothesis.width > 1), len(hypothesis.source) + 1
-        hypothesis.aligned = array("i", self._aligned_bytes[: 4 * aligned].tobytes())
-        hypothesis.looked = array("f", self._looked_bytes[: 4 * looked].tobytes())
-        return count
-
-    def _drop(self, number: int) -> None:
-        del self._sentences[number]
-        self._library.batch_drop(self._batch, number)
-
-    def _candidates(self, branch: Hypothesis) -> Candidates:
-        demand = branch.demand(self._config.eos_id)
-        assert demand is not None
-        tokens, log_probs = (c_int32 * demand.count)(), (c_float * demand.count)()
-        lists = [part for ids in (demand.only, demand.owed, demand.never) for part in (_integers(ids), len(ids))]
-        count = self._library.batch_candidates(
-            self._batch, self._number_of(branch), *lists, demand.count, tokens, log_probs
-        )
-        return list(zip(tokens[:count], log_probs[:count], strict=True))
-
-    def _number_of(self, branch: Hypothesis) -> int:
-        return next(number for number, other in self._sentences.items() if other is branch)
-
-    # ---- What beams ask for; see `model.beam.Rows`
-
-    def read(self, branch: Hypothesis) -> None:
-        self._read(self._number_of(branch), branch)
-
-    def fork(self, branch: Hypothesis) -> Hypothesis:
-        number = self._library.batch_fork(self._batch, self._number_of(branch))
-        self._sentences[number] = copied(branch)
-        return self._sentences[number]
-
-    def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
-        branch.extend(token, log_prob, self._config.eos_id)
-        self._library.batch_extend(self._batch, self._number_of(branch), token)
-
-    def drop(self, branches: Sequence[Hypothesis]) -> None:
-        for branch in branches:
-            self._drop(self._number_of(branch))
-
-    def _room_for_records(self) -> tuple[ctypes.Array[c_void_p] | None, ctypes.Array[c_void_p] | None]:
-        layers, heads = self._config.decoder_layers, self._config.num_heads
-        self._records = {}
-        for number, hypothesis in self._sentences.items():
-            if hypothesis.record:
-                lengths = len(hypothesis.decoder_rows) + 1, len(hypothesis.source) + 1
-                decoder, cross = (torch.empty(layers, heads, length) for length in lengths)
-                self._records[number] = decoder, cross
-        if not self._records:
-            return None, None
-        pairs = [self._records.get(number, (None, None)) for number in range(self.rows)]
-        return _addresses([decoder for decoder, _ in pairs]), _addresses([cross for _, cross in pairs])
-
-
-def _integers(values: Sequence[int]) -> ctypes.Array[c_int32]:
-    return (c_int32 * len(values))(*values)
-
-
-def _addresses(tensors: Sequence[Tensor | None]) -> ctypes.Array[c_void_p] | None:
-    """Their addresses, NULL for None; None if all are."""
-    if not any(tensor is not None for tensor in tensors):
-        return None
-    return (c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
+        return KernelBatch(self.library, self.layout.structure, self.config, rows, limits)
 
 
 if __name__ == "__main__":  # python -m model.kernels: compiles them beside the source, as a container image wants it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 import shutil
@@ -16,7 +17,8 @@ from torch import Tensor, nn
 import model.kernels as kernels
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
-from model.kernels import KernelBatch, KernelRunner, KernelsUnavailable
+from model.kernel_batch import KernelBatch
+from model.kernels import KernelRunner, KernelsUnavailable
 from model.quantised import quantise_rows
 from model.transformer import AttentionRecord, Transformer
 
@@ -323,3 +325,16 @@ def test_a_processor_without_the_instructions_is_told_so(monkeypatch: pytest.Mon
     monkeypatch.setattr(kernels, "INSTRUCTIONS", ("avx512f", "made_up"))
     with pytest.raises(KernelsUnavailable, match=r"made_up|Linux"):
         kernels.check_processor()
+
+
+def test_a_batch_outlives_its_runner() -> None:
+    """The weights that it points to live as long as it does."""
+    model = make_model()
+    found = []
+    for runner in (KernelRunner(model), None):
+        batch = (runner or KernelRunner(model)).new_batch(1, LIMITS)
+        gc.collect()
+        found.append(Hypothesis([5, 6, 7], LIMITS.target(3)))
+        batch.admit([found[-1]])
+        run_to_the_end(batch)
+    assert found[0].tokens == found[1].tokens
