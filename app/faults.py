@@ -46,7 +46,7 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
             end = at + size * _times(said, at, size)
             while end < len(said) and said[end] == said[end - size]:
                 end += 1  # the beginning of one time more
-            left = left[: at + size] + left[end:]
+            left, size = left[: at + size] + left[end:], 1  # what now stands side by side may be a loop again
         else:
             size += 1
     return left
