@@ -19,7 +19,7 @@ from app.passage import Kept, Passage, Piece, Tag, as_it_is
 from app.placeholders import placeholders
 from app.placing import shares
 from app.segmentation import Segment, cut, segments
-from app.sentences import Sentence, encodable, most_kept, part_of, unknown_symbols
+from app.sentences import Sentence, encodable, end_of, most_kept, part_of, unknown_symbols
 from app.terms import numbers_in, terms_in, wanting
 from app.weaving import unchanged
 from model.bundle import Bundle
@@ -150,6 +150,8 @@ class _Cutter:
         tokenizer = self.bundle.tokenizer
         if not self.kept and not self.glossary:
             text = self.passage.text[start:end]
+            if text.isascii() and not text.isupper():  # most are, and this is what `encodable` makes of them
+                return tokenizer.encode(text + end_of(text, self.bundle))
             return tokenizer.encode("".join(map(str, encodable(Passage(text), self.bundle))))
         part = part_of(self.passage, self.kept, (), start, end)
         much = len(part.kept) + len(self._terms(part)) > most_kept(self.bundle)

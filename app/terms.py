@@ -54,7 +54,10 @@ def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
     """The sentence's terms that the translation that `hypothesis` is does not have, or not often enough."""
     if not sentence.terms:
         return []
-    text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(hypothesis))
+    if sentence.passage.kept:
+        text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(hypothesis))
+    else:
+        text = sentence.words(hypothesis)
     there = {term.raw: _count(term.raw, text) for term in sentence.terms}
     left: list[Kept] = []
     for term in sentence.terms:

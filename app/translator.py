@@ -45,7 +45,7 @@ class Translator:
             with self._deadlines_of(limit_ms).limit():
                 await work.prepare()
                 await work.decode()
-                await work.revise(work.sentences())
+                await work.revise(list(work.sentences()))
                 return await work.done(work.answer)
         except TimeoutError:
             raise _too_late(limit_ms) from None

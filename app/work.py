@@ -65,6 +65,8 @@ class Work:
         self.settled = asyncio.Event()
         self._bundles = [bundle for bundle in means.catalogue if bundle.target == options.target]
         self._glossaries: dict[str, Glossary | None] = {}
+        self._again: dict[Sentence, None] = {}
+        """Those that lack terms and are ready to be decoded again."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
 
@@ -91,25 +93,39 @@ class Work:
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def revise(self, sentences: Iterable[Sentence]) -> None:
-        """Decodes those again that lack terms of the glossary: from where those belong, or with symbols for them."""
-        with_terms = [sentence for sentence in sentences if sentence.terms]
-        for means in (_from_the_term, _with_symbols):
-            again = [sentence for sentence in with_terms if sentence.hypothesis.finish_reason and means(sentence)]
+    async def revise(self, sentences: Sequence[Sentence]) -> None:
+        """Decodes those of `sentences` again that lack terms, until none does."""
+        for sentence in sentences:
+            if not sentence.mended and sentence not in self._again:
+                self._look_after(sentence)
+        while again := [sentence for sentence in sentences if sentence in self._again]:
+            for sentence in again:
+                del self._again[sentence]
             for job in self._jobs_of(again):
                 await self.means.engine.decode(job)
                 self.jobs.append(job)
+            for sentence in again:
+                self._look_after(sentence)
 
     def _when_settled(self, hypothesis: Hypothesis) -> None:
         # Not at once: the engine, which calls this, is not to suffer from what goes wrong here.
-        asyncio.get_running_loop().call_soon(self._mend, hypothesis)
+        asyncio.get_running_loop().call_soon(self._settle, self._waiting[hypothesis])
 
-    def _mend(self, hypothesis: Hypothesis) -> None:
+    def _settle(self, sentence: Sentence) -> None:
         """What one sentence takes afterwards is done while others are decoded."""
-        sentence = self._waiting[hypothesis]
-        if hypothesis.finish_reason and not sentence.terms:
+        try:
+            self._look_after(sentence)
+        finally:
+            self.settled.set()
+
+    def _look_after(self, sentence: Sentence) -> None:
+        """Mends a sentence that is decoded, or makes it ready to be decoded again."""
+        if not sentence.hypothesis.finish_reason:
+            return  # it failed
+        if _lacks_terms(sentence):
+            self._again[sentence] = None
+        else:
             mend(sentence)
-        self.settled.set()
 
     async def done(self, answer: Callable[[], T]) -> T:
         """What `answer` makes, in a thread if it may take long."""
@@ -128,11 +144,10 @@ class Work:
                 while not (self._is_settled(part) or decoding.done()):
                     await self.settled.wait()
                     self.settled.clear()
+                await self.revise([part])
                 if part.hypothesis.finish_reason is None:
                     await decoding  # it raises what is wrong, or the sentence has an error of its own
                     break
-                if part.terms:
-                    await self.revise([part])
                 mend(part)
                 text += part.text(part.hypothesis)
                 end = part.start + len(part.passage.text)
@@ -232,8 +247,8 @@ class Work:
             raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault]) from None
 
     def _is_settled(self, sentence: Sentence) -> bool:
-        hypothesis = sentence.hypothesis
-        return hypothesis.finish_reason is not None or any(hypothesis in job.errors for job in self.jobs)
+        failed = any(sentence.hypothesis in job.errors for job in self.jobs)
+        return sentence.mended or sentence in self._again or failed
 
     def _translated(self, draft: Draft | ServiceError, detected: Detected) -> Translated:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
@@ -255,21 +270,17 @@ class Work:
         return Translated(draft.text(), score, reason, warnings, None, source, confidence, draft)
 
 
-def _from_the_term(sentence: Sentence) -> bool:
-    """Whether `sentence` is to be decoded again, and then it is ready to be."""
-    if not (terms := wanting(sentence, sentence.hypothesis)):
+def _lacks_terms(sentence: Sentence) -> bool:
+    """If so, it is ready to be decoded again: from where the terms belong, or else with symbols for them."""
+    terms = wanting(sentence, sentence.hypothesis)
+    if not terms or set(sentence.terms) <= set(sentence.passage.kept):
         return False
-    if again := revised(sentence, terms):
+    again = None if sentence.hypothesis.prefix else revised(sentence, terms)
+    if again:
         sentence.hypothesis = again
-    return again is not None
-
-
-def _with_symbols(sentence: Sentence) -> bool:
-    """The same, and this way none is missing after it."""
-    is_wanting = bool(wanting(sentence, sentence.hypothesis))
-    if is_wanting:
-        sentence.keep(sentence.terms)  # it may become another sentence, without those that it has now
-    return is_wanting
+    else:
+        sentence.keep(sentence.terms)  # all: it may become another sentence, without those that it has now
+    return True
 
 
 def check_length(characters: int, settings: Settings) -> None:
