@@ -99,6 +99,7 @@ class _Cutter:
     ) -> None:
         self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
         self.kept = _kept_of(passage, bundle)
+        self._starts = [one.start for one in self.kept]
         self.glossary = glossary
         self.joint = joint(bundle.source, bundle.target)
 
@@ -148,7 +149,7 @@ class _Cutter:
     def _encoded(self, start: int, end: int) -> list[int] | None:
         """The tokens of characters [start, end); None if too much is kept in them."""
         tokenizer = self.bundle.tokenizer
-        if not self.kept and not self.glossary:
+        if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
             if text.isascii() and not text.isupper():  # most are, and this is what `encodable` makes of them
                 return tokenizer.encode(text + end_of(text, self.bundle))
