@@ -24,6 +24,7 @@ class Format(StrEnum):
     html = "html"
 
 
+GC_THRESHOLDS = 10_000, 50, 50
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
@@ -52,7 +53,7 @@ def serve() -> None:
     # What is here now stays: to look through PyTorch's objects for garbage would stop all requests for 0.1 s. And a
     # request makes hundreds of objects that die by themselves: to look after every 700 takes a tenth of its time.
     gc.freeze()
-    gc.set_threshold(10_000, 50, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
     # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(

@@ -112,9 +112,13 @@ class _Cutter:
             tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
         stands_beside = False
         for (segment, ids), share in zip(found, tags, strict=False):
+            if not (segment.translate or self.kept or share):
+                yield self.passage.write(self.passage.text[segment.start : segment.end])
+                stands_beside = False
+                continue
             part = part_of(self.passage, self.kept, share, segment.start, segment.end)
             if not segment.translate:
-                yield unchanged(part) if part.kept or part.tags else part.write(part.text)
+                yield unchanged(part)
             else:
                 if stands_beside and self.joint:
                     yield self.passage.write(self.joint)

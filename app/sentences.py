@@ -121,6 +121,7 @@ class Sentence:
     mended: bool = False
     """Whether loops are cut and warnings noted; see app/drafts.py."""
     _words: tuple[list[int], str] | None = None
+    _text: tuple[list[int], str] | None = None
 
     @property
     def end(self) -> str:
@@ -149,6 +150,11 @@ class Sentence:
 
     def text(self, hypothesis: Hypothesis) -> str:
         """The translation that `hypothesis` is, spelt as the format does, tags and what is kept in place."""
+        if self._text is None or self._text[0] is not hypothesis.tokens:
+            self._text = hypothesis.tokens, self._written(hypothesis)
+        return self._text[1]
+
+    def _written(self, hypothesis: Hypothesis) -> str:
         passage = self.passage
         if not (passage.kept or passage.tags):
             text = self.words(hypothesis)

@@ -126,6 +126,7 @@ class Work:
             self._again[sentence] = None
         else:
             mend(sentence)
+            sentence.text(sentence.hypothesis)  # which it keeps
 
     async def done(self, answer: Callable[[], T]) -> T:
         """What `answer` makes, in a thread if it may take long."""
