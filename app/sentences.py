@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -137,9 +137,11 @@ class Sentence:
         limit = bundle.limits.target(len(ids))
         return cls(passage, bundle, Hypothesis(ids, limit, once=once, never=never, width=width), start)
 
-    def keep(self, terms: Iterable[Kept]) -> None:
-        """Has symbols in the place of `terms` as well, and is to be decoded again."""
-        self.passage = replace(self.passage, kept=tuple(sorted([*self.passage.kept, *terms])))
+    def keep_terms(self) -> None:
+        """Has symbols in the place of its terms as well, and is to be decoded again."""
+        # What is kept is not asked to be spelt as the format does: see Passage.
+        self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
+        self.passage = replace(self.passage, kept=tuple(sorted([*self.passage.kept, *self.terms])))
         ids = self.bundle.tokenizer.encode_parts(encodable(self.passage, self.bundle))
         self.hypothesis = Sentence.of(self.passage, self.bundle, ids, self.hypothesis.width, 0).hypothesis
 

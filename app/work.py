@@ -149,7 +149,6 @@ class Work:
                 if part.hypothesis.finish_reason is None:
                     await decoding  # it raises what is wrong, or the sentence has an error of its own
                     break
-                mend(part)
                 text += part.text(part.hypothesis)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if isinstance(self.items[number], str) and not self.options.html else None
@@ -261,7 +260,6 @@ class Work:
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
         warnings = [*draft.warnings]
         for sentence in sentences:
-            mend(sentence)
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.overlooked]:
             warnings.append(f"Perhaps not translated: {named(missed)}.")
@@ -280,7 +278,7 @@ def _lacks_terms(sentence: Sentence) -> bool:
     if again:
         sentence.hypothesis = again
     else:
-        sentence.keep(sentence.terms)  # all: it may become another sentence, without those that it has now
+        sentence.keep_terms()  # all: it may become another sentence, without those that it has now
     return True
 
 

@@ -169,7 +169,7 @@ def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bu
     def first_symbol(text: str) -> str | None:
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
         one.terms = (Kept(0, 3, "minet"),)
-        one.keep(one.terms)
+        one.keep_terms()
         one.hypothesis.tokens = [bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]
         return one.text(one.hypothesis)
 
@@ -285,3 +285,11 @@ def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: B
         number = text.split()[3]
         assert item.text is not None
         assert number in item.text
+
+
+def test_a_term_is_spelt_as_its_format_does_by_whichever_way_it_comes(bundle: Bundle) -> None:
+    texts = [f"<p>{' '.join(random.Random(seed).sample(WORDS, 4))} cat.</p>" for seed in range(60)]
+    for item in translated(bundle, Wild(bundle), texts, html=True, glossary={"cat": "R&D"}):
+        assert item.text is not None
+        assert "R&amp;D" in item.text
+        assert "R&D" not in item.text
