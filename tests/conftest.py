@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
+import time
 from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
 import pytest
 import torch
+import uvicorn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
@@ -130,6 +134,27 @@ def service(bundle_folder: Path) -> Iterator[Service]:
     """The service with its default limits."""
     with serving(bundle_folder) as service:
         yield service
+
+
+@contextmanager
+def listening(bundles: Path, **settings: Any) -> Iterator[str]:
+    """The service of a folder of bundles on a real socket, for clients that will have no other; yields its URL."""
+    chosen = Settings(bundles=bundles, device="cpu", **{"workers": 1, "precision": "float32", **settings})
+    app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
+    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", root_path=chosen.root_path)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            while httpx.get(f"{url}/ready").status_code != 200:
+                assert thread.is_alive()
+                time.sleep(0.05)
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
