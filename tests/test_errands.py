@@ -199,6 +199,6 @@ def test_what_is_refused_for_load_is_tried_again(monkeypatch: pytest.MonkeyPatch
         assert await patiently(lambda: answers.pop(0)) == 7
 
     with monkeypatch.context() as patched:
-        patched.setattr(errands.asyncio, "sleep", wait)
+        patched.setattr("asyncio.sleep", wait)
         asyncio.run(scenario())
     assert waited == [5.0, errands.PAUSE_S]
