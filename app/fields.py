@@ -1,0 +1,211 @@
+"""Reads a request's fields however they come: as JSON, as a form, as a form with a file, and in the query.
+
+Knows bytes, names and limits; what the fields mean is the schemas'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
+
+from app.body import JSONRequest, check_uncompressed
+from app.deadlines import Deadlines
+from app.errors import BodyTooSlow, ClientLeft, FieldError, InvalidFields, TooMuchText, WrongContentType
+from app.settings import Settings
+
+JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_MORE_FIELDS = 32
+"""That a form may have beside as many texts as a request may have."""
+_AROUND_BYTES = 1 << 16
+"""What a body may have beside its file: the fields, and what stands between them."""
+_LONG = 1 << 14
+_NO_TYPE = "of no type: the header Content-Type is missing"
+_CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
+
+Texts = dict[str, list[str]]
+"""Fields of a form, in which a name may stand more than once."""
+
+
+class File(NamedTuple):
+    """A file, with the name that the client gave it."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What was sent. A field of the body hides one of the same name in the query; JSON's null is no field."""
+
+    typed: Mapping[str, Any] = field(default_factory=dict)
+    """Of a JSON object."""
+    texts: Mapping[str, list[str]] = field(default_factory=dict)
+    """Of a form, and of the query."""
+
+    def one(self, name: str) -> Any | None:
+        """The field's value: of any type if it came in JSON, else the first string of that name."""
+        if name in self.typed:
+            return self.typed[name]
+        return self.texts[name][0] if name in self.texts else None
+
+    def all(self, name: str) -> list[Any]:
+        """The items of a JSON list, or all strings of that name; a value alone is a list of one."""
+        value = self.typed[name] if name in self.typed else self.texts.get(name, [])
+        return value if isinstance(value, list) else [value]
+
+    def by_name(self) -> dict[str, Any]:
+        """All of them, as JSON would have them: a string that stands alone, and a list of those that do not."""
+        return {**{name: texts[0] if len(texts) == 1 else texts for name, texts in self.texts.items()}, **self.typed}
+
+
+async def read_fields(request: Request) -> Fields:
+    """The fields of the request's query and of its body, which may also be that of a GET.
+
+    Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived) and
+    InvalidFields.
+    """
+    most = _most(request)
+    query = _form(request.scope["query_string"], most)
+    kind = _content_type(request)
+    if kind == PARTS:
+        settings: Settings = request.state.settings
+        limit = settings.max_body_bytes
+        parts = await _parts(request, limit, TooMuchText(f"The body is over the limit of {limit} bytes."), files=0)
+        return Fields(texts={**query, **_texts(parts)})
+    reader = JSONRequest(request.scope, request.receive)  # which reads any body as it should be read
+    body = await reader.body()
+    if not body:
+        return Fields(texts=query)
+    if kind == FORM:
+        # A hundred thousand percent signs take a tenth of a second, in which the others would wait.
+        form = _form(body, most) if len(body) < _LONG else await asyncio.to_thread(_form, body, most)
+        return Fields(texts={**query, **form})
+    if kind != JSON:
+        raise WrongContentType(f"The body must be {JSON}, {FORM} or {PARTS}; it is {kind or _NO_TYPE}.")
+    return Fields(_object(await reader.json()), query)
+
+
+async def read_upload(request: Request) -> tuple[File, Fields]:
+    """The form with one file, `file`, in the request's body, and its other fields with those of the query.
+
+    Raises what `read_fields` does.
+    """
+    kind = _content_type(request)
+    if kind != PARTS:
+        raise WrongContentType(f"The body must be {PARTS}; it is {kind or _NO_TYPE}.")
+    query = _form(request.scope["query_string"], _most(request))
+    settings: Settings = request.state.settings
+    limit = settings.max_file_bytes
+    too_large = TooMuchText(f"The file is over the limit of {limit} bytes.")
+    parts = await _parts(request, limit + _AROUND_BYTES, too_large, files=1)
+    try:
+        sent = parts.get("file")
+        if not isinstance(sent, UploadFile) or not sent.filename:
+            raise _invalid("#/file", "A file with a name is required")
+        file = File(_utf8(sent.filename), await sent.read())
+    finally:
+        await parts.close()
+    if len(file.content) > limit:
+        raise too_large
+    return file, Fields(texts={**query, **_texts(parts)})
+
+
+async def _parts(request: Request, limit: int, too_much: TooMuchText, files: int) -> FormData:
+    """A form of at most `limit` bytes in parts. Its texts are not decoded yet: see `_utf8`."""
+    settings: Settings = request.state.settings
+    deadlines: Deadlines = request.state.deadlines
+    # Told that they are in latin-1, the parser leaves the bytes as they are; otherwise it would take them for that
+    # where they are not UTF-8, and say nothing.
+    headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
+    stream = _arriving(request, limit, too_much)
+    parser = MultiPartParser(headers, stream, max_files=files, max_fields=_most(request), max_part_size=limit)
+    parser.spool_max_size = limit + 1  # never on disk
+    try:
+        with deadlines.limit():
+            return await parser.parse()
+    except TimeoutError:
+        raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
+    except ClientDisconnect:
+        raise ClientLeft("The client left while it sent the body.") from None
+    except MultiPartException as error:
+        raise _invalid("#", error.message) from None
+
+
+async def _arriving(request: Request, limit: int, too_much: TooMuchText) -> AsyncGenerator[bytes, None]:
+    length = 0
+    async for chunk in request.stream():
+        length += len(chunk)
+        if length > limit:
+            raise too_much
+        yield chunk
+
+
+def _texts(parts: FormData) -> Texts:
+    found: Texts = {}
+    for name, value in parts.multi_items():
+        if isinstance(value, str):
+            found.setdefault(_utf8(name), []).append(_utf8(value))
+    return found
+
+
+def _utf8(text: str) -> str:
+    """`text`, whose characters are bytes, in UTF-8."""
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        raise _invalid("#", "The form is not in UTF-8") from None
+
+
+def _form(sent: bytes, most: int) -> Texts:
+    """The fields of a form in one piece, percent-encoded or in UTF-8 as it is."""
+    found: Texts = {}
+    try:
+        for name, value in parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=most, errors="strict"):
+            found.setdefault(name, []).append(value)
+    except UnicodeDecodeError:
+        raise _invalid("#", "The form is not in UTF-8") from None
+    except ValueError:
+        raise _invalid("#", f"The form has more than {most} fields") from None
+    return found
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _invalid("#", "The body must be a JSON object")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise _invalid("#", "The body holds a lone surrogate, which is no character") from None
+    except RecursionError:
+        raise _invalid("#", "The JSON is nested too deeply") from None
+    return {name: field for name, field in value.items() if field is not None}
+
+
+def _content_type(request: Request) -> str:
+    """The media type alone, in small letters. Raises WrongContentType if the body could not be read as one of it."""
+    headers = dict(request.scope["headers"])
+    check_uncompressed(headers)
+    kind, options = parse_options_header(headers.get(b"content-type", b"").decode("latin-1"))
+    charset = options.get(b"charset", b"").strip().lower()
+    if kind != JSON.encode() and charset not in _CHARSETS:  # JSON shows in which encoding of Unicode it is
+        raise WrongContentType(f"The body must be in UTF-8; its charset is {charset.decode('latin-1')}.")
+    return kind.decode("latin-1").strip()
+
+
+def _most(request: Request) -> int:
+    settings: Settings = request.state.settings
+    return settings.max_items + _MORE_FIELDS
+
+
+def _invalid(pointer: str, detail: str) -> InvalidFields:
+    return InvalidFields(f"{pointer}: {detail}", [FieldError(pointer=pointer, detail=detail)])

@@ -1,0 +1,92 @@
+"""Translates files: from a document's bytes to its translation's. Knows no request; formats are app.documents'."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import NamedTuple
+from urllib.parse import quote
+
+from app import documents
+from app.documents import Document
+from app.errors import FieldError, InvalidFields, TooMuchText, WrongContentType
+from app.glossary import Glossary
+from app.settings import Settings
+from app.translation import AUTO, Options, Translations
+from app.translator import Translator
+
+_UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
+_LONGEST_NAME = 150
+_BY_WHICH_TO_TELL = 10_000
+"""Characters of a document that its language is told by."""
+
+
+class Opened(NamedTuple):
+    """A document to translate, and how many characters of text there are in it."""
+
+    document: Document
+    characters: int
+
+
+async def open_document(name: str, content: bytes, target: str, settings: Settings) -> Opened:
+    """The document in `content`, of the format that `name` ends in, which is to be translated into `target`.
+
+    Raises WrongContentType, InvalidFields, and TooMuchText if there is more in it than in the texts that a request
+    may have.
+    """
+    try:
+        document = await asyncio.to_thread(documents.read, name, content, target)
+    except documents.UnknownFormat as error:
+        raise WrongContentType(str(error)) from None
+    except documents.UnreadableDocument as error:
+        raise InvalidFields(f"#/file: {error}", [FieldError(pointer="#/file", detail=str(error))]) from None
+    characters = sum(len(passage.text) for passage in document.passages)
+    limit = settings.max_text_chars * settings.max_items
+    if characters > limit:
+        raise TooMuchText(f"The file has {characters} characters of text, over the limit of {limit}.")
+    return Opened(document, characters)
+
+
+async def translate_document(
+    translator: Translator, document: Document, source: str, target: str, glossary: Glossary | str | None = None
+) -> tuple[bytes, Translations]:
+    """The translated file, and what was done for it. `source` may be AUTO. Raises what the translator does.
+
+    A file with holes is not given: the first error of a passage is raised.
+    """
+    if source == AUTO:
+        source = await asyncio.to_thread(_told, translator, document, target)
+    options = Options(source, target, glossary)
+    done = await translator.translate([[passage] for passage in document.passages], options)
+    texts = []
+    for item in done.items:
+        if item.error:
+            raise item.error
+        texts.append(item.text or "")
+    return await asyncio.to_thread(document.write, texts), done
+
+
+def _told(translator: Translator, document: Document, target: str) -> str:
+    """The language of the document: told by all of it, since a cell of a table may be a word.
+
+    If it has none, or the one wanted, nothing is to be translated, which the translator finds for each passage.
+    """
+    text, length = [], 0
+    for passage in document.passages:
+        text.append(passage.text)
+        length += len(passage.text)
+        if length > _BY_WHICH_TO_TELL:
+            break
+    language = translator.detect("\n".join(text)[:_BY_WHICH_TO_TELL]).language
+    return AUTO if language in (None, target) else str(language)
+
+
+def download_headers(name: str) -> dict[str, str]:
+    """Of an answer that is a file: Content-Disposition (RFC 6266), which names it in any characters, and its safety."""
+    name = name[-_LONGEST_NAME:]
+    plain = _UNSAFE.sub("_", name)
+    disposition = f'attachment; filename="{plain}"'
+    if plain != name:
+        disposition += f"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
+    # Another's file, shown by a browser as one of ours, could do in our name what it likes.
+    return {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}

@@ -1,0 +1,259 @@
+"""Fields of a request: the same however they come, within the limits, and no body that is not answered properly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx
+import pytest
+from fastapi import Request
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from app.deadlines import Deadlines
+from app.errors import (
+    BodyTooSlow,
+    ClientLeft,
+    InvalidFields,
+    NotJSON,
+    ServiceError,
+    TooMuchText,
+    WrongContentType,
+)
+from app.fields import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
+from app.settings import Settings
+
+URL = "http://test/"
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, min_size=1)
+
+
+def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limits: Any) -> Request:
+    """`sent` as the service would have it; after `chunks`, if there are any, the client says no more."""
+    settings = Settings(**limits)
+    state = {"settings": settings, "deadlines": Deadlines(settings.deadline_ms / 1000)}
+    left = [sent.read()] if chunks is None else list(chunks)
+
+    async def receive() -> dict[str, Any]:
+        if not left:
+            await asyncio.Event().wait()
+        body = left.pop(0)
+        if not body and chunks is not None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": chunks is not None}
+
+    headers = [(name.lower(), value) for name, value in sent.headers.raw]
+    scope = {"type": "http", "method": sent.method, "path": "/", "headers": headers, "state": state}
+    return Request({**scope, "query_string": sent.url.query}, receive)
+
+
+def read(*, method: str = "POST", url: str = URL, limits: dict[str, Any] | None = None, **options: Any) -> Fields:
+    return asyncio.run(read_fields(received(httpx.Request(method, url, **options), **(limits or {}))))
+
+
+def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[File, Fields]:
+    return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {}))))
+
+
+def in_parts(fields: dict[str, Any]) -> dict[str, Any]:
+    """A form in parts of which none is a file."""
+    return {"files": [(name, (None, value)) for name, value in fields.items()]}
+
+
+def content(body: bytes, kind: str, **headers: str) -> dict[str, Any]:
+    return {"content": body, "headers": {"content-type": kind, **headers}}
+
+
+@given(FIELDS)
+def test_a_field_is_the_same_however_it_comes(fields: dict[str, str]) -> None:
+    ways = [
+        read(json=fields),
+        read(data=fields),
+        read(**in_parts(fields)),
+        read(url=f"{URL}?{urlencode(fields)}"),
+        read(method="GET", data=fields),
+    ]
+    for found in ways:
+        assert {name: found.one(name) for name in fields} == fields
+        assert {name: found.all(name) for name in fields} == {name: [text] for name, text in fields.items()}
+        assert found.by_name() == fields
+
+
+@given(st.lists(TEXT, min_size=2, max_size=4))
+def test_a_list_is_the_same_however_it_comes(texts: list[str]) -> None:
+    for found in [
+        read(json={"text": texts}),
+        read(data={"text": texts}),
+        read(files=[("text", (None, text)) for text in texts]),
+        read(url=f"{URL}?{urlencode({'text': texts}, doseq=True)}"),
+    ]:
+        assert found.all("text") == texts
+        assert found.by_name() == {"text": texts}
+
+
+def test_of_a_repeated_string_the_first_is_the_one_and_of_json_the_value() -> None:
+    assert read(data={"q": ["a", "b"]}).one("q") == "a"
+    assert read(json={"q": ["a", "b"]}).one("q") == ["a", "b"]
+    assert read(json={"n": 3}).one("n") == 3
+
+
+def test_what_was_not_sent_is_none_and_no_item() -> None:
+    found = read(json={"q": None})
+    assert (found.one("q"), found.all("q"), found.one("other"), found.all("other")) == (None, [], None, [])
+
+
+def test_a_field_of_the_body_hides_that_of_the_query() -> None:
+    url = f"{URL}?q=query&source=en"
+    for found in (
+        read(url=url, json={"q": "body"}),
+        read(url=url, data={"q": "body"}),
+        read(url=url, **in_parts({"q": "body"})),
+    ):
+        assert (found.one("q"), found.all("q"), found.one("source")) == ("body", ["body"], "en")
+    assert read(url=url, json={"q": None}).one("q") == "query"
+
+
+def test_no_body_needs_no_content_type() -> None:
+    assert read(url=f"{URL}?q=a", method="GET").one("q") == "a"
+    assert read(**content(b"", JSON)).by_name() == {}
+
+
+def test_a_form_may_be_in_utf_8_as_it_is_and_hold_a_stray_percent_sign() -> None:
+    found = read(**content("q=100% sûr&a=%zz".encode(), FORM))
+    assert (found.one("q"), found.one("a")) == ("100% sûr", "%zz")
+
+
+@pytest.mark.parametrize("charset", ["", "; charset=UTF-8", '; charset="utf-8"', "; Charset=us-ascii"])
+def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
+    assert read(**content(b"q=a", FORM.title() + charset)).one("q") == "a"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        (content(b"q=a", "text/plain"), WrongContentType, "it is text/plain"),
+        ({"content": b"q=a"}, WrongContentType, "of no type"),
+        (content(b"q=a", f"{FORM}; charset=utf-16"), WrongContentType, "utf-16"),
+        (content(b"q=a", f"{FORM}; charset=undefined"), WrongContentType, "undefined"),
+        (content(b"q=a", FORM, **{"content-encoding": "gzip"}), WrongContentType, "gzip"),
+        (content(b"{}", JSON, **{"content-encoding": "br"}), WrongContentType, "br"),
+        (content(b"--b", f"{PARTS}; boundary=b", **{"content-encoding": "gzip"}), WrongContentType, "gzip"),
+        (content(b"{", JSON), NotJSON, "line 1"),
+        (content(b"[" * 100_000, JSON), NotJSON, "deep"),
+        (content(b"[]", JSON), InvalidFields, "object"),
+        (content(b'{"q": "\\ud800"}', JSON), InvalidFields, "surrogate"),
+        (content(b'{"\\ud800": 1}', JSON), InvalidFields, "surrogate"),
+        (content(b'{"q": ["\xed\xa0\x80"]}', JSON), InvalidFields, "surrogate"),
+        (content(b"q=\xe9", FORM), InvalidFields, "UTF-8"),
+        (content(b"q=%e9", FORM), InvalidFields, "UTF-8"),
+        (content(b"q=%ed%a0%80", FORM), InvalidFields, "UTF-8"),
+        ({"url": f"{URL}?q=%ff"}, InvalidFields, "UTF-8"),
+        ({"url": f"{URL}?q=%ff", "json": {"q": "a"}}, InvalidFields, "UTF-8"),
+        (in_parts({"q": b"\xe9"}), InvalidFields, "UTF-8"),
+        ({"files": {"q": ("a.txt", b"a")}}, InvalidFields, "files"),
+        (content(b"--b\r\n\r\n", f"{PARTS}; boundary=b"), InvalidFields, "name"),
+        (content(b"--b\r\n", PARTS), InvalidFields, "boundary"),
+        (content(b"--b\r\n", f'{PARTS}; boundary="b'), InvalidFields, "multipart"),
+        (content(b"", f"{PARTS}; boundary={'b' * 300}"), InvalidFields, "multipart"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(options: dict[str, Any], error: type[ServiceError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        read(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"data": {"q": ["a"] * 34}}, {"files": [("q", (None, "a"))] * 34}, {"url": f"{URL}?{'&'.join(['q=a'] * 34)}"}],
+)
+def test_of_fields_there_may_be_as_many_as_of_texts_and_some(options: dict[str, Any]) -> None:
+    assert len(read(limits={"max_items": 2}, **options).all("q")) == 34
+    with pytest.raises(InvalidFields, match="33"):
+        read(limits={"max_items": 1}, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"json": {"q": "a" * 200}}, {"data": {"q": "a" * 200}}, in_parts({"q": "a" * 200})]
+)
+def test_a_body_over_the_limit_is_refused(options: dict[str, Any]) -> None:
+    assert read(**options).one("q") == "a" * 200
+    with pytest.raises(TooMuchText, match="100 bytes"):
+        read(limits={"max_body_bytes": 100}, **options)
+
+
+@pytest.mark.parametrize("kind", [JSON, FORM, f"{PARTS}; boundary=b", "image/png"])
+def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
+    sent = httpx.Request("POST", URL, headers={"content-type": kind})
+    with pytest.raises(BodyTooSlow):
+        asyncio.run(read_fields(received(sent, [b"--b\r\n"], deadline_ms=20)))
+    with pytest.raises(ClientLeft):
+        asyncio.run(read_fields(received(sent, [b"--b\r\n", b""])))
+
+
+@examples(max_examples=200)
+@given(
+    body=st.binary(max_size=30)
+    | st.lists(
+        st.sampled_from(
+            [b"--b", b"--", b"\r\n", b"Content-Disposition: form-data", b'; name="q"', b"=", b"&", b"%", b"{}"]
+        )
+    ).map(b"".join)
+    | st.recursive(
+        st.none() | st.floats() | st.text(), lambda deeper: st.lists(deeper) | st.dictionaries(TEXT, deeper)
+    ).map(lambda value: json.dumps(value).encode()),
+    kind=st.sampled_from(
+        [JSON, FORM, f"{PARTS}; boundary=b", PARTS, "", "multipart/form-data; boundary=b; charset=idna"]
+    )
+    | st.text(st.characters(codec="latin-1", exclude_categories=["Cc"])),
+    query=st.binary(max_size=10),
+)
+def test_whatever_comes_is_read_or_refused(body: bytes, kind: str, query: bytes) -> None:
+    request = received(httpx.Request("POST", URL, content=body, headers=[(b"content-type", kind.encode("latin-1"))]))
+    request.scope["query_string"] = query
+    try:
+        found = asyncio.run(read_fields(request))
+    except ServiceError:
+        return
+    for name in found.by_name():
+        assert found.all(name) or found.one(name) == []
+
+
+def test_a_file_comes_with_its_name_and_fields() -> None:
+    file, fields = upload(files={"file": ("résumé.txt", b"\xff\x00")}, data={"source": "en", "target": "fr"})
+    assert file == ("résumé.txt", b"\xff\x00")
+    assert fields.by_name() == {"source": "en", "target": "fr"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"json": {"file": "Hello"}}, WrongContentType),
+        ({"data": {"file": "Hello"}}, WrongContentType),
+        ({}, WrongContentType),
+        (in_parts({"file": "Hello"}), InvalidFields),
+        ({"files": {"file": ("", b"Hello")}}, InvalidFields),
+        ({"files": {"other": ("a.txt", b"Hello")}}, InvalidFields),
+        ({"files": {"file": ("a.txt", b"Hello"), "other": ("b.txt", b"Hello")}}, InvalidFields),
+        ({"files": {"file": ("a.txt", b"Hello")}, "data": {"source": b"\xff"}}, InvalidFields),
+    ],
+)
+def test_there_is_one_file_and_it_is_called_file(options: dict[str, Any], error: type[ServiceError]) -> None:
+    with pytest.raises(error):
+        upload(**options)
+
+
+def test_a_file_has_a_limit_of_its_own() -> None:
+    limits = {"max_file_bytes": 1_000, "max_body_bytes": 10}
+    assert upload(limits, files={"file": ("a.txt", b"a" * 1_000)})[0].content == b"a" * 1_000
+    for size in (1_001, 100_000):
+        with pytest.raises(TooMuchText, match="1000 bytes"):
+            upload(limits, files={"file": ("a.txt", b"a" * size)})
+
+
+def test_a_query_s_percent_signs_are_decoded_once() -> None:
+    assert read(url=f"{URL}?q={quote('%41')}").one("q") == "%41"
