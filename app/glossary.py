@@ -61,6 +61,7 @@ class Glossary:
         """Raises ValueError, in one line, for what cannot be a glossary."""
         if len(terms) > MAX_TERMS:
             raise ValueError(f"A glossary has at most {MAX_TERMS:,} terms, not {len(terms):,}.")
+        self.terms = terms
         self._turkic = language.split("-")[0].lower() in ("az", "tr")
         self._root = _Node()
         for term, translation in terms.items():

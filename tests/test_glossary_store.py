@@ -1,0 +1,231 @@
+"""Glossaries made over HTTP: whose they are, how many there may be, and that a restart loses none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app import glossary_store
+from app.errors import InvalidFields, Unavailable
+from app.glossary import Glossaries, Glossary
+from app.glossary_store import GlossaryStore, StoredGlossary
+from app.settings import SettingsError
+
+EN_FR = ("en", "fr")
+WORDS = {"cat": "matou", "house": "baraque"}
+
+
+def made(name: str = "words", owner: str = "ann", **fields: Any) -> StoredGlossary:
+    return StoredGlossary(name, owner, {EN_FR: WORDS}, **fields)
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def test_a_glossary_is_its_owners_and_for_others_there_is_none() -> None:
+    store, one = GlossaryStore(), made()
+    run(store.add(one))
+    assert store.find(one.id, "ann") is one
+    assert store.of("ann") == [one]
+    assert store.find(one.id, "bob") is None
+    assert store.of("bob") == []
+    assert run(store.delete(one.id, "bob")) is None
+    assert run(store.change(one.id, "bob", lambda found: replace(found, name="his"))) is None
+    assert run(store.delete(one.id, "ann")) is one
+    assert store.find(one.id, "ann") is None
+
+
+def test_the_services_own_are_everybodys_and_stay_as_they_are(tmp_path: Path) -> None:
+    own = Glossaries({("terms", "en-US", "fr"): Glossary(WORDS, "en"), ("terms", "fr", "en-US"): Glossary({}, "fr")})
+    store = GlossaryStore(tmp_path, own)
+    for owner in ("", "ann", "bob"):
+        found = store.find("terms", owner)
+        assert found
+        assert found.dictionaries == {EN_FR: WORDS, ("fr", "en"): {}}
+        assert store.of(owner) == [found]
+    with pytest.raises(InvalidFields, match="stays as it is"):
+        run(store.delete("terms", "ann"))
+    with pytest.raises(InvalidFields, match="stays as it is"):
+        run(store.change("terms", "ann", lambda found: replace(found, name="mine")))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_finds_its_terms_is_made_once_and_anew_when_they_change() -> None:
+    async def scenario() -> None:
+        store, one = GlossaryStore(), made()
+        await store.add(one)
+        first = await store.ready(one, EN_FR)
+        assert [kept.raw for kept in first.find("My cat.")] == ["matou"]
+        assert await store.ready(one, EN_FR) is first
+        changed = await store.change(one.id, "ann", lambda found: replace(found, dictionaries={EN_FR: {"cat": "chat"}}))
+        assert changed
+        assert [kept.raw for kept in (await store.ready(changed, EN_FR)).find("My cat.")] == ["chat"]
+
+    run(scenario())
+
+
+def test_of_what_finds_terms_few_are_kept() -> None:
+    async def scenario() -> None:
+        store = GlossaryStore()
+        many = [made(str(number)) for number in range(20)]
+        for one in many:
+            await store.add(one)
+        ready = [await store.ready(one, EN_FR) for one in many]
+        assert await store.ready(many[-1], EN_FR) is ready[-1]
+        assert await store.ready(many[0], EN_FR) is not ready[0]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": " "}, "1 to 1024 characters"),
+        ({"name": "n" * 1_025}, "1 to 1024 characters"),
+        ({"dictionaries": {EN_FR: {}}}, "at least one term"),
+        ({"dictionaries": {EN_FR: {"": "a"}}}, "A term is empty"),
+        ({"dictionaries": {EN_FR: {"a": "a\tb"}}}, "control character"),
+        ({"dictionaries": {EN_FR: {str(n): "a" for n in range(10_001)}}}, "at most 10,000 terms"),
+        ({"dictionaries": {("en", str(n)): WORDS for n in range(101)}}, "at most 100 dictionaries"),
+    ],
+)
+def test_what_cannot_be_a_glossary_is_refused(fields: dict[str, Any], said: str) -> None:
+    store, one = GlossaryStore(), made()
+    with pytest.raises(InvalidFields, match=said):
+        run(store.add(replace(one, **fields)))
+    assert store.of("ann") == []
+
+
+def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, one = GlossaryStore(), made()
+    run(store.add(one))
+    with monkeypatch.context() as patched:
+        patched.setattr(glossary_store, "MOST", 1)
+        with pytest.raises(InvalidFields, match="all there may be"):
+            run(store.add(made(owner="bob")))
+        run(store.change(one.id, "ann", lambda found: replace(found, name="other")))
+    with monkeypatch.context() as patched:
+        patched.setattr(glossary_store, "MOST_BYTES", one.size + 1)
+        with pytest.raises(InvalidFields, match="over 0 MiB"):
+            run(store.add(made(owner="bob")))
+        run(store.change(one.id, "ann", lambda found: replace(found, name="another")))
+    assert [found.name for found in store.of("ann")] == ["another"]
+
+
+def test_a_restart_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "by us"
+    store = GlossaryStore(folder)
+    kept, deleted = made("Wörter"), made(owner="bob")
+    run(store.add(kept))
+    run(store.add(deleted))
+    run(store.delete(deleted.id, "bob"))
+    changed = run(store.change(kept.id, "ann", lambda found: replace(found, dictionaries={("fr", "en"): {"é": "猫"}})))
+    again = GlossaryStore(folder)
+    assert again.of("ann") == [changed]
+    assert again.of("bob") == []
+    assert [path.name for path in folder.iterdir()] == [f"{kept.id}.json"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(str.strip),
+        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(str.strip),
+        min_size=1,
+    ),
+)
+def test_any_names_and_terms_come_back(
+    tmp_path_factory: pytest.TempPathFactory, name: str, terms: dict[str, str]
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    one = StoredGlossary(name, "ann", {EN_FR: terms})
+    run(GlossaryStore(folder).add(one))
+    assert GlossaryStore(folder).of("ann") == [one]
+
+
+def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, one = GlossaryStore(tmp_path), made()
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(Unavailable, match="No space"):
+            run(store.add(one))
+    assert store.of("ann") == GlossaryStore(tmp_path).of("ann") == []
+
+
+def test_changes_at_once_are_made_one_after_another() -> None:
+    def with_term(term: str) -> Callable[[StoredGlossary], StoredGlossary]:
+        return lambda found: replace(found, dictionaries={EN_FR: {**found.dictionaries[EN_FR], term: "x"}})
+
+    async def scenario() -> None:
+        store, one = GlossaryStore(), made()
+        await store.add(one)
+        await asyncio.gather(*(store.change(one.id, "ann", with_term(f"term {n}")) for n in range(10)))
+        (found,) = store.of("ann")
+        assert len(found.dictionaries[EN_FR]) == len(WORDS) + 10
+
+    run(scenario())
+
+
+GOOD: dict[str, Any] = {
+    "id": "a",
+    "name": "n",
+    "owner": "",
+    "created": "2026-01-01T00:00:00+00:00",
+    "dictionaries": [{"source": "en", "target": "fr", "terms": {"a": "b"}}],
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        *(
+            json.dumps({**GOOD, **wrong}).encode()
+            for wrong in (
+                {"id": "b"},
+                {"name": 1},
+                {"owner": None},
+                {"created": "yesterday"},
+                {"created": "2026-01-01T00:00:00"},
+                {"created": 5},
+                {"dictionaries": 5},
+                {"dictionaries": [{"source": "en"}]},
+                {"dictionaries": [{"source": 1, "target": "fr", "terms": {}}]},
+                {"dictionaries": [{"source": "en", "target": [], "terms": {}}]},
+                {"dictionaries": [{"source": "en", "target": "fr", "terms": {"": "b"}}]},
+                {"dictionaries": [{"source": "en", "target": "fr", "terms": {"a": 1}}]},
+            )
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(GOOD))
+    assert len(GlossaryStore(tmp_path).of("")) == 1
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"INTERLINEAR_GLOSSARY_STORE: a\.json: ") as refused:
+        GlossaryStore(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_that_is_none_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match="INTERLINEAR_GLOSSARY_STORE="):
+        GlossaryStore(tmp_path / "file")
