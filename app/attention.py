@@ -20,7 +20,7 @@ from model.config import ModelConfig
 from model.hypothesis import Hypothesis
 from model.tokenizer import Piece
 
-END = "</s>"
+START, END = "<s>", "</s>"
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,21 @@ class Attention:
     """A sentence decoded with its weights. Spans are code points, of the text sent and of the translation."""
 
     bundle: Bundle
+    text: str
     translation: str
     source_tokens: list[Piece]
     target_tokens: list[Piece]
     weights: dict[Kind, Tensor]
     """[layer, head, query, key], on the CPU."""
     alignment: list[tuple[int, int]]
+
+    def axes(self, kind: Kind) -> tuple[list[str], list[str]]:
+        """The tokens that the queries and the keys of a kind's weights stand for."""
+        source = [token.piece for token in self.source_tokens]
+        target = [token.piece for token in self.target_tokens]
+        if kind == "encoder":
+            return source, source
+        return target, source if kind == "cross" else [START, *target[:-1]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ async def attend(
     translator.check_length(len(target_text or ""))
     pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
     await translator.decode_one(bundle, hypothesis)
-    return await asyncio.to_thread(_read, bundle, hypothesis, pieces, selection)
+    return await asyncio.to_thread(_read, bundle, hypothesis, text, pieces, selection)
 
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], Hypothesis]:
@@ -96,7 +105,9 @@ def _pieces(bundle: Bundle, field: str, sentence: str, limit: int) -> list[Piece
     return pieces
 
 
-def _read(bundle: Bundle, hypothesis: Hypothesis, source_tokens: list[Piece], selection: Selection) -> Attention:
+def _read(
+    bundle: Bundle, hypothesis: Hypothesis, text: str, source_tokens: list[Piece], selection: Selection
+) -> Attention:
     assert hypothesis.encoder_attention is not None
     cross = hypothesis.cross_attention.cpu()
     weights: dict[Kind, Tensor] = {
@@ -107,6 +118,7 @@ def _read(bundle: Bundle, hypothesis: Hypothesis, source_tokens: list[Piece], se
     translation = bundle.tokenizer.decode(hypothesis.tokens)
     return Attention(
         bundle=bundle,
+        text=text,
         translation=translation,
         source_tokens=source_tokens,
         target_tokens=_spelt(bundle, hypothesis.tokens, translation),

@@ -1,0 +1,245 @@
+"""Draws a sentence's attention as an SVG picture: the alignment as lines, every matrix as a heat map.
+
+Knows shapes, colours and XML. The document stands alone: no script, no font, nothing to be fetched.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate
+from struct import pack
+from unicodedata import combining, east_asian_width
+from zlib import compress, crc32
+
+import torch
+from torch import Tensor
+
+from app.attention import Attention, Selection
+from app.errors import TooMuchText
+from app.schemas import Kind
+
+MAX_WEIGHTS = 1_000_000
+"""In one picture: every one is a pixel at least."""
+_MAX_TOLD = 3_000
+"""So many weights at most are told each by itself; that takes a hundred times the room of its pixel."""
+_MARGIN = 24.0
+_CELL = 12.0
+_WORD, _LABEL = 14.0, 10.0
+"""Sizes of letters: of the sentences and of the axes."""
+_SLOT = 112.0
+"""Width of "layer 10, head 10"."""
+_NARROW, _WIDE = 0.62, 1.05
+"""Advances in a monospaced font, in its size, and a little more: which font will be there is not known."""
+_VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
+"""What XML may not hold or no reader would see, as characters that show it."""
+_AXES: dict[Kind, tuple[str, str]] = {
+    "encoder": ("Encoder", "rows: source tokens; columns: the source tokens they look at"),
+    "decoder": ("Decoder", "rows: target tokens; columns: the tokens before them that they look at"),
+    "cross": ("Cross", "rows: target tokens; columns: the source tokens they look at"),
+}
+_STYLE = """
+text{font:10px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1f2328;white-space:pre}
+.word{font-size:14px;text-anchor:middle}.rows{text-anchor:end}.note{fill:#59636e}
+.title{font:600 18px system-ui,sans-serif}.kind{font:600 14px system-ui,sans-serif}.said{font:12px system-ui,sans-serif}
+.paper{fill:#fff}.heat{flood-color:#08306b;stop-color:#08306b}.frame{fill:none;stroke:#afb8c1}
+.links{fill:none;stroke:#0969da;stroke-width:1.5;stroke-opacity:.75}.cells{fill:none;pointer-events:all}
+image{image-rendering:optimizeSpeed;image-rendering:pixelated;filter:url(#ink)}
+@media (prefers-color-scheme:dark){text{fill:#e6edf3}.note{fill:#9198a1}.paper{fill:#0d1117}
+.heat{flood-color:#cae8ff;stop-color:#cae8ff}.frame{stroke:#57606a}.links{stroke:#58a6ff}}
+"""
+_DEFINITIONS = (
+    '<filter id="ink" x="0" y="0" width="1" height="1"><feFlood class="heat"/>'
+    '<feComposite in2="SourceAlpha" operator="in"/></filter>'
+    '<linearGradient id="scale"><stop class="heat" stop-opacity="0"/><stop class="heat" offset="1"/></linearGradient>'
+)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A part of the picture, drawn from its own top left corner; in pixels."""
+
+    width: float
+    height: float
+    drawn: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The heat maps of one kind: a row a layer, a column a head. All have the same axes."""
+
+    kind: Kind
+    weights: Tensor
+    """[layer, head, query, key]"""
+    layers: Sequence[int]
+    heads: Sequence[int]
+    """Their numbers in the model."""
+    queries: list[str]
+    keys: list[str]
+    told: bool
+    """Whether each weight is told by itself."""
+
+
+def draw(shown: Attention, selection: Selection) -> str:
+    """An SVG document of the weights `shown`, which `selection` chose. Raises TooMuchText."""
+    count = sum(weights.numel() for weights in shown.weights.values())
+    if count > MAX_WEIGHTS:
+        raise TooMuchText(
+            f"The picture would show {count} weights, over the limit of {MAX_WEIGHTS}. "
+            "Choose fewer kinds, layers or heads, or a shorter sentence."
+        )
+    grids = [_grid(shown, kind, selection, count <= _MAX_TOLD) for kind in shown.weights]
+    return _document(shown, [_heading(shown), _alignment(shown), _scale(), *map(_drawn_grid, grids)])
+
+
+def _document(shown: Attention, blocks: Sequence[_Block]) -> str:
+    width = max(block.width for block in blocks) + 2 * _MARGIN
+    tops = list(accumulate((block.height + _MARGIN for block in blocks), initial=_MARGIN))
+    size = f'width="{width:g}" height="{tops[-1]:g}" viewBox="0 0 {width:g} {tops[-1]:g}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title description">',
+        f'<title id="title">{_escaped(_name(shown))}</title>',
+        f'<desc id="description">{_escaped(_description(shown))}</desc>',
+        f"<style>{_STYLE}</style><defs>{_DEFINITIONS}</defs>",
+        '<rect class="paper" width="100%" height="100%"/>',
+    ]
+    for block, top in zip(blocks, tops, strict=False):
+        parts += [f'<g transform="translate({_MARGIN:g} {top:g})">', *block.drawn, "</g>"]
+    return "".join([*parts, "</svg>\n"])
+
+
+def _name(shown: Attention) -> str:
+    return f"Attention of {shown.bundle.name}"
+
+
+def _description(shown: Attention) -> str:
+    pairs = " ".join(f"{source}-{target}" for source, target in shown.alignment)
+    return f"{shown.text.strip()} → {shown.translation} (alignment, source-target, from 0: {pairs or 'none'})"
+
+
+def _heading(shown: Attention) -> _Block:
+    name = _name(shown)
+    return _Block(len(name) * 11, 18, [f'<text class="title" y="16">{_escaped(name)}</text>'])
+
+
+def _alignment(shown: Attention) -> _Block:
+    """The two sentences, one above the other, and lines from each target token to the source token it came from."""
+    rows = [[token.piece for token in tokens] for tokens in (shown.source_tokens, shown.target_tokens)]
+    advances = [[(_advance(word) + 1) * _WORD for word in row] for row in rows]
+    width = max(map(sum, advances))
+    middles = [_middles(row, (width - sum(row)) / 2) for row in advances]
+    words = [
+        f'<text class="word" x="{middle:g}" y="{y}">{_escaped(word)}</text>'
+        for row, places, y in zip(rows, middles, (44, 134), strict=True)
+        for word, middle in zip(row, places, strict=True)
+    ]
+    lines = "".join(
+        f"M{middles[0][source]:g} 50C{middles[0][source]:g} 85 {middles[1][target]:g} 85 {middles[1][target]:g} 120"
+        for source, target in shown.alignment
+    )
+    pair = f"{shown.bundle.source} above, {shown.bundle.target} below"
+    heading = _headline("Alignment", f"{pair}: what each target token looks at most, over all layers and heads")
+    return _Block(max(width, 640), 140, [heading, *words, f'<path class="links" d="{lines}"/>'])
+
+
+def _scale() -> _Block:
+    """What the shades mean. They go with the square root: most weights are small."""
+    ticks = [
+        f'<text x="{200 * weight**0.5:g}" y="26" text-anchor="middle">{weight:g}</text>'
+        for weight in (0, 0.05, 0.25, 0.5, 1)
+    ]
+    bar = '<rect class="frame" width="200" height="12" style="fill:url(#scale)"/>'
+    return _Block(200, 28, [bar, *ticks, '<text class="said note" x="220" y="11">weight</text>'])
+
+
+def _grid(shown: Attention, kind: Kind, selection: Selection, told: bool) -> _Grid:
+    queries, keys = shown.axes(kind)
+    weights = shown.weights[kind]
+    layers, heads = selection.layers or range(weights.shape[0]), selection.heads or range(weights.shape[1])
+    return _Grid(kind, weights, layers, heads, queries, keys, told)
+
+
+def _drawn_grid(grid: _Grid) -> _Block:
+    left, top = (max(map(_advance, labels)) * _LABEL + 8 for labels in (grid.queries, grid.keys))
+    width, height = max(len(grid.keys) * _CELL, _SLOT), len(grid.queries) * _CELL
+    across, down = width + 16, height + top + 36
+    drawn = [_headline(*_AXES[grid.kind]), f"<defs>{_labels(grid)}</defs>"]
+    for row, layer in enumerate(grid.layers):
+        y = row * down + top + 44
+        drawn.append(f'<use href="#{grid.kind}-rows" x="{left:g}" y="{y:g}"/>')
+        for column, head in enumerate(grid.heads):
+            drawn += [f'<g transform="translate({left + column * across:g} {y:g})">', *_map(grid, row, column)]
+            drawn.append(f'<text class="note" y="{-top - 4:g}">layer {layer}, head {head}</text>')
+            drawn.append(f'<use href="#{grid.kind}-columns"/></g>')
+    return _Block(left + len(grid.heads) * across, len(grid.layers) * down + 20, drawn)
+
+
+def _labels(grid: _Grid) -> str:
+    """Both axes, written once for all heat maps."""
+    rows = "".join(
+        f'<text x="-4" y="{(number + 0.75) * _CELL:g}">{_escaped(token)}</text>'
+        for number, token in enumerate(grid.queries)
+    )
+    columns = "".join(
+        f'<text x="4" y="{(number + 0.75) * _CELL:g}">{_escaped(token)}</text>'
+        for number, token in enumerate(grid.keys)
+    )
+    turned = f'<g id="{grid.kind}-columns" transform="rotate(-90)">{columns}</g>'
+    return f'<g id="{grid.kind}-rows" class="rows">{rows}</g>{turned}'
+
+
+def _map(grid: _Grid, row: int, column: int) -> Iterator[str]:
+    weights = grid.weights[row, column]  # [query, key]
+    size = f'width="{len(grid.keys) * _CELL:g}" height="{len(grid.queries) * _CELL:g}"'
+    title = f"{_AXES[grid.kind][0]}, layer {grid.layers[row]}, head {grid.heads[column]}"
+    yield f'<g><title>{title}</title><rect class="frame" {size}/>'
+    yield f'<image {size} preserveAspectRatio="none" href="data:image/png;base64,{b64encode(_png(weights)).decode()}"/>'
+    if grid.told:
+        yield f'<g class="cells" transform="scale({_CELL:g})">'
+        yield from _told(weights, grid.queries, grid.keys)
+        yield "</g>"
+    yield "</g>"
+
+
+def _told(weights: Tensor, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
+    for y, (query, row) in enumerate(zip(queries, weights.tolist(), strict=True)):
+        for x, (key, weight) in enumerate(zip(keys, row, strict=True)):
+            # The tokens may be of languages written from right to left; isolated, they leave the arrow as it is.
+            title = f"\u2068{_escaped(query)}\u2069 → \u2068{_escaped(key)}\u2069: {weight:.4g}"
+            yield f'<rect x="{x}" y="{y}" width="1" height="1"><title>{title}</title></rect>'
+
+
+def _png(weights: Tensor) -> bytes:
+    """[query, key] as an image of a pixel a weight, black and the more opaque the larger (PNG, ISO/IEC 15948)."""
+    rows, columns = weights.shape
+    lines = torch.zeros(rows, 1 + 2 * columns, dtype=torch.uint8)  # [query, filter type and (grey, alpha) of each key]
+    lines[:, 2::2] = (255 * weights.float().clamp(0, 1).sqrt()).round().to(torch.uint8)
+    header = pack(">IIBBBBB", columns, rows, 8, 4, 0, 0, 0)  # 8 bits of grey and of alpha
+    chunks = [(b"IHDR", header), (b"IDAT", compress(bytes(lines.flatten().tolist()), 9)), (b"IEND", b"")]
+    packed = [pack(">I", len(data)) + name + data + pack(">I", crc32(name + data)) for name, data in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def _headline(name: str, said: str) -> str:
+    said_at = len(name) * 9 + 16
+    return (
+        f'<text class="kind" y="12">{name}</text><text class="said note" x="{said_at}" y="12">{_escaped(said)}</text>'
+    )
+
+
+def _middles(advances: Sequence[float], start: float) -> list[float]:
+    ends = accumulate(advances, initial=start)
+    return [end + advance / 2 for end, advance in zip(ends, advances, strict=False)]
+
+
+def _advance(text: str) -> float:
+    """About the width of `text`, in the size of its letters."""
+    return sum(
+        0 if combining(character) else _WIDE if east_asian_width(character) in "WF" else _NARROW for character in text
+    )
+
+
+def _escaped(text: str) -> str:
+    return escape(text.translate(_VISIBLE))
