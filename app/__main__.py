@@ -1,4 +1,4 @@
-"""The command line: `python -m app serve` and `python -m app translate`."""
+"""The command line: `python -m app serve`, `python -m app key` and `python -m app translate`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.exits import EXIT_CODES
-from app.settings import described
+from app.settings import Settings, described
 
 
 class Format(StrEnum):
@@ -34,11 +34,12 @@ def serve() -> None:
     import uvicorn
 
     from app.catalogue import load_catalogue
+    from app.logs import log_to_stderr
     from app.main import create_app
     from app.settings import SettingsError, ignored_variables, load_settings
     from model.bundle import BundleError
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr()
     for name in ignored_variables(os.environ):
         logging.warning("%s is not a setting; ignored", name)
     try:
@@ -56,20 +57,42 @@ def serve() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    uvicorn.run(
-        app,
-        host=settings.host,
-        port=settings.port,
-        root_path=settings.root_path,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
+    uvicorn.run(app, **server_options(settings))
+
+
+def server_options(settings: Settings) -> dict[str, Any]:
+    """uvicorn's."""
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "root_path": settings.root_path,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": bool(settings.trusted_proxies),
+        "forwarded_allow_ips": settings.trusted_proxies,
+        "ws": "none",
         # Longer than the minute for which proxies keep an idle connection: whoever closes it first must not be us, or
         # a request that is on its way is lost.
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=30,
-    )
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": 30,
+    }
+
+
+@cli.command()
+def key(name: Annotated[str, typer.Argument(help="Whose it is; this is shown in the log")]) -> None:
+    """Makes an API key, and shows it once; its line for INTERLINEAR_API_KEYS_FILE goes to standard output.
+
+    python -m app key alice >> keys.txt
+    """
+    from app.keys import new_key
+
+    try:
+        made, line = new_key(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    print(line)
+    print(f"The key, which cannot be shown again: {made}", file=sys.stderr)
 
 
 @cli.command(epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")

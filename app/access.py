@@ -1,37 +1,41 @@
-"""One line in the log and one count for every request: its route, status and time, never its text or address."""
+"""One line in the log and one count for every request: its route, status and time, never its text or address.
+
+Gives each an id, which is in its line and in its answer.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+import secrets
+from collections.abc import Mapping
 from time import perf_counter, time
 
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.door import Client
+from app.errors import path_of
+from app.logs import Written, timestamp
 from app.metrics import Metrics
 
+ID_HEADER = "X-Request-ID"
+_GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 log = logging.getLogger(__name__)
 
 
-class Line(logging.LogRecord):
-    """A record of a request. What is the same for all of them, where in the source and which thread, is not looked up
-    again: to do so takes longer than to write the line."""
-
-    def __init__(self, *args: object) -> None:
-        now = time()
-        self.__dict__.update(_BLANK, args=args, created=now, msecs=1000 * (now % 1))
-
-
-_BLANK = vars(logging.LogRecord(log.name, logging.INFO, __file__, 0, "%s %s %d %.0f ms", (), None))
-
-
 class Access:
-    """ASGI middleware that logs and measures."""
+    """ASGI middleware that logs and measures.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+    `also`: by a path's prefix, another header with the id, which that API's clients look for. `believe`: a request that
+    has an id keeps it.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, also: Mapping[str, str], believe: bool) -> None:
+        self.app, self.metrics, self.also, self.believe = app, metrics, also, believe
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -39,27 +43,47 @@ class Access:
             return
         status = 500
         started = perf_counter()
+        identity = (self.believe and _given_id(scope)) or secrets.token_hex(8)
+        added = scope["state"]["headers"] = self._headers(scope, identity)
+        headers = [(name.lower().encode(), value.encode()) for name, value in added.items()]
 
         async def note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self._count(scope, status, perf_counter() - started)
+            self._count(scope, identity, status, perf_counter() - started)
 
-    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+    def _headers(self, scope: Scope, identity: str) -> dict[str, str]:
+        path = path_of(scope)
+        others = [name for prefix, name in self.also.items() if path.startswith(prefix)]
+        return dict.fromkeys((ID_HEADER, *others), identity)
+
+    def _count(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
         # The route's template: clients choose paths and methods, and a metric's labels must stay few.
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         key = method, route, status
         if key not in self._series:
-            self._series[key] = self.metrics.requests.labels(*key), self.metrics.request_seconds.labels(route)
-        requests, request_seconds = self._series[key]
+            told = f'"method":"{method}","route":{json.dumps(route)},"status":{status}'
+            self._series[key] = self.metrics.requests.labels(*key), self.metrics.request_seconds.labels(route), told
+        requests, request_seconds, told = self._series[key]
         requests.inc()
         request_seconds.observe(seconds)
         if log.isEnabledFor(logging.INFO):
-            log.handle(Line(method, route, status, seconds * 1000))
+            client: Client | None = scope["state"].get("client")
+            # The name of a key holds nothing that JSON would have to escape.
+            named = f',"key":"{client.name}"' if client and client.name else ""
+            line = f'"level":"info","id":"{identity}",{told},"ms":{1000 * seconds:.1f}{named}'
+            log.handle(Written(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
+
+
+def _given_id(scope: Scope) -> str | None:
+    """The request's own, if it is one that can be logged as it is."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _GIVEN_ID.fullmatch(given) else None

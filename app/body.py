@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
@@ -18,6 +18,8 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.deadlines import Deadlines
+from app.door import Door, bearer
+from app.engine import Engine
 from app.errors import (
     BodyTooSlow,
     ClientLeft,
@@ -26,6 +28,7 @@ from app.errors import (
     TooMuchText,
     WrongContentType,
     invalid_fields,
+    path_of,
     refusal,
 )
 from app.settings import Settings
@@ -78,11 +81,16 @@ class JSONRequest(Request):
         if content_type != b"application/json":
             found = content_type.decode("latin-1") or "of no type: the header Content-Type is missing"
             raise WrongContentType(f"The body must be application/json; it is {found}.")
-        encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-        if encoding != b"identity":
-            raise WrongContentType(
-                f"The body must not be compressed; its Content-Encoding is {encoding.decode('latin-1')}."
-            )
+        check_uncompressed(headers)
+
+
+def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:
+    """Raises WrongContentType. `headers`: with names in small letters."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding != b"identity":
+        raise WrongContentType(
+            f"The body must not be compressed; its Content-Encoding is {encoding.decode('latin-1')}."
+        )
 
 
 class JSONRoute(APIRoute):
@@ -98,6 +106,11 @@ class JSONRoute(APIRoute):
         """Raises ServiceError."""
         if not isinstance(request, JSONRequest):
             request = JSONRequest(request.scope, request.receive)
+        # Both before the body is read: refusing must cost little.
+        door: Door = request.scope["state"]["door"]
+        door.enter(request, bearer(request))
+        engine: Engine = request.scope["state"]["engine"]
+        engine.scheduler.check()
         sent = await request.json()
         try:
             body = self._model.model_validate(sent)
@@ -116,19 +129,14 @@ class StraightToJSON:
     """ASGI middleware: a POST to one of `routes` is answered here and goes no further.
 
     Answers are those of the routes in their place in `app`. The way there, through FastAPI's routers and exit stacks,
-    takes as long as cutting, encoding and writing a short sentence. `admit` is asked before the body is read, and
-    raises ServiceError: when there is too much to do, refusing must cost little. `count` is told each error's slug.
+    takes as long as cutting, encoding and writing a short sentence. `count` is told each error's slug.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        routes: Iterable[BaseRoute],
-        admit: Callable[[Scope], None],
-        count: Callable[[str], None],
+        self, app: ASGIApp, routes: Iterable[BaseRoute], count: Callable[[str], None], prefix: str = ""
     ) -> None:
-        self.app, self.admit, self.count = app, admit, count
-        self.routes = {route.path: route for route in routes if isinstance(route, JSONRoute)}
+        self.app, self.count = app, count
+        self.routes = {prefix + route.path: route for route in routes if isinstance(route, JSONRoute)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route(scope)
@@ -137,7 +145,6 @@ class StraightToJSON:
             return
         scope["route"] = route
         try:
-            self.admit(scope)
             response = await route.answer(JSONRequest(scope, receive))
         except ServiceError as error:
             self.count(error.slug)
@@ -147,8 +154,7 @@ class StraightToJSON:
     def _route(self, scope: Scope) -> JSONRoute | None:
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
-        path: str = scope["path"]
-        return self.routes.get(path.removeprefix(scope.get("root_path", "")))
+        return self.routes.get(path_of(scope))
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from array import array
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
@@ -16,9 +15,10 @@ import torch
 
 from app.admission import cost
 from app.errors import StepFailed, Unavailable
-from app.link import FLOAT, NUMBER, Greeting, Launch, Link, Order
+from app.link import Greeting, Launch, Link, Order
 from app.link import Worker as Started
 from app.metrics import Metrics, ModelSeries
+from app.outcome import become
 from app.scheduler import Job, Place, Room, Scheduler
 from model.hypothesis import Hypothesis
 
@@ -95,6 +95,10 @@ class Engine:
     def _hopeful(self) -> bool:
         """Whether a worker is there, or has not had the time yet to be."""
         return any(seat.state != "dead" for seat in self._seats)
+
+    def speed(self, model: str) -> float:
+        """Target tokens a second of the bundle of this name, of late."""
+        return self._series[self._models[model]].speed.per_second()
 
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
@@ -203,9 +207,7 @@ class Engine:
         found: list[tuple[Any, ...]],
     ) -> None:
         hypothesis, series = place.sentence, self._series[self._models[place.job.model]]
-        _become(hypothesis, *found[0])
-        if hypothesis.width > 1:
-            hypothesis.finished = [hypothesis, *(_become(hypothesis.started_again(), *other) for other in found[1:])]
+        become(hypothesis, found)
         if attention:
             hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
             hypothesis.decoder_rows = list(decoder.unbind(-2))
@@ -214,6 +216,7 @@ class Engine:
         series.sentences.inc()
         series.source_tokens.inc(len(hypothesis.source) + 1)
         series.target_tokens.inc(len(hypothesis.tokens))
+        series.speed.add(len(hypothesis.tokens))
         self.scheduler.pace.finished(len(hypothesis.tokens), cost(hypothesis))
         self.scheduler.settle(place)
 
@@ -283,15 +286,6 @@ class Engine:
         if hopeless and not self._hopeful:
             self.scheduler.give_up(Unavailable(self.failure))
         self._flush()
-
-
-def _become(
-    hypothesis: Hypothesis, tokens: list[int], log_probs: list[float], stopped: bool, aligned: bytes, looked: bytes
-) -> Hypothesis:
-    hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
-    hypothesis.finish_reason = "stop" if stopped else "length"
-    hypothesis.aligned, hypothesis.looked = array(NUMBER, aligned), array(FLOAT, looked)
-    return hypothesis
 
 
 def _unpacked(tensor: tuple[list[int], str, bytes]) -> torch.Tensor:

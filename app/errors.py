@@ -1,14 +1,17 @@
 """What can go wrong and how it is told: RFC 9457 problem details, one exception a kind, drawn here.
 
-Knows HTTP, and nothing of translation.
+Knows HTTP, and nothing of translation. How other services' APIs word a problem is their routes'.
 
     ServiceError
     ├── NotJSON 400
+    ├── NotAuthorised 401
     ├── PairNotServed 404
     ├── BodyTooSlow 408
     ├── TooMuchText 413
     ├── WrongContentType 415
     ├── InvalidFields 422
+    ├── TooManyRequests 429
+    │   └── TooManyCharacters
     ├── ClientLeft 499
     ├── StepFailed 500
     ├── Unavailable 503
@@ -28,8 +31,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
 class FieldError(BaseModel):
@@ -72,6 +77,11 @@ class NotJSON(ServiceError):
     example = "Expecting ',' delimiter: line 1 column 17 (char 16)"
 
 
+class NotAuthorised(ServiceError):
+    status, slug, title = 401, "not-authorised", "No valid API key"
+    example = "This service wants an API key, and got none or one that it does not know."
+
+
 class PairNotServed(ServiceError):
     status, slug, title = 404, "pair-not-served", "Language pair not served"
     example = "No bundle translates from en to xx. Served: en-fr."
@@ -95,6 +105,16 @@ class WrongContentType(ServiceError):
 class InvalidFields(ServiceError):
     status, slug, title = 422, "invalid-fields", "Wrong fields"
     example = "#/target: Field required"
+
+
+class TooManyRequests(ServiceError):
+    status, slug, title = 429, "too-many-requests", "Too many requests"
+    example = "Over the limit of 600/minute requests. Retry after 3 s."
+
+
+class TooManyCharacters(TooManyRequests):
+    slug, title = "too-many-characters", "Too many characters"
+    example = "Over the limit of 100000/hour characters. Retry after 90 s."
 
 
 class ClientLeft(ServiceError):
@@ -133,42 +153,83 @@ class ProblemResponse(Response):
         super().__init__(body, problem.status, headers)
 
 
-def refusal(error: ServiceError) -> ProblemResponse:
+def path_of(scope: Scope) -> str:
+    """The path that was asked for, less the root path under which a proxy shows the service."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+Voice = Callable[[Problem, dict[str, str]], Response]
+"""How an API words a problem, with these headers. ProblemResponse is our own."""
+
+
+def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
     """`error` on the wire."""
     retry = error.retry_after_s
     headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
     if isinstance(error, BodyTooSlow):
         headers["Connection"] = "close"  # or the rest would still be waited for
-    return ProblemResponse(error.problem(), headers)
+    if isinstance(error, NotAuthorised):
+        headers["WWW-Authenticate"] = "Bearer"
+    return voice(error.problem(), headers)
 
 
-def documented(*kinds: type[ServiceError]) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page."""
-    statuses = sorted({kind.status for kind in kinds})
-    return {status: _documented_status([kind for kind in kinds if kind.status == status]) for status in statuses}
+class Voices:
+    """Who words the problems of which paths: the voice of the longest prefix."""
+
+    def __init__(self, by_prefix: Mapping[str, Voice]) -> None:
+        self._by_prefix = sorted(by_prefix.items(), key=lambda entry: -len(entry[0]))
+
+    def of(self, path: str) -> Voice:
+        """`path`: as in a scope, less the root path."""
+        for prefix, voice in self._by_prefix:
+            if path == prefix or path.startswith(f"{prefix}/"):
+                return voice
+        return ProblemResponse
 
 
-def _documented_status(kinds: Sequence[type[ServiceError]]) -> dict[str, Any]:
+def documented(
+    *kinds: type[ServiceError], voice: Voice = ProblemResponse, schema: Mapping[str, Any] = _PROBLEM
+) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page.
+
+    `voice` words them, in the shape of `schema`.
+    """
+    said: dict[int, dict[type[ServiceError], Response]] = {}
+    for kind in kinds:
+        response = refusal(kind(kind.example), voice)
+        said.setdefault(response.status_code, {})[kind] = response
+    return {status: _documented_status(said[status], schema) for status in sorted(said)}
+
+
+def _documented_status(said: Mapping[type[ServiceError], Response], schema: Mapping[str, Any]) -> dict[str, Any]:
     examples = {
-        kind.slug: {"summary": kind.title, "value": kind(kind.example).problem().model_dump(exclude_defaults=True)}
-        for kind in kinds
+        kind.slug: {"summary": kind.title, "value": json.loads(bytes(response.body))} for kind, response in said.items()
     }
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}}
-    response: dict[str, Any] = {"description": "; ".join(kind.title for kind in kinds), "content": content}
-    if Overloaded in kinds:
-        response["headers"] = {
-            "Retry-After": {"description": "When refused for load: seconds", "schema": {"type": "integer"}}
-        }
-    return response
+    media_type = next(iter(said.values())).media_type
+    return {
+        "description": "; ".join(kind.title for kind in said),
+        "content": {media_type: {"schema": schema, "examples": examples}},
+        **({"headers": headers} if (headers := _documented_headers(said)) else {}),
+    }
 
 
-def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
-    """Makes every error of `app` a problem; `count` is told each one's slug."""
+def _documented_headers(said: Mapping[type[ServiceError], Response]) -> dict[str, Any]:
+    if any("www-authenticate" in response.headers for response in said.values()):
+        return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
+    if Overloaded in said or TooManyRequests in said:
+        return {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
+    return {}
+
+
+def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> None:
+    """Makes every error of `app` a problem, in the voice of its path; `count` is told each one's slug."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
         count(error.slug)
-        return refusal(error)
+        return refusal(error, voices.of(path_of(request.scope)))
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -180,10 +241,12 @@ def add_handlers(app: FastAPI, count: Callable[[str], None]) -> None:
         slug = title.lower().replace(" ", "-")
         count(slug)
         problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=str(error.detail))
-        return ProblemResponse(problem, dict(error.headers or {}))
+        return voices.of(path_of(request.scope))(problem, dict(error.headers or {}))
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        return await http(request, HTTPException(500, "A bug; the service's log says where."))
+        # Starlette answers these outside of all middleware, so the headers that each answer has are not there yet.
+        headers = request.scope.get("state", {}).get("headers")
+        return await http(request, HTTPException(500, "A bug; the service's log says where.", headers))
 
     app.add_exception_handler(ServiceError, refuse)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -11,8 +11,7 @@ other end reads that the socket is closed.
 
 A task is (number, model, source, limit, forced, record, once, never, width, prefix, ahead); a result (number,
 seconds waited, attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the
-order's bundles. A hypothesis is (tokens, log_probs, stopped, aligned, looked), the last two as bytes of NUMBER and
-FLOAT; of a beam there are several, the best first.
+order's bundles. Hypotheses are as app/outcome.py tells them.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-NUMBER, FLOAT = "i", "f"
-"""As `array` names them."""
 _LENGTH = struct.Struct("<I")
 _ROOT = Path(__file__).resolve().parent.parent
 log = logging.getLogger(__name__)

@@ -9,14 +9,15 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
-from starlette.types import Scope
 
-from app.access import Access
+from app.access import ID_HEADER, Access
 from app.body import StraightToJSON
+from app.cache import cached
 from app.catalogue import Catalogue, worker_count, worker_order
 from app.deadlines import Deadlines
+from app.door import Door
 from app.engine import Engine
-from app.errors import add_handlers
+from app.errors import ProblemResponse, Voices, add_handlers
 from app.glossary import load_glossaries
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
@@ -27,6 +28,11 @@ from app.settings import Settings
 from app.translator import Translator
 from model.hypothesis import Hypothesis
 
+INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
+"""Where each API is, but for the one at the root."""
+OPERATION = "/health", "/ready", "/metrics"
+EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"]
+"""Headers that a page of another origin may read."""
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 
 Errors are `application/problem+json` (RFC 9457). Unknown fields are refused."""
@@ -38,6 +44,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
     Raises SettingsError.
     """
     metrics = Metrics()
+    door = Door(settings)
     order = worker_order(settings, bundles)
     glossaries = load_glossaries(settings.glossaries)
 
@@ -46,16 +53,19 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         engine = Engine(order, scheduler, metrics, launch, worker_count(settings))
         await engine.start()
+        await door.open()
         try:
             yield State(
                 settings=settings,
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
+                door=door,
                 engine=engine,
-                translator=Translator(bundles, engine, settings, glossaries),
+                translator=Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries),
             )
         finally:
             await engine.stop()
+            await door.close()
 
     # As FastAPI, but the assets of /docs come from here and not from the network.
     app: FastAPI = FastAPIOffline(
@@ -67,33 +77,26 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    for module in (translate, file, attention, catalogue, health):
-        app.include_router(module.router)
+    # `_theirs`: the prefix of LibreTranslate's API.
+    ours, _theirs = ("", LIBRETRANSLATE) if settings.root_api == "interlinear" else (INTERLINEAR, "")
+    for module in (translate, file, attention, catalogue):
+        app.include_router(module.router, prefix=ours)
+    app.include_router(health.router)
     app.add_api_route("/", _to_the_manual, include_in_schema=False)
-    add_handlers(app, metrics.refused)
+    add_handlers(app, metrics.refused, Voices({ours: ProblemResponse, **dict.fromkeys(OPERATION, ProblemResponse)}))
     # What is added last is met first.
-    app.add_middleware(
-        StraightToJSON,
-        routes=[*translate.router.routes, *attention.router.routes],
-        admit=_admit,
-        count=metrics.refused,
-    )
+    straight = [*translate.router.routes, *attention.router.routes]
+    app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=ours)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"],
+            expose_headers=EXPOSED,
         )
-    app.add_middleware(Access, metrics=metrics)
+    app.add_middleware(Access, metrics=metrics, also={DEEPL: "X-Trace-ID"}, believe=bool(settings.trusted_proxies))
     return app
-
-
-def _admit(scope: Scope) -> None:
-    """Raises Overloaded."""
-    engine: Engine = scope["state"]["engine"]
-    engine.scheduler.check()
 
 
 async def _to_the_manual(request: Request) -> RedirectResponse:

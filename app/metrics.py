@@ -16,6 +16,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from app.pace import Speed
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -60,6 +62,13 @@ class Metrics:
         self.step_seconds = Histogram(
             "interlinear_step_seconds", "One decoder step", ["model"], buckets=_SECONDS, registry=registry
         )
+        self.cache_sentences = Counter(
+            "interlinear_cache_sentences",
+            "Sentences asked for: found (hit), waited for while being decoded for another (joined), or decoded (miss)",
+            ["result"],
+            registry=registry,
+        )
+        self.cache_bytes = Gauge("interlinear_cache_bytes", "What the kept sentences take", registry=registry)
 
     def refused(self, cause: str) -> None:
         """Counts an error that was answered."""
@@ -74,6 +83,7 @@ class ModelSeries:
     """The series of one model, looked up once: they are added to at every step and sentence."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
+        self.speed = Speed()
         self.rows = metrics.rows.labels(model)
         self.step_seconds = metrics.step_seconds.labels(model)
         self.sentences = metrics.sentences.labels(model)

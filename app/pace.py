@@ -1,6 +1,12 @@
-"""How fast the workers are of late: what a refusal's Retry-After is computed from. Knows tokens and seconds."""
+"""How fast the workers are of late: what a refusal's Retry-After is computed from, and what people are shown.
+
+Knows tokens and seconds.
+"""
 
 from __future__ import annotations
+
+from collections import deque
+from time import monotonic
 
 
 class Pace:
@@ -28,3 +34,28 @@ class Pace:
         if self._seconds < self.known_after_s or not self._rows or not self._cost:
             return 0.0
         return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
+
+
+class Speed:
+    """Tokens a second over the last `window_s` whole seconds, idle ones included."""
+
+    def __init__(self, window_s: int = 10) -> None:
+        self.window_s = window_s
+        self._counts: deque[list[int]] = deque()  # [second, tokens]
+
+    def add(self, tokens: int) -> None:
+        now = int(monotonic())
+        if self._counts and self._counts[-1][0] == now:
+            self._counts[-1][1] += tokens
+            return
+        self._counts.append([now, tokens])
+        self._forget(now)
+
+    def per_second(self) -> float:
+        now = int(monotonic())
+        self._forget(now)
+        return sum(tokens for second, tokens in self._counts if second < now) / self.window_s
+
+    def _forget(self, now: int) -> None:
+        while self._counts and self._counts[0][0] < now - self.window_s:
+            self._counts.popleft()

@@ -46,6 +46,15 @@ class Job(Generic[S]):
         self.unfinished = len(self.sentences)
         self.waiting.extend(self.sentences)
 
+    def settle(self, sentence: S, error: ServiceError | None = None) -> None:
+        """One more is translated, or ended in `error`."""
+        if error:
+            self.errors[sentence] = error
+        self.unfinished -= 1
+        self.when_settled(sentence)
+        if not self.unfinished:
+            self.when_done()
+
 
 @dataclass(eq=False)
 class Place(Generic[S]):
@@ -189,7 +198,7 @@ class Scheduler(Generic[S]):
 
     def settle(self, place: Place[S], error: ServiceError | None = None) -> None:
         """The sentence of a released place is translated, or ended in `error`."""
-        self._settle(place.sentence, place.job, error)
+        place.job.settle(place.sentence, error)
 
     def holds(self, worker: int) -> bool:
         """Whether sentences are in `worker`, which is there."""
@@ -204,7 +213,7 @@ class Scheduler(Generic[S]):
             while doubtful:
                 sentence, job = doubtful.popleft()
                 self._count(-1, -cost(sentence))
-                self._settle(sentence, job, error)
+                job.settle(sentence, error)
 
     def _next(self, model: str, now: float) -> Place[S] | None:
         turns = self._turns.get(model)
@@ -267,7 +276,7 @@ class Scheduler(Generic[S]):
     def _wait_again(self, sentence: S, job: Job[S]) -> None:
         job.deaths[sentence] += 1
         if job.deaths[sentence] >= DEATHS:
-            self._settle(sentence, job, StepFailed(f"{DEATHS} workers died with this sentence in them."))
+            job.settle(sentence, StepFailed(f"{DEATHS} workers died with this sentence in them."))
             return
         self._count(1, cost(sentence))
         if job.deaths[sentence] == DEATHS - 1:
@@ -291,15 +300,7 @@ class Scheduler(Generic[S]):
 
     def _end(self, job: Job[S], error: ServiceError) -> None:
         for sentence in self._drop_waiting(job):
-            self._settle(sentence, job, error)
-
-    def _settle(self, sentence: S, job: Job[S], error: ServiceError | None) -> None:
-        if error:
-            job.errors[sentence] = error
-        job.unfinished -= 1
-        job.when_settled(sentence)
-        if not job.unfinished:
-            job.when_done()
+            job.settle(sentence, error)
 
     def _count(self, sentences: int, tokens: int) -> None:
         self.waiting += sentences

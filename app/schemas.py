@@ -1,12 +1,7 @@
-"""The shapes of requests and answers: what the OpenAPI page shows. Knows no model.
-
-What is not offered yet has its field here already, and is refused by name.
-"""
+"""The shapes of requests and answers: what the OpenAPI page shows. Knows no model."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -32,17 +27,6 @@ def _unicode(text: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("holds a lone surrogate, which is no character") from None
     return text
-
-
-def _only(offered: object) -> Callable[[object], object]:
-    """Refuses values that the design has and this version does not."""
-
-    def check(value: object) -> object:
-        if value != offered:
-            raise ValueError(f"not offered by this version, which takes {json.dumps(offered)}")
-        return value
-
-    return check
 
 
 def _not_auto(code: str) -> str:
@@ -229,28 +213,39 @@ class AttentionRequest(Body):
             "examples": [
                 {"text": "Hello.", "source": "en", "target": "fr"},
                 {"text": "Hello.", "source": "en", "target": "fr", "target_text": "Bonjour.", "kinds": ["cross"]},
+                {"text": "Hello.", "source": "en", "target": "fr", "layers": [0], "heads": [0, 1], "as": "bertviz"},
+                {"text": "Hello.", "source": "en", "target": "fr", "kinds": ["cross"], "as": "svg"},
             ]
         }
     )
 
     text: Text = Field(description="One sentence, within the model's limit in tokens; it is not split")
-    source: SourceLanguage
-    target: Language
+    source: SourceLanguage = Field(description="The language of the text")
+    target: Language = Field(description="The language to translate into")
     target_text: Text | None = Field(None, description="Force this translation; null: the model's own")
-    kinds: list[Kind] = Field(["encoder", "decoder", "cross"], min_length=1, max_length=3)
+    kinds: list[Kind] = Field(
+        ["encoder", "decoder", "cross"],
+        min_length=1,
+        max_length=3,
+        description="Whose attention: the source tokens' to each other, the target tokens' to those before them, the "
+        "target tokens' to the source's",
+    )
     layers: Indices | None = Field(None, description="null: all; the first is 0")
     heads: Indices | None = Field(None, description="null: all; the first is 0")
-    form: Annotated[Literal["json", "bertviz", "svg"], AfterValidator(_only("json"))] = Field(
-        "json", alias="as", description="`bertviz` and `svg` are not offered yet"
+    form: Literal["json", "bertviz", "svg"] = Field(
+        "json",
+        alias="as",
+        description="`json`: an AttentionResponse; `bertviz`: what BertViz takes as its attention, a list of "
+        "AttentionView; `svg`: a picture",
     )
 
 
 class Token(BaseModel):
     """A token and the code points [start, end) that it covers; `</s>`, the last, covers none."""
 
-    piece: str = Field(examples=["▁Hello"])
-    start: int
-    end: int
+    piece: str = Field(examples=["▁Hello"], description="As the vocabulary spells it; `▁` is a space")
+    start: int = Field(examples=[0], description="Its first code point")
+    end: int = Field(examples=[5], description="The code point after its last")
 
 
 class AttentionResponse(BaseModel):
@@ -260,7 +255,7 @@ class AttentionResponse(BaseModel):
     shifted right by one, `<s>` first, so it is square and lower triangular.
     """
 
-    translation: str = Field(examples=["Bonjour."])
+    translation: str = Field(examples=["Bonjour."], description="As the model wrote it: repetitions are not cut")
     source_tokens: list[Token] = Field(description="Spans are of the text sent")
     target_tokens: list[Token] = Field(description="Spans are of the translation")
     attention: dict[Kind, list[list[list[list[float]]]]] = Field(description="[layer][head][query][key], by kind")
@@ -268,7 +263,16 @@ class AttentionResponse(BaseModel):
         description="[source index, target index]: for each target token the source token, but for the end symbol, "
         "with the highest cross-attention, averaged over all layers and heads"
     )
-    model: str = Field(examples=["en-fr@0123456789ab"])
+    model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
+
+
+class AttentionView(BaseModel):
+    """One kind of attention as BertViz keeps it: an entry of the list `attention` of its page's `params`."""
+
+    name: Literal["Encoder", "Decoder", "Cross"] = Field(description="What BertViz calls this kind")
+    attn: list[list[list[list[float]]]] = Field(description="[layer][head][query][key]")
+    left_text: list[str] = Field(examples=[["▁Bonjour", ".", "</s>"]], description="The queries: tokens that look")
+    right_text: list[str] = Field(examples=[["▁Hello", ".", "</s>"]], description="The keys: tokens looked at")
 
 
 class ServedLanguage(BaseModel):
@@ -290,8 +294,13 @@ class ServedModel(BaseModel):
     metrics: list[dict[str, Any]]
     corpora: list[Any]
     licence: str | None
-    device: str = Field(examples=["cpu"])
-    precision: str = Field(examples=["float32"])
+    checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
+    device: str = Field(description="Where it is computed", examples=["cpu"])
+    precision: str = Field(description="In which numbers it is computed", examples=["int8"])
+    tokens_per_second: float = Field(
+        description="Target tokens decoded, a second, over the last ten; not those that were found finished",
+        examples=[1234.5],
+    )
 
 
 class Health(BaseModel):

@@ -5,13 +5,16 @@ Knows no model; whether the machine has the device is found out when bundles are
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.rates import Rate
 
 PREFIX = "INTERLINEAR_"
 
@@ -23,7 +26,7 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """How to serve. Every field is the environment variable INTERLINEAR_<FIELD>."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, arbitrary_types_allowed=True)
 
     host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
     port: int = Field(default=8000, ge=0, le=65535)
@@ -44,19 +47,51 @@ class Settings(BaseSettings):
         default=250, ge=1, description="A request whose turn would come later than this is refused at once"
     )
     glossaries: Path | None = Field(default=None, description="A folder of glossaries, NAME.SOURCE-TARGET.tsv")
+    cache_bytes: int = Field(default=64 << 20, ge=0, description="Finished sentences that are kept; 0: none")
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
+    api_keys_file: Path | None = Field(default=None, description="Who may translate; lines of `python -m app key NAME`")
+    rate_requests: Annotated[Rate | None, NoDecode] = Field(
+        default=None, description="For each key, or address without keys, such as 600/minute"
+    )
+    rate_characters: Annotated[Rate | None, NoDecode] = Field(default=None, description="The same, such as 1000000/day")
+    root_api: Literal["interlinear", "libretranslate"] = Field(
+        default="interlinear", description="Whose API is at /; where it is LibreTranslate's, ours is below /interlinear"
+    )
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")
     root_path: str = Field(default="", description="The path under which a proxy shows the service, such as /mt")
+    trusted_proxies: Annotated[list[str], NoDecode] = Field(
+        default=[], description="Whose X-Forwarded-For, -Proto and X-Request-ID are believed: addresses, networks, or *"
+    )
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("cors_origins", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return [origin.strip() for origin in value.split(",") if origin.strip()] if isinstance(value, str) else value
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
-    @field_validator("glossaries", mode="before")
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_networks(cls, value: list[str]) -> list[str]:
+        for network in value:
+            if network != "*":
+                ip_network(network)
+        return value
+
+    @field_validator("glossaries", "api_keys_file", mode="before")
     @classmethod
     def _none(cls, value: object) -> object:
         return value or None
+
+    @field_validator("rate_requests", "rate_characters", mode="before")
+    @classmethod
+    def _read_rate(cls, value: object) -> object:
+        return (Rate.read(value) if value.strip() else None) if isinstance(value, str) else value
+
+    @field_validator("root_path")
+    @classmethod
+    def _check_root(cls, value: str) -> str:
+        if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", value):
+            raise ValueError("a path begins with a slash, like /mt or /tools/mt")
+        return value.rstrip("/")
 
     @field_validator("port", mode="before")
     @classmethod
@@ -81,9 +116,6 @@ def _written(default: object) -> str:
 
 def load_settings() -> Settings:
     """The settings in the environment. Raises SettingsError."""
-    if f"{PREFIX}API_KEYS_FILE" in os.environ:
-        # Ignoring this one would leave open a door that its operator takes to be locked.
-        raise SettingsError(f"{PREFIX}API_KEYS_FILE: this version checks no keys; put a proxy before it that does")
     try:
         return Settings()
     except ValidationError as error:

@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import sys
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,8 @@ import torch
 from torch import Tensor
 
 from app.admission import Inbox
-from app.link import FLOAT, NUMBER, Channel, Greeting, Order
+from app.link import Channel, Greeting, Order
+from app.outcome import told
 from model.allocator import keep_freed_memory
 from model.batch import Batch, Runner
 from model.bundle import Bundle, BundleError, check_samples, load_bundle
@@ -294,12 +294,7 @@ def _result(task: Task) -> tuple[Any, ...]:
     if h.record:
         assert h.encoder_attention is not None
         attention = [_packed(tensor) for tensor in (h.encoder_attention, h.decoder_attention, h.cross_attention)]
-    return task.number, task.waited, attention, [_told(found) for found in h.finished or (h,)]
-
-
-def _told(h: Hypothesis) -> tuple[Any, ...]:
-    aligned, looked = array(NUMBER, h.aligned).tobytes(), array(FLOAT, h.looked).tobytes()
-    return h.tokens, h.log_probs, h.finish_reason == "stop", aligned, looked
+    return task.number, task.waited, attention, told(h)
 
 
 def _packed(tensor: Tensor) -> tuple[list[int], str, bytes]:

@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from app.__main__ import server_options
 from app.catalogue import load_catalogue
 from app.link import InProcessWorker
 from app.main import create_app
@@ -141,7 +142,7 @@ def listening(bundles: Path, **settings: Any) -> Iterator[str]:
     """The service of a folder of bundles on a real socket, for clients that will have no other; yields its URL."""
     chosen = Settings(bundles=bundles, device="cpu", **{"workers": 1, "precision": "float32", **settings})
     app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
-    config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", root_path=chosen.root_path)
+    config = uvicorn.Config(app, **server_options(chosen))
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))

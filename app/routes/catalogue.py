@@ -38,6 +38,8 @@ def _served(bundle: Bundle, engine: Engine) -> ServedModel:
         metrics=bundle.config.get("metrics", []),
         corpora=bundle.config.get("training", {}).get("corpora", []),
         licence=bundle.config.get("licence"),
+        checksum=bundle.checksum,
         device=engine.device,
         precision=engine.precisions.get(bundle.name, "not known yet"),
+        tokens_per_second=engine.speed(bundle.name),
     )

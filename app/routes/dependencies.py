@@ -10,6 +10,7 @@ from typing import Annotated, TypedDict
 from fastapi import Depends, Request
 
 from app.deadlines import Deadlines
+from app.door import Client, Door, bearer
 from app.engine import Engine
 from app.metrics import Metrics
 from app.settings import Settings
@@ -22,6 +23,7 @@ class State(TypedDict):
     settings: Settings
     deadlines: Deadlines
     """Of the setting's length."""
+    door: Door
     metrics: Metrics
     engine: Engine
     translator: Translator
@@ -42,6 +44,13 @@ async def _translator(request: Request) -> Translator:
     return translator
 
 
+async def _client(request: Request) -> Client:
+    """Raises NotAuthorised and TooManyRequests."""
+    door: Door = request.state.door
+    return door.enter(request, bearer(request))
+
+
 EngineState = Annotated[Engine, Depends(_engine)]
 MetricsState = Annotated[Metrics, Depends(_metrics)]
+KnownClient = Annotated[Client, Depends(_client)]
 TranslatorState = Annotated[Translator, Depends(_translator)]

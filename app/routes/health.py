@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from app import errors
 from app.metrics import CONTENT_TYPE
-from app.routes.dependencies import EngineState, MetricsState, TranslatorState
+from app.routes.dependencies import EngineState, KnownClient, MetricsState, TranslatorState
 from app.schemas import Health, Ready
 
 router = APIRouter(tags=["operation"])
@@ -32,8 +32,11 @@ async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     "/metrics",
     summary="Figures for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}},
+    responses={
+        200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        **errors.documented(errors.NotAuthorised, errors.TooManyRequests),
+    },
 )
-async def metrics(metrics: MetricsState) -> Response:
-    """Metrics in Prometheus' text format."""
+async def metrics(metrics: MetricsState, client: KnownClient) -> Response:
+    """Metrics in Prometheus' text format. Where the service wants API keys, this wants one, as `Bearer`."""
     return Response(metrics.exposition(), media_type=CONTENT_TYPE)

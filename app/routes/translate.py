@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from app import errors
 from app.alignment import word_pairs
 from app.body import JSONRoute, while_connected
+from app.door import Client
 from app.errors import FieldError, InvalidFields, ServiceError
 from app.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
 from app.translation import Options, Part, Translated, Translations
@@ -20,11 +21,14 @@ from app.translator import Translator
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (
     errors.NotJSON,
+    errors.NotAuthorised,
     errors.PairNotServed,
     errors.BodyTooSlow,
     errors.TooMuchText,
     errors.WrongContentType,
     errors.InvalidFields,
+    errors.TooManyRequests,
+    errors.TooManyCharacters,
     errors.StepFailed,
     errors.Unavailable,
     errors.Overloaded,
@@ -46,7 +50,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         fault = FieldError(pointer="#/alignment", detail="offered for plain text only")
         raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault])
     translator: Translator = request.state.translator
-    done = await while_connected(request, translator.translate(_texts(translator, body), _options(body)))
+    done = await while_connected(request, translator.translate(_texts(request, body), _options(body)))
     # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
     return Response(to_json(_answer(done, body), inf_nan_mode="null"), media_type="application/json")
 
@@ -68,7 +72,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translates texts, and sends each sentence as soon as it and all before it are translated."""
     translator: Translator = request.state.translator
-    parts = translator.stream(_texts(translator, body), _options(body))
+    parts = translator.stream(_texts(request, body), _options(body))
     # What is wrong with the request, or with its first sentence, is an error as of any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(first, parts), media_type=EVENTS, headers={"Cache-Control": "no-store"})
@@ -95,10 +99,13 @@ def _written(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(data, inf_nan_mode="null"))
 
 
-def _texts(translator: Translator, body: StreamRequest) -> list[str]:
-    """Raises TooMuchText."""
+def _texts(request: Request, body: StreamRequest) -> list[str]:
+    """Raises TooMuchText and TooManyCharacters."""
+    translator: Translator = request.state.translator
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
+    client: Client = request.state.client
+    client.charge(sum(map(len, texts)))
     return texts
 
 

@@ -1,0 +1,139 @@
+"""Who may come in, and how often: API keys and rates. Knows connections; how a key is sent is each API's own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import math
+from contextlib import suppress
+
+from cachetools import LRUCache
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from app.errors import NotAuthorised, TooManyCharacters, TooManyRequests
+from app.keys import Key, Keys
+from app.rates import MAX_CLIENTS, Meter, Rate
+from app.settings import Settings
+
+_PREFIX_6 = 64
+"""Bits of an IPv6 address that one customer of a provider has to himself at least (RFC 6177)."""
+
+
+class Client:
+    """Who asks: a key's holder, or whoever is at an address."""
+
+    def __init__(self, name: str, identity: str, meter: Meter, rate: Rate | None) -> None:
+        self.name = name
+        """The key's; "" of those who have none."""
+        self._identity, self._meter, self._rate = identity, meter, rate
+        self._charged = 0
+
+    def charge(self, characters: int) -> None:
+        """For a text of so many. Raises TooManyCharacters."""
+        if self._rate:
+            if characters > self._rate.amount:
+                raise TooManyCharacters(f"{characters} characters at once are over the limit of {self._rate.text}.")
+            if wait := self._meter.take(self._identity, self._rate, characters):
+                raise TooManyCharacters(_late(self._rate, "characters", wait), retry_after_s=wait)
+        self._charged += characters
+
+    @property
+    def characters(self) -> int:
+        """Charged and not come back yet; without a limit, charged since the service has known the client."""
+        return self._meter.taken(self._identity, self._rate) if self._rate else self._charged
+
+    @property
+    def character_limit(self) -> int | None:
+        """Of `characters`."""
+        return self._rate.amount if self._rate else None
+
+
+class Door:
+    """Where every request that costs something comes in."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError."""
+        self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
+        self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
+        self._requests, self._characters = Meter(), Meter()
+        self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
+        self._by_key: dict[Key, Client] = {}
+        self._anyone = Client("", "", self._characters, None)
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def wants_keys(self) -> bool:
+        return self._keys is not None
+
+    async def open(self) -> None:
+        """From now on the file of keys is watched."""
+        if self._keys:
+            self._watcher = asyncio.create_task(self._keys.watch())
+
+    async def close(self) -> None:
+        if self._watcher:
+            self._watcher.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watcher
+
+    def enter(self, request: HTTPConnection, key: str | None) -> Client:
+        """Who asks, with `key` if one was sent. Raises NotAuthorised and TooManyRequests."""
+        client, identity, rate = self._known(key) if self._keys else self._at(address(request.scope))
+        request.scope["state"]["client"] = client
+        if rate and (wait := self._requests.take(identity, rate, 1)):
+            raise TooManyRequests(_late(rate, "requests", wait), retry_after_s=wait)
+        return client
+
+    def _known(self, key: str | None) -> tuple[Client, str, Rate | None]:
+        assert self._keys
+        if key is None:
+            raise NotAuthorised("This service wants an API key, and none was sent.")
+        found = self._keys.find(key)
+        if found is None:
+            raise NotAuthorised("This service wants an API key, and does not know the one that was sent.")
+        identity = f"key {found.name}"
+        if found not in self._by_key:
+            rate = found.characters or self._characters_rate
+            self._by_key[found] = Client(found.name, identity, self._characters, rate)
+        return self._by_key[found], identity, found.requests or self._requests_rate
+
+    def _at(self, place: str) -> tuple[Client, str, Rate | None]:
+        if not (self._requests_rate or self._characters_rate):
+            return self._anyone, place, None
+        client = self._by_address.get(place)
+        if client is None:
+            client = self._by_address[place] = Client("", place, self._characters, self._characters_rate)
+        return client, place, self._requests_rate
+
+
+def bearer(request: HTTPConnection) -> str | None:
+    """The key of the header `Authorization: Bearer KEY` (RFC 6750, section 2.1)."""
+    return authorization(request, b"bearer")
+
+
+def authorization(request: HTTPConnection, scheme: bytes) -> str | None:
+    """What follows `scheme`, in small letters, in the header Authorization."""
+    for name, value in request.scope["headers"]:
+        if name == b"authorization":
+            found, _, key = value.partition(b" ")
+            return key.strip().decode("latin-1") if found.lower() == scheme else None
+    return None
+
+
+def address(scope: Scope) -> str:
+    """Whom a request comes from: an IPv4 address, or the network that an IPv6 address is of; "" if not known."""
+    host = scope["client"][0] if scope.get("client") else ""
+    if ":" not in host:
+        return host
+    try:
+        found = ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((found, _PREFIX_6), strict=False))
+
+
+def _late(rate: Rate, what: str, wait: float) -> str:
+    return f"Over the limit of {rate.text} {what}. Retry after {max(1, math.ceil(wait))} s."

@@ -1,0 +1,111 @@
+"""Every answer has an id, which is in its line of the log; a line is a JSON object and holds nothing of a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import Service, serving
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
+
+from app.access import Access
+from app.errors import Voices, add_handlers
+from app.logs import JSONLines, Written, timestamp
+from app.metrics import Metrics
+
+FORMATTER = JSONLines()
+
+
+@pytest.fixture(scope="module")
+def believing(bundle_folder: Path) -> Iterator[Service]:
+    with serving(bundle_folder, trusted_proxies=["*"]) as service:
+        yield service
+
+
+@pytest.mark.parametrize("path", ["/health", "/translate", "/nowhere", "/docs"])
+def test_the_id_of_an_answer_is_in_its_line(service: Service, caplog: pytest.LogCaptureFixture, path: str) -> None:
+    with caplog.at_level("INFO"):
+        answer = service.get(path)
+    (line,) = [json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.access"]
+    assert line["id"] == answer.headers["x-request-id"]
+    assert line.keys() == {"time", "level", "id", "method", "route", "status", "ms"}
+    assert line["status"] == answer.status_code
+    assert abs(datetime.fromisoformat(line["time"]) - datetime.now(UTC)).total_seconds() < 60
+
+
+def test_no_two_answers_have_one_id(service: Service) -> None:
+    assert len({service.get("/health").headers["x-request-id"] for _ in range(50)}) == 50
+
+
+def test_only_a_trusted_proxy_gives_an_id(service: Service, believing: Service) -> None:
+    sent = {"X-Request-ID": "abc-123"}
+    assert believing.request("GET", "/health", headers=sent).headers["x-request-id"] == "abc-123"
+    assert service.request("GET", "/health", headers=sent).headers["x-request-id"] != "abc-123"
+
+
+@pytest.mark.parametrize("given_id", ["", 'a"b', "a b", "x" * 129, "é"])
+def test_an_id_that_cannot_be_logged_as_it_is_is_replaced(believing: Service, given_id: str) -> None:
+    sent = {"X-Request-ID": given_id.encode()}
+    assert len(believing.request("GET", "/health", headers=sent).headers["x-request-id"]) == 16
+
+
+def test_deepl_s_clients_find_the_id_where_they_look_for_it(service: Service) -> None:
+    answer = service.get("/deepl/v2/nothing")
+    assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
+    assert "x-trace-id" not in service.get("/health").headers
+
+
+def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("bug")
+
+    app = FastAPI()
+    app.mount("/", fail)
+    add_handlers(app, lambda slug: None, Voices({}))
+    app.add_middleware(Access, metrics=Metrics(), also={}, believe=False)
+
+    async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "state": {}}, receive, send)
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(with_state, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await client.get("/")
+
+    with caplog.at_level("INFO"):
+        answer = asyncio.run(ask())
+    assert answer.status_code == 500
+    (line,) = [json.loads(record.getMessage()) for record in caplog.records if record.name == "app.access"]
+    assert (line["status"], line["id"]) == (500, answer.headers["x-request-id"])
+
+
+@given(st.text())
+def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
+    try:
+        raise ValueError(message)
+    except ValueError as error:
+        record = logging.LogRecord("a", logging.ERROR, __file__, 1, "%s", (message,), (ValueError, error, None))
+    line = FORMATTER.format(record)
+    assert "\n" not in line
+    read = json.loads(line)
+    assert (read["message"], read["level"], read["logger"]) == (message, "error", "a")
+    assert "ValueError" in read["error"]
+
+
+def test_a_written_line_goes_out_as_it_is() -> None:
+    assert FORMATTER.format(Written("app.access", '{"a": "%s"}')) == '{"a": "%s"}'
+
+
+@given(st.floats(0, 4e9))
+def test_a_timestamp_is_the_time(seconds: float) -> None:
+    read = datetime.fromisoformat(timestamp(seconds)).timestamp()
+    assert seconds - 0.0011 <= read <= seconds

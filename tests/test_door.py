@@ -1,0 +1,163 @@
+"""Who comes in: with keys only their holders, each within the rates, and no proxy is believed that is not trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from conftest import Service, listening, serving
+from starlette.types import Scope
+
+from app.door import address
+from app.keys import new_key
+from app.rates import Rate
+
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+PROTECTED = [
+    ("POST", "/translate"),
+    ("POST", "/translate/stream"),
+    ("POST", "/translate/file"),
+    ("POST", "/attention"),
+    ("GET", "/metrics"),
+]
+OPEN = ["/health", "/ready", "/languages", "/models", "/openapi.json", "/docs"]
+
+
+@contextmanager
+def keyed(bundles: Path, folder: Path, rates: str = "", **settings: Any) -> Iterator[tuple[Service, str]]:
+    """A service that wants keys, and a key of alice."""
+    key, line = new_key("alice")
+    (folder / "keys").write_text(f"{line} {rates}")
+    with serving(bundles, api_keys_file=folder / "keys", **settings) as service:
+        yield service, key
+
+
+def with_key(key: str, scheme: str = "Bearer") -> dict[str, str]:
+    return {"Authorization": f"{scheme} {key}"}
+
+
+@pytest.fixture(scope="module")
+def locked(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
+    with keyed(bundle_folder, tmp_path_factory.mktemp("keys")) as entry:
+        yield entry
+
+
+@pytest.mark.parametrize(("method", "path"), PROTECTED)
+@pytest.mark.parametrize(
+    "headers",
+    [{}, with_key("wrong"), with_key(""), {"Authorization": "Bearer"}, {"Authorization": ""}, with_key("x", "Basic")],
+)
+def test_without_a_valid_key_nobody_is_served(
+    locked: tuple[Service, str], method: str, path: str, headers: dict[str, str]
+) -> None:
+    service, _ = locked
+    answer = service.request(method, path, headers=headers, json=HELLO)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["type"] == "urn:interlinear:error:not-authorised"
+
+
+@pytest.mark.parametrize("path", ["/translate/", "//translate", "/Translate", "/translate/../translate"])
+def test_no_spelling_of_a_path_goes_past_the_door(locked: tuple[Service, str], path: str) -> None:
+    service, _ = locked
+    assert service.request("POST", path, json=HELLO).status_code in (307, 401, 404, 405)
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_what_costs_nothing_and_tells_nothing_is_open(locked: tuple[Service, str], path: str) -> None:
+    assert locked[0].get(path).status_code in (200, 503)  # /ready, at first
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_key_opens(locked: tuple[Service, str], scheme: str) -> None:
+    service, key = locked
+    answer = service.request("POST", "/translate", headers=with_key(key, scheme), json=HELLO)
+    assert answer.status_code == 200
+    assert service.request("GET", "/metrics", headers=with_key(key, scheme)).status_code == 200
+
+
+def test_the_log_names_the_key_and_nothing_more(locked: tuple[Service, str], caplog: pytest.LogCaptureFixture) -> None:
+    service, key = locked
+    with caplog.at_level("INFO"):
+        service.request("POST", "/translate", headers=with_key(key), json=HELLO)
+        service.request("POST", "/translate", headers=with_key("il_wrong"), json=HELLO)
+    served, refused = [record.getMessage() for record in caplog.records if record.name == "app.access"]
+    assert '"key":"alice"' in served
+    assert '"key"' not in refused
+    assert not any(secret in text for secret in (key, "il_wrong", "Hello") for text in caplog.messages)
+    figures = service.request("GET", "/metrics", headers=with_key(key)).text
+    assert 'interlinear_refusals_total{cause="not-authorised"}' in figures
+    assert "alice" not in figures
+
+
+def test_a_key_is_asked_for_before_the_body_is_read(locked: tuple[Service, str]) -> None:
+    service, _ = locked
+    answer = service.request("POST", "/translate", content=b"{", headers={"content-type": "application/json"})
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/translate", "/attention", "/translate/stream"])
+def test_too_many_requests_are_refused_with_the_time_to_wait(bundle_folder: Path, path: str) -> None:
+    with serving(bundle_folder, rate_requests=Rate.read("2/hour")) as service:
+        answers = [service.post(path, HELLO) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        assert answers[2].json()["type"] == "urn:interlinear:error:too-many-requests"
+        assert 0 < int(answers[2].headers["retry-after"]) <= 1800
+        assert service.get("/health").status_code == service.get("/languages").status_code == 200
+
+
+def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
+    with serving(bundle_folder, rate_characters=Rate.read("20/hour")) as service:
+        statuses = [service.post("/translate", {**HELLO, "text": ["Hello."] * n}).status_code for n in (2, 2, 1)]
+        assert statuses == [200, 429, 200]
+        never = service.post("/translate", {**HELLO, "text": "x" * 21})
+        assert never.status_code == 429
+        assert "retry-after" not in never.headers
+        assert never.json()["type"] == "urn:interlinear:error:too-many-characters"
+
+
+def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Path) -> None:
+    with serving(bundle_folder, rate_characters=Rate.read("20/hour")) as service:
+        fields = {"source": "en", "target": "fr"}
+        files = {"file": ("a.txt", b"Hello.\nHello.\nHello.")}
+        assert service.request("POST", "/translate/file", data=fields, files=files).status_code == 200
+        assert service.post("/attention", {**HELLO, "target_text": "Bonjour."}).status_code == 429
+
+
+def test_a_keys_own_rate_goes_before_the_settings(bundle_folder: Path, tmp_path: Path) -> None:
+    with keyed(bundle_folder, tmp_path, "requests=3/hour", rate_requests=Rate.read("1/hour")) as (service, key):
+        statuses = [
+            service.request("POST", "/translate", headers=with_key(key), json=HELLO).status_code for _ in range(4)
+        ]
+    assert statuses == [200, 200, 200, 429]
+
+
+def test_a_client_is_known_by_its_address_and_no_untrusted_proxy_is_believed(bundle_folder: Path) -> None:
+    def statuses(url: str) -> list[int]:
+        sent = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(2)]
+        return [httpx.post(f"{url}/translate", json=HELLO, headers=headers).status_code for headers in sent]
+
+    with listening(bundle_folder, rate_requests=Rate.read("1/hour")) as url:
+        assert statuses(url) == [200, 429]
+    with listening(bundle_folder, rate_requests=Rate.read("1/hour"), trusted_proxies=["127.0.0.1"]) as url:
+        assert statuses(url) == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("not:an:address", "not:an:address"),
+    ],
+)
+def test_the_addresses_of_one_customer_are_one(host: str, expected: str) -> None:
+    scope: Scope = {"client": (host, 1)}
+    assert address(scope) == expected
+    assert address({"client": None}) == ""

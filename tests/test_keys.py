@@ -1,0 +1,107 @@
+"""Keys are hashes in a file: made, told apart, and read again when the file changes, but never lost to a bad one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app import keys
+from app.keys import Keys, new_key, read_keys
+from app.settings import SettingsError
+
+HASH = "sha256:" + "0" * 64
+
+
+def test_a_made_key_is_found_and_no_other(tmp_path: Path) -> None:
+    made = {name: new_key(name) for name in ("alice", "bob")}
+    file = tmp_path / "keys"
+    file.write_text("# who may\n\n" + "\n".join(line for _, line in made.values()))
+    found = Keys(file)
+    assert all(key not in file.read_text() for key, _ in made.values())
+    for name, (key, _) in made.items():
+        known = found.find(key)
+        assert known
+        assert known.name == name
+        assert found.find(key[:-1]) is None
+        assert found.find(f"{key}x") is None
+    assert found.find("") is None
+    assert found.find("\udcff") is None
+
+
+def test_no_two_keys_are_alike() -> None:
+    assert len({new_key("a")[0] for _ in range(100)}) == 100
+
+
+def test_a_key_may_have_rates_of_its_own() -> None:
+    (key,) = read_keys([f"alice {HASH} characters=1000/day requests=5/second"])
+    assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (5, 1000)
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ([], "there is no key in it"),
+        (["# nobody"], "there is no key in it"),
+        (["alice"], "line 1: after the name"),
+        ([f"al/ice {HASH}"], "line 1: a line begins with a name"),
+        (["# x", "alice my-secret"], "line 2: after the name"),
+        ([f"alice {HASH} often"], "line 1: 'often' is not"),
+        ([f"alice {HASH} requests=5"], "line 1: '5' is not a rate"),
+        ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: 'requests=6/day' is not"),
+        ([f"alice {HASH}", f"bob {HASH}"], "line 2: this name or this key"),
+        ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: this name or this key"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line_and_without_a_key(lines: list[str], fault: str) -> None:
+    with pytest.raises(ValueError, match=f"^{fault}") as error:
+        read_keys(lines)
+    assert "my-secret" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"INTERLINEAR_API_KEYS_FILE=.*No such file"):
+        Keys(tmp_path / "none")
+
+
+def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keys, "LOOK_S", 0.001)
+    (first, first_line), (second, second_line) = new_key("first"), new_key("second")
+    file = tmp_path / "keys"
+    file.write_text(first_line)
+
+    async def watched() -> None:
+        found = Keys(file)
+        watcher = asyncio.create_task(found.watch())
+
+        async def until(happened: Callable[[], object]) -> None:
+            async with asyncio.timeout(10):
+                while not happened():  # noqa: ASYNC110  nobody tells of it
+                    await asyncio.sleep(0.001)
+
+        file.write_text(second_line)
+        await until(lambda: found.find(second) and not found.find(first))
+        file.write_text("what is this?")
+        await until(lambda: caplog.records)
+        file.unlink()
+        await until(lambda: len(caplog.records) == 2)
+        assert found.find(second)
+        file.write_text(f"{first_line}\n")
+        await until(lambda: found.find(first) and not found.find(second))
+        watcher.cancel()
+
+    with caplog.at_level("WARNING"):
+        asyncio.run(watched())
+    bad, gone = caplog.messages
+    assert "line 1: " in bad
+    assert "stay as they were" in gone
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 65, '"'])
+def test_a_name_that_could_not_be_written_has_no_key(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^A key's name"):
+        new_key(name)

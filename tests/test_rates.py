@@ -1,0 +1,54 @@
+"""Rates: what is taken is given back evenly, and who takes one thing takes it from nobody else."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from throttled import utils
+
+from app.rates import Meter, Rate
+
+
+class Clock:
+    """In place of the library's."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(utils, "now_mono_f", lambda: self.now)
+
+
+def test_what_is_taken_comes_back_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, meter, rate = Clock(monkeypatch), Meter(), Rate.read("60/minute")
+    assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
+    assert meter.take("a", rate, 1) == pytest.approx(1)
+    assert meter.taken("a", rate) == 60
+    assert meter.take("b", rate, 60) == 0
+    clock.now += 10
+    assert meter.taken("a", rate) == 50
+    assert meter.take("a", rate, 11) == pytest.approx(1)
+    assert meter.take("a", rate, 10) == 0
+
+
+def test_more_at_once_can_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, meter, rate = Clock(monkeypatch), Meter(), Rate.read("1/second burst 5")
+    assert rate.amount == 5
+    assert [bool(meter.take("a", rate, 1)) for _ in range(6)] == [False] * 5 + [True]
+    clock.now += 1
+    assert meter.take("a", rate, 1) == 0
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_rate_or_an_error(text: str) -> None:
+    with suppress(ValueError):
+        assert Rate.read(text).amount > 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "0/day", "10/year", "1/s,1/m", "-1/day", "9" * 400 + "/day", "1/day burst 0"]
+)
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a rate"):
+        Rate.read(text)
