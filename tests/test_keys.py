@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from app import keys
+from app.__main__ import cli
 from app.keys import Keys, new_key, read_keys
 from app.settings import SettingsError
 
@@ -105,3 +107,14 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
 def test_a_name_that_could_not_be_written_has_no_key(name: str) -> None:
     with pytest.raises(ValueError, match=r"^A key's name"):
         new_key(name)
+
+
+def test_the_command_makes_a_line_for_the_file_and_shows_the_key_once(tmp_path: Path) -> None:
+    made = CliRunner().invoke(cli, ["key", "alice"])
+    assert made.exit_code == 0
+    file = tmp_path / "keys"
+    file.write_text(made.stdout)
+    key = made.stderr.split()[-1]
+    assert Keys(file).find(key) == read_keys([made.stdout])[0]
+    assert key not in made.stdout
+    assert CliRunner().invoke(cli, ["key", "a b"]).exit_code == 2
