@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 import pytest
 import torch
 from conftest import Service
 
+from app import pictures
 from model.bundle import Bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.hypothesis import Hypothesis
@@ -20,6 +22,13 @@ def show(service: Service, **fields: Any) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
+
+
+def show_views(service: Service, **fields: Any) -> list[dict[str, Any]]:
+    response = service.post("/attention", {**SENTENCE, "as": "bertviz", **fields})
+    assert response.status_code == 200, response.text
+    views: list[dict[str, Any]] = response.json()
+    return views
 
 
 def decoded(bundle: Bundle, text: str) -> Hypothesis:
@@ -113,6 +122,40 @@ def test_a_sentence_is_not_split(service: Service) -> None:
     assert [token["piece"] for token in tokens].count("</s>") == 1
 
 
+def test_bertviz_is_given_the_same_weights_with_the_tokens_that_look_and_that_are_looked_at(service: Service) -> None:
+    shown, views = show(service), show_views(service)
+    source, target = ([token["piece"] for token in shown[f"{side}_tokens"]] for side in ("source", "target"))
+    weights = shown["attention"]
+    assert views == [
+        {"name": "Encoder", "attn": weights["encoder"], "left_text": source, "right_text": source},
+        {"name": "Decoder", "attn": weights["decoder"], "left_text": target, "right_text": ["<s>", *target[:-1]]},
+        {"name": "Cross", "attn": weights["cross"], "left_text": target, "right_text": source},
+    ]
+
+
+def test_bertviz_is_given_what_was_chosen(service: Service) -> None:
+    [view] = show_views(service, kinds=["cross"], layers=[1], heads=[1, 0])
+    assert view["attn"] == show(service, kinds=["cross"], layers=[1], heads=[1, 0])["attention"]["cross"]
+
+
+def test_a_picture_may_be_shown_by_a_browser_and_fetches_nothing(service: Service) -> None:
+    response = service.post("/attention", {**SENTENCE, "as": "svg"})
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    policy = {part.split()[0]: part.split()[1:] for part in response.headers["content-security-policy"].split(";")}
+    assert policy["default-src"] == ["'none'"] and policy.keys().isdisjoint({"script-src", "connect-src"})
+    picture = fromstring(response.content)
+    assert len(picture.findall(".//{*}image")) == 12
+    assert "How are you?" in "".join(picture.itertext())
+
+
+def test_too_big_a_picture_is_refused_with_the_limit_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "MAX_WEIGHTS", 50)
+    response = service.post("/attention", {**SENTENCE, "as": "svg"})
+    assert response.status_code == 413
+    assert "over the limit of 50" in response.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "named"),
     [
@@ -125,7 +168,7 @@ def test_a_sentence_is_not_split(service: Service) -> None:
         ({"layers": [-1]}, 422, "#/layers/0"),
         ({"kinds": []}, 422, "#/kinds"),
         ({"kinds": ["self"]}, 422, "#/kinds/0"),
-        ({"as": "svg"}, 422, "#/as"),
+        ({"as": "png"}, 422, "#/as"),
         ({"form": "json"}, 422, "#/form"),
         ({"source": "auto"}, 422, "#/source"),
         ({"text": "hello " * 40}, 413, "32"),
