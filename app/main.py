@@ -16,12 +16,13 @@ from app.cache import cached
 from app.catalogue import Catalogue, worker_count, worker_order
 from app.deadlines import Deadlines
 from app.door import Door
+from app.downloads import Downloads
 from app.engine import Engine
 from app.errors import ProblemResponse, Voices, add_handlers
 from app.glossary import load_glossaries
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
-from app.routes import attention, catalogue, file, health, translate
+from app.routes import attention, catalogue, file, health, libretranslate, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
@@ -33,6 +34,8 @@ INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
 OPERATION = "/health", "/ready", "/metrics"
 EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"]
 """Headers that a page of another origin may read."""
+DOWNLOADS = 4
+"""So many files of the largest size are kept for those who fetch them later."""
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 
 Errors are `application/problem+json` (RFC 9457). Unknown fields are refused."""
@@ -60,6 +63,7 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
                 door=door,
+                downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
                 engine=engine,
                 translator=Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries),
             )
@@ -77,13 +81,14 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    # `_theirs`: the prefix of LibreTranslate's API.
-    ours, _theirs = ("", LIBRETRANSLATE) if settings.root_api == "interlinear" else (INTERLINEAR, "")
+    ours, theirs = ("", LIBRETRANSLATE) if settings.root_api == "interlinear" else (INTERLINEAR, "")
     for module in (translate, file, attention, catalogue):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
+    app.include_router(libretranslate.router, prefix=theirs)
     app.add_api_route("/", _to_the_manual, include_in_schema=False)
-    add_handlers(app, metrics.refused, Voices({ours: ProblemResponse, **dict.fromkeys(OPERATION, ProblemResponse)}))
+    voices = {ours: ProblemResponse, theirs: libretranslate.voice, **dict.fromkeys(OPERATION, ProblemResponse)}
+    add_handlers(app, metrics.refused, Voices(voices))
     # What is added last is met first.
     straight = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=ours)

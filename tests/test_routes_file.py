@@ -110,6 +110,8 @@ def test_every_refusal_is_a_problem(
         ({"content": b"{}"}, 415),
         ({"data": FIELDS}, 415),
         ({"content": b"", "headers": {"content-type": "multipart/form-data"}}, 422),
+        ({"content": b"", "headers": {"content-type": "multipart/form-data; boundary=b; charset=utf-7"}}, 415),
+        ({"files": {"file": ("a.txt", b"Hello")}, "data": {**FIELDS, "glossary": b"\xff"}}, 422),
         ({"content": b"hello", "headers": BOUNDARY}, 422),
         ({"content": b"--b--\r\n", "headers": BOUNDARY}, 422),
         ({"files": {"file": ("a.txt", b"Hello")}}, 422),
@@ -240,7 +242,7 @@ def test_the_language_is_told_by_the_whole_document(service: Service, monkeypatc
     content_type=st.sampled_from(
         [
             "multipart/form-data; boundary=b",
-            "multipart/form-data; boundary=b; charset=utf-7",
+            "multipart/form-data; boundary=b; charset=utf-8",
             "multipart/form-data; boundary=",
         ]
     ),

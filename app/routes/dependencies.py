@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from app.deadlines import Deadlines
 from app.door import Client, Door, bearer
+from app.downloads import Downloads
 from app.engine import Engine
 from app.metrics import Metrics
 from app.settings import Settings
@@ -24,6 +25,7 @@ class State(TypedDict):
     deadlines: Deadlines
     """Of the setting's length."""
     door: Door
+    downloads: Downloads
     metrics: Metrics
     engine: Engine
     translator: Translator

@@ -1,0 +1,51 @@
+"""Files that wait to be fetched, by names that nobody can guess: bounded in bytes and in time, and in memory only."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from cachetools import TTLCache
+
+LIFE_S = 600.0
+_AROUND_BYTES = 1_000
+"""What a file takes beside its content."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_NAME = 100
+
+
+class Download(NamedTuple):
+    """A file as it will be sent."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+
+class Downloads:
+    """The files. Where there is no room for another, those fetched longest ago, or never, go first."""
+
+    def __init__(self, most_bytes: int, clock: Callable[[], float] = monotonic) -> None:
+        self._files: TTLCache[str, Download] = TTLCache(most_bytes, LIFE_S, clock, lambda file: _size(file))
+
+    def keep(self, file: Download) -> str | None:
+        """The name to fetch it by, for LIFE_S; None if it is larger than all that may be kept.
+
+        The name is good in a URL as it is, ends as the file's does, and holds 128 random bits.
+        """
+        name = f"{secrets.token_hex(16)}.{_UNSAFE.sub('_', file.name)[-_LONGEST_NAME:]}"
+        try:
+            self._files[name] = file
+        except ValueError:
+            return None
+        return name
+
+    def find(self, name: str) -> Download | None:
+        return self._files.get(name)
+
+
+def _size(file: Download) -> int:
+    return len(file.content) + _AROUND_BYTES

@@ -1,0 +1,252 @@
+"""LibreTranslate's API, as its clients know it: their fields, their answers, their errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+
+from app import documents
+from app.body import while_connected
+from app.catalogue import Catalogue
+from app.documents import FORMATS
+from app.door import Client, Door, bearer
+from app.downloads import Download, Downloads
+from app.engine import Engine
+from app.errors import InvalidFields, PairNotServed, TooMuchText, invalid_fields
+from app.fields import Fields, File, read_fields, read_upload
+from app.files import download_headers, open_document, translate_document
+from app.languages import language_name
+from app.routes.dependencies import TranslatorState
+from app.routes.libretranslate_manual import (
+    DETECT,
+    DOWNLOAD,
+    GONE,
+    NO_SUGGESTIONS,
+    SUGGEST,
+    TRANSLATE,
+    TRANSLATE_FILE,
+    voice,
+)
+from app.schemas import Health
+from app.schemas_libretranslate import (
+    MOST_ALTERNATIVES,
+    Asked,
+    FileToTranslate,
+    LibreDetection,
+    LibreFile,
+    LibreLanguage,
+    LibreLanguageName,
+    LibreLanguages,
+    LibreSettings,
+    LibreTranslation,
+    ToDetect,
+    ToTranslate,
+)
+from app.settings import Settings
+from app.translation import AUTO, Options, Translated
+from app.translator import Translator
+
+__all__ = ["router", "voice"]
+router = APIRouter(tags=["LibreTranslate"])
+A = TypeVar("A", bound=Asked)
+_PAGE_WAITS_MS = 500
+
+
+@router.post("/translate", summary="Translate texts", response_model=LibreTranslation, **TRANSLATE)
+async def translate(request: Request) -> Response:
+    """Translates a text, or a list of them.
+
+    Of a list, either all is translated, or the answer is why not. With source `auto`, texts of a list that seem to be
+    in no language that is translated stay as they are, as long as there are others; their confidence is then near 0.
+    """
+    _check_load(request)
+    fields = await read_fields(request)
+    client = _enter(request, fields)
+    asked = _asked(ToTranslate, fields, "q", "source", "target")
+    translator: Translator = request.state.translator
+    _check_languages(translator.catalogue, asked.source, asked.target)
+    items = await while_connected(request, _translated(translator, client, asked))
+    return JSONResponse(_answer(asked, items, translator.catalogue))
+
+
+async def _translated(translator: Translator, client: Client, asked: ToTranslate) -> Sequence[Translated]:
+    """Raises what the translator does, for any of the texts."""
+    translator.check_count(len(asked.texts))
+    if asked.source == asked.target:
+        return [Translated(text, None, None) for text in asked.texts]
+    client.charge(sum(map(len, asked.texts)))
+    options = Options(asked.source, asked.target, alternatives=_wanted(asked), html=asked.format == "html")
+    done = await translator.translate(asked.texts, options)
+    for item in done.items:
+        if item.error and not (asked.source == AUTO and isinstance(item.error, PairNotServed)):
+            raise item.error
+    return done.items
+
+
+def _answer(asked: ToTranslate, items: Sequence[Translated], catalogue: Catalogue) -> dict[str, object]:
+    """A LibreTranslation."""
+    lists: dict[str, list[object]] = {
+        "translatedText": [
+            text if item.text is None else item.text for text, item in zip(asked.texts, items, strict=True)
+        ]
+    }
+    if asked.source == AUTO:
+        lists["detectedLanguage"] = [_detection(catalogue, item.source, item.confidence) for item in items]
+    if wanted := _wanted(asked):
+        lists["alternatives"] = [
+            [text for text, _ in item.draft.alternatives(wanted)] if item.draft else [] for item in items
+        ]
+    return {name: values if isinstance(asked.q, list) else values[0] for name, values in lists.items()}
+
+
+def _wanted(asked: ToTranslate) -> int:
+    return min(max(asked.alternatives, 0), MOST_ALTERNATIVES)
+
+
+def _detection(catalogue: Catalogue, language: str | None, confidence: float | None) -> dict[str, object]:
+    """A LibreDetection. A text without words is said to be in the first language there is, as surely as not at all:
+    clients look the code up among those of /languages."""
+    known = _languages(catalogue)
+    found = language if language in known else next(iter(catalogue)).source
+    return {"confidence": round(100 * (confidence or 0.0), 1), "language": found}
+
+
+@router.post("/detect", summary="Tell the language of a text", response_model=list[LibreDetection], **DETECT)
+async def detect(request: Request) -> Response:
+    """Tells which of the languages served a text is in. There is one in the list, with how sure that is."""
+    fields = await read_fields(request)
+    _enter(request, fields)
+    asked = _asked(ToDetect, fields, "q")
+    text = "\n".join(asked.q) if isinstance(asked.q, list) else asked.q
+    translator: Translator = request.state.translator
+    translator.check_length(len(text))
+    found = await asyncio.to_thread(translator.detect, text)
+    return JSONResponse([_detection(translator.catalogue, *found)])
+
+
+@router.get("/languages", summary="Languages, and what each is translated into")
+async def libre_languages(translator: TranslatorState) -> list[LibreLanguage]:
+    """The languages. Each is among its own targets, as with LibreTranslate: such texts stay as they are."""
+    return [
+        LibreLanguage(code=code, name=language_name(code), targets=sorted(targets))
+        for code, targets in sorted(_languages(translator.catalogue).items())
+    ]
+
+
+@router.get("/health", summary="Is the process alive?")
+async def libre_health() -> Health:
+    """Answers while the process does, whatever the engine is busy with."""
+    return Health()
+
+
+@router.get("/frontend/settings", summary="What a page that translates must know")
+async def frontend_settings(request: Request, translator: TranslatorState) -> LibreSettings:
+    """Limits, formats of files, and which languages to begin with."""
+    settings: Settings = request.state.settings
+    door: Door = request.state.door
+    target = next(iter(translator.catalogue)).target
+    return LibreSettings(
+        charLimit=settings.max_text_chars,
+        frontendTimeout=_PAGE_WAITS_MS,
+        apiKeys=door.wants_keys,
+        keyRequired=door.wants_keys,
+        suggestions=False,
+        filesTranslation=True,
+        supportedFilesFormat=list(FORMATS),
+        language=LibreLanguages(
+            source=LibreLanguageName(code=AUTO, name="Auto Detect"),
+            target=LibreLanguageName(code=target, name=language_name(target)),
+        ),
+    )
+
+
+@router.post("/suggest", summary="Suggest a better translation", status_code=403, **SUGGEST)
+async def suggest() -> Response:
+    """Is refused: suggestions are not kept."""
+    return JSONResponse({"error": NO_SUGGESTIONS}, 403)
+
+
+@router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
+async def libre_translate_file(request: Request) -> Response:
+    """Translates a document, and tells where the translation may be fetched in the next minutes."""
+    _check_load(request)
+    file, fields = await read_upload(request)
+    client = _enter(request, fields)
+    asked = _asked(FileToTranslate, fields, "source", "target")
+    translator: Translator = request.state.translator
+    _check_languages(translator.catalogue, asked.source, asked.target)
+    translated = await while_connected(request, _translated_file(request, client, file, asked))
+    downloads: Downloads = request.state.downloads
+    name = downloads.keep(translated)
+    if name is None:
+        raise TooMuchText("The translated file is too large to be kept.")
+    # Beside where it came in. Not with `url_for`, which trips over a wrong header Host.
+    path = request.scope["path"].removesuffix("translate_file")
+    host = request.headers.get("host", "localhost")
+    return JSONResponse({"translatedFileUrl": f"{request.scope['scheme']}://{host}{path}download_file/{name}"})
+
+
+async def _translated_file(request: Request, client: Client, file: File, asked: FileToTranslate) -> Download:
+    document, characters = await open_document(file.name, file.content, asked.target, request.state.settings)
+    content = file.content
+    if asked.source != asked.target:
+        client.charge(characters)
+        content, _ = await translate_document(request.state.translator, document, asked.source, asked.target)
+    return Download(documents.translated_name(file.name, asked.target), content, document.media_type)
+
+
+@router.get("/download_file/{name}", summary="Fetch a translated document", response_class=Response, **DOWNLOAD)
+async def download_file(name: str, request: Request) -> Response:
+    """The file that /translate_file has told of. Whoever knows the name may have it."""
+    downloads: Downloads = request.state.downloads
+    file = downloads.find(name)
+    if file is None:
+        raise HTTPException(404, GONE)
+    return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
+
+
+def _check_load(request: Request) -> None:
+    """Before the body is read: refusing must cost little. Raises Overloaded."""
+    engine: Engine = request.state.engine
+    engine.scheduler.check()
+
+
+def _enter(request: Request, fields: Fields) -> Client:
+    """Raises NotAuthorised and TooManyRequests."""
+    door: Door = request.state.door
+    key = fields.one("api_key")
+    return door.enter(request, key if key and isinstance(key, str) else bearer(request))
+
+
+def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
+    """Raises InvalidFields. What is empty is as if it were not there, as with LibreTranslate."""
+    sent = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
+    for name in needed:
+        if name not in sent:
+            raise InvalidFields(f"Invalid request: missing {name} parameter")
+    try:
+        return kind.model_validate(sent)
+    except ValidationError as error:
+        raise invalid_fields(error.errors(include_url=False), sent) from None
+
+
+def _check_languages(catalogue: Catalogue, source: str, target: str) -> None:
+    """Raises PairNotServed."""
+    known = _languages(catalogue)
+    for code in (source, target):
+        if code not in known and not (code == AUTO and code == source):
+            raise PairNotServed(f"{code} is not supported")
+
+
+def _languages(catalogue: Catalogue) -> dict[str, set[str]]:
+    """The targets of each language that is a source or a target."""
+    targets: dict[str, set[str]] = {}
+    for bundle in catalogue:
+        targets.setdefault(bundle.source, {bundle.source}).add(bundle.target)
+        targets.setdefault(bundle.target, {bundle.target})
+    return targets

@@ -1,0 +1,141 @@
+"""How LibreTranslate's API words errors, and what the OpenAPI page shows of its routes beside their answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import Response
+from pydantic import BaseModel
+
+from app import errors
+from app.documents import FORMATS
+from app.errors import PairNotServed, Problem
+from app.fields import FORM, JSON, PARTS
+from app.schemas_libretranslate import FileToTranslate, LibreError, ToDetect, ToTranslate
+
+_STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
+"""LibreTranslate's for ours. 503 and 504 it does not know, but whatever stands between it and its clients does."""
+_HELLO = {"q": "Hello.", "source": "en", "target": "fr"}
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "text": {"summary": "A text", "value": _HELLO},
+    "list": {
+        "summary": "A list, whose languages are to be told",
+        "value": {"q": ["Hello, my friend.", "How are you?"], "source": "auto", "target": "fr"},
+    },
+    "html": {
+        "summary": "HTML, with other translations",
+        "value": {"q": "<p>My <b>house</b>.</p>", "source": "en", "target": "fr", "format": "html", "alternatives": 2},
+    },
+}
+_REFUSED = (
+    errors.NotAuthorised,
+    errors.BodyTooSlow,
+    errors.TooMuchText,
+    errors.WrongContentType,
+    errors.InvalidFields,
+    errors.TooManyRequests,
+)
+_NOT_TRANSLATED = (
+    errors.PairNotServed,
+    errors.TooManyCharacters,
+    errors.StepFailed,
+    errors.Unavailable,
+    errors.Overloaded,
+    errors.DeadlinePassed,
+)
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+
+
+def voice(problem: Problem, headers: dict[str, str]) -> Response:
+    """`problem` as LibreTranslate would word it."""
+    status = _STATUS.get(problem.status, problem.status)
+    if problem.type.endswith(f":{PairNotServed.slug}"):
+        status = 400
+    said = [f"{fault.pointer[2:]}: {fault.detail}".removeprefix(": ") for fault in problem.errors[:3]]
+    error = f"Invalid request: {'; '.join(said)}" if said else problem.detail
+    # Who gets a 403 is not asked to say who he is, as with a 401.
+    kept = {name: value for name, value in headers.items() if name != "WWW-Authenticate"}
+    # ASCII, since a wrong body may hold what no encoding can carry: lone surrogates.
+    return Response(json.dumps({"error": error}), status, kept, "application/json")
+
+
+def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
+    return errors.documented(*kinds, voice=voice, schema=LibreError.model_json_schema())
+
+
+def _form(kind: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `kind` for forms and queries, whose values are strings, and neither lists nor null."""
+    schema = kind.model_json_schema()
+    for field in schema["properties"].values():
+        for choice in ("anyOf", "oneOf"):
+            types = [option.get("type") for option in field.get(choice, [])]
+            if "array" in types or "null" in types:
+                del field[choice]
+                field["type"] = "string"
+                field.pop("default", None)
+    return schema
+
+
+def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
+    """The fields as parameters; none must be there, since they may be in the body."""
+    return [
+        {"name": name, "in": "query", "description": "As in the body, which is looked at first", "schema": field}
+        for name, field in _form(kind)["properties"].items()
+    ]
+
+
+def _any_way(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example: dict[str, Any]) -> dict[str, Any]:
+    """The request of a route whose fields may come any way."""
+    form = {"schema": _form(kind), "example": example}
+    content = {JSON: {"schema": kind.model_json_schema(), "examples": examples}, FORM: form, PARTS: form}
+    return {"requestBody": {"required": False, "content": content}, "parameters": _query(kind)}
+
+
+def _file(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """The request of a route that takes a file."""
+    schema = _form(kind)
+    of = f"Its name tells the format: {', '.join(FORMATS)}"
+    schema["properties"]["file"] = {"type": "string", "format": "binary", "description": of}
+    schema["required"].append("file")
+    content = {PARTS: {"schema": schema, "example": example}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": _query(kind)}
+
+
+TRANSLATE: dict[str, Any] = {
+    "openapi_extra": _any_way(ToTranslate, _EXAMPLES, _HELLO),
+    "responses": _responses(errors.NotJSON, *_REFUSED, *_NOT_TRANSLATED),
+}
+DETECT: dict[str, Any] = {
+    "openapi_extra": _any_way(
+        ToDetect, {"text": {"summary": "A text", "value": {"q": "How are you?"}}}, {"q": "How are you?"}
+    ),
+    "responses": _responses(errors.NotJSON, *_REFUSED),
+}
+TRANSLATE_FILE: dict[str, Any] = {
+    "openapi_extra": _file(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
+    "responses": _responses(*_REFUSED, *_NOT_TRANSLATED),
+}
+GONE = "There is no such file, or not any more."
+DOWNLOAD: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The file, of the media type of its format",
+            "content": {media_type: _BYTES for _, media_type in FORMATS.values()},
+            "headers": {"Content-Disposition": {"description": "The file's name", "schema": {"type": "string"}}},
+        },
+        404: {
+            "description": "No such file, or not any more",
+            "content": {JSON: {"schema": LibreError.model_json_schema(), "example": {"error": GONE}}},
+        },
+    }
+}
+NO_SUGGESTIONS = "Suggestions are disabled on this server."
+SUGGEST: dict[str, Any] = {
+    "responses": {
+        403: {
+            "description": "Suggestions are not kept",
+            "content": {JSON: {"schema": LibreError.model_json_schema(), "example": {"error": NO_SUGGESTIONS}}},
+        }
+    }
+}
