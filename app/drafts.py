@@ -104,8 +104,9 @@ class _Cutter:
         self.joint = joint(bundle.source, bundle.target)
 
     def parts(self) -> Iterator[str | Sentence]:
-        whole = segments(self.passage.text, self.bundle.source, self.kept) or [Segment(0, 0, False)]
-        found: Iterable[tuple[Segment, Sequence[int]]] = (part for segment in whole for part in self._fitting(segment))
+        passage = self.passage
+        all_of_it = segments(passage.text, self.bundle.source, self.kept, passage.whole) or [Segment(0, 0, False)]
+        found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._fitting(one))
         tags: Iterable[Sequence[Tag]] = repeat(())
         if self.passage.tags:
             found = list(found)

@@ -73,6 +73,27 @@ class Element:
     inline: bool = False
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What a request says of elements by their names, in small letters, beside what HTML says."""
+
+    untouched: frozenset[str] = frozenset()
+    """That are not translated."""
+    splitting: frozenset[str] = frozenset()
+    """That do not stand in a line of text."""
+    joining: frozenset[str] = frozenset()
+    """That do."""
+    outline: bool = True
+    """Whether of the others some do and some do not; else all do."""
+
+    def inline(self, name: str, otherwise: bool) -> bool:
+        """Whether elements of that name stand in a line."""
+        return name not in self.splitting and (otherwise or name in self.joining or not self.outline)
+
+
+NO_RULES = Rules()
+
+
 @dataclass
 class Structure:
     """What each token is part of. `owners`: of tags, their element; of the rest, the element it is in."""
@@ -83,7 +104,7 @@ class Structure:
     """End tags of nothing."""
 
 
-def structure(tokens: Sequence[Token]) -> Structure:
+def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
     """The elements of `tokens`, each with whether it stands in a line of text: `inline`.
 
     An end tag ends the innermost open element of its name, and with it those inside; one of an element that stands in
@@ -92,7 +113,9 @@ def structure(tokens: Sequence[Token]) -> Structure:
     """
     xml = tokens[0].raw.startswith("<?xml") if tokens else False
     void = _names() if xml or _is_well_formed(tokens, _names()) else VOID
-    found = _Nesting(void, tokens).read(tokens)
+    found = _Nesting(void, tokens, rules.untouched).read(tokens)
+    if not rules.outline:
+        found.strays.clear()
     html = not xml or any(local(element.name) == "html" for element in found.elements[:1])
     for element in found.elements:
         parent = element.parent
@@ -100,7 +123,7 @@ def structure(tokens: Sequence[Token]) -> Structure:
         element.in_text = parent.has_text or (parent.inline and parent.in_text)
         name = local(element.name)
         named = name in INLINE and (html or parent.inline or local(parent.name) in BLOCKS)
-        element.inline = named or (name not in BLOCKS and element.in_text)
+        element.inline = rules.inline(element.name, named or (name not in BLOCKS and element.in_text))
     return found
 
 
@@ -145,8 +168,8 @@ def local(name: str) -> str:
 class _Nesting:
     """Reads tokens into elements, in time linear in their number."""
 
-    def __init__(self, void: frozenset[str], tokens: Iterable[Token]) -> None:
-        self.void = void
+    def __init__(self, void: frozenset[str], tokens: Iterable[Token], untouched: frozenset[str]) -> None:
+        self.void, self.untouched = void, untouched
         self.ended_by = {} if _is_well_formed(tokens, void) else _ENDED_BY
         self.found = Structure()
         self.open = [Element("", -1, None, on=True, inline=False)]
@@ -172,7 +195,7 @@ class _Nesting:
         while name in self.ended_by.get(self.open[-1].name, ()):
             self._pop()
         parent = self.open[-1]
-        element = Element(name, i, parent, _is_on(token, parent.on))
+        element = Element(name, i, parent, name not in self.untouched and _is_on(token, parent.on))
         self.found.elements.append(element)
         if token.kind == "empty" or name in self.void:
             element.last = i

@@ -25,7 +25,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from unicodedata import category
 
-from app.elements import UNSEEN, Element, Structure, boundaries, local, structure
+from app.elements import NO_RULES, UNSEEN, Element, Rules, Structure, boundaries, local, structure
 from app.entities import Part, Spellings, Writer, parts
 from app.passage import Kept, Passage, Piece, Tag
 from app.tokens import Token, tokens
@@ -53,40 +53,31 @@ class Located(NamedTuple):
     passage: Passage
 
 
-def pieces(markup: str) -> list[Piece]:
+def pieces(markup: str, rules: Rules = NO_RULES) -> list[Piece]:
     """The pieces of an HTML or XML document or fragment, however broken. Time is linear in its length.
 
     Written unchanged they are `markup`, apart from what the module says of references.
     """
-    return _pieces(markup, located(markup))
-
-
-def located(markup: str) -> list[Located]:
-    """The passages of `pieces(markup)`, each with its place."""
-    found = list(tokens(markup))
-    elements = structure(found)
-    return list(_located(found, elements, boundaries(found, elements)))
-
-
-def phrase(markup: str) -> list[Piece]:
-    """The pieces of a catalogue's string: as `pieces`, but every element stands in a line. Mostly it is one passage."""
-    found = list(tokens(markup))
-    elements = structure(found)
-    elements.strays.clear()
-    for element in elements.elements:
-        element.inline = True
-    return _pieces(markup, _located(found, elements, boundaries(found, elements)))
-
-
-def _pieces(markup: str, passages: Iterable[Located]) -> list[Piece]:
     found: list[Piece] = []
     done = 0
-    for start, end, passage in passages:
+    for start, end, passage in located(markup, rules):
         if done < start:
             found.append(markup[done:start])
         found.append(passage)
         done = end
     return [*found, markup[done:]] if done < len(markup) else found
+
+
+def located(markup: str, rules: Rules = NO_RULES) -> list[Located]:
+    """The passages of `pieces(markup)`, each with its place."""
+    found = list(tokens(markup))
+    elements = structure(found, rules)
+    return list(_located(found, elements, boundaries(found, elements)))
+
+
+def phrase(markup: str) -> list[Piece]:
+    """The pieces of a catalogue's string: as `pieces`, but every element stands in a line. Mostly it is one passage."""
+    return pieces(markup, Rules(outline=False))
 
 
 def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[Located]:

@@ -47,13 +47,14 @@ class Passage:
 
     `kept` ranges do not overlap, and are in order; `tags` are in the order in which they stand, well nested, every
     `open` with its `close`, and none inside a kept range. `write` gives translated text, in pieces, the spelling of the
-    format: escapes. It is not asked about what `raw` says.
+    format: escapes. It is not asked about what `raw` says. One that is `whole` is a sentence, whatever ends are in it.
     """
 
     text: str
     kept: tuple[Kept, ...] = ()
     tags: tuple[Tag, ...] = ()
     write: Callable[[str], str] = as_it_is
+    whole: bool = False
 
 
 Piece = str | Passage

@@ -96,16 +96,18 @@ class Segment(NamedTuple):
     translate: bool
 
 
-def segments(text: str, language: str, kept: Sequence[Kept] = ()) -> list[Segment]:
+def segments(text: str, language: str, kept: Sequence[Kept] = (), whole: bool = False) -> list[Segment]:
     """The segments of `text`, which cover it without a gap. No range of `kept` is cut; they are in order.
 
     What holds no letter outside `kept` is copied ("***", "12345", "{name}"), and so is what stands around sentences:
     white space, brackets, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept
-    range in what is copied still has its `raw` to be written for it.
+    range in what is copied still has its `raw` to be written for it. A `whole` text is one sentence, or is copied.
     """
     if not kept and _PLAIN_SENTENCE.fullmatch(text):
         return [Segment(0, len(text), True)]
     masked = _masked(text, 0, len(text), kept)
+    if whole:
+        return _with_gaps(filter(None, [_trimmed(masked, 0, len(text))]), 0, len(text))
     found = (
         sentence
         for line in _LINE.finditer(masked)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.elements import NO_RULES, Rules
 from app.entities import parts
 from app.markup import located, phrase, pieces
 from app.passage import Kept, Link, Passage, Piece
@@ -91,10 +92,10 @@ def written(found: list[Piece]) -> str:
     return "".join(piece if isinstance(piece, str) else unchanged(piece) for piece in found)
 
 
-def passages(markup: str) -> list[str]:
+def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
     """What is translated, with tags and what is kept in it: `[..]` are marks that are spaces, `{..}` is kept."""
     found = []
-    for passage in pieces(markup):
+    for passage in pieces(markup, rules):
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
             kept = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.kept)
@@ -255,6 +256,23 @@ def test_what_is_translated(markup: str, expected: list[str]) -> None:
 def test_characters_are_spelt_as_the_passage_does_else_the_document(markup: str, text: str, expected: str) -> None:
     passage = next(piece for piece in pieces(markup) if isinstance(piece, Passage))
     assert passage.write(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("markup", "rules", "expected"),
+    [
+        ("a <x>b</x> c", Rules(untouched=frozenset({"x"})), ["a {<x>b</x>} c"]),
+        ("a <X>b <p>c</p></X> d", Rules(untouched=frozenset({"x"})), ["a", "d"]),
+        ("<x>b</x><y>c</y>", Rules(untouched=frozenset({"x"})), ["c"]),
+        ("a <b>b</b> c", Rules(splitting=frozenset({"b"})), ["a", "b", "c"]),
+        ("<x>a</x><p>b</p>", Rules(joining=frozenset({"x", "p"})), ["<x>a</x><p>b</p>"]),
+        ("<p>a</p><p>b</p></p> c", Rules(outline=False), ["<p>a</p><p>b</p></p> c"]),
+        ("<p>a</p><x>b</x>", Rules(outline=False, splitting=frozenset({"x"})), ["a", "b"]),
+    ],
+)
+def test_a_request_may_say_what_elements_mean(markup: str, rules: Rules, expected: list[str]) -> None:
+    assert passages(markup, rules) == expected
+    assert written(pieces(markup, rules)) == markup
 
 
 def test_a_phrase_has_no_blocks() -> None:

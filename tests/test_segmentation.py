@@ -55,6 +55,15 @@ def cuts(found: list[Segment], ranges: list[Kept]) -> bool:
 
 
 @given(prose_with_kept(), LANGUAGES)
+def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[Kept]], language: str) -> None:
+    found = segments(text[0], language, text[1], whole=True)
+    assert covers(found, 0, len(text[0]))
+    assert sum(segment.translate for segment in found) == any(
+        segment.translate for segment in segments(text[0], language, text[1])
+    )
+
+
+@given(prose_with_kept(), LANGUAGES)
 def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(text: tuple[str, list[Kept]], language: str) -> None:
     found = segments(text[0], language, text[1])
     assert covers(found, 0, len(text[0]))
