@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import RedirectResponse
 from fastapi_offline import FastAPIOffline
 
+from app import manual
 from app.access import ID_HEADER, Access
 from app.body import StraightToJSON
 from app.cache import cached
@@ -22,7 +22,7 @@ from app.errors import ProblemResponse, Voices, add_handlers
 from app.glossary import load_glossaries
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
-from app.routes import attention, catalogue, file, health, libretranslate, translate
+from app.routes import attention, catalogue, file, health, libretranslate, page, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
@@ -36,9 +36,6 @@ EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model
 """Headers that a page of another origin may read."""
 DOWNLOADS = 4
 """So many files of the largest size are kept for those who fetch them later."""
-DESCRIPTION = """Translates text with models of your own, and shows their attention.
-
-Errors are `application/problem+json` (RFC 9457). Unknown fields are refused."""
 
 
 def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess) -> FastAPI:
@@ -76,7 +73,8 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         redoc_url=None,
         title="Interlinear",
         version="0.1.0",
-        description=DESCRIPTION,
+        description=manual.DESCRIPTION,
+        openapi_tags=manual.TAGS,
         # FastAPI's own would tell whoever is configured to listen what was in the requests.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
@@ -86,9 +84,10 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)
-    app.add_api_route("/", _to_the_manual, include_in_schema=False)
+    app.include_router(page.router)
     voices = {ours: ProblemResponse, theirs: libretranslate.voice, **dict.fromkeys(OPERATION, ProblemResponse)}
     add_handlers(app, metrics.refused, Voices(voices))
+    manual.complete(app, with_keys=door.wants_keys)
     # What is added last is met first.
     straight = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=ours)
@@ -102,7 +101,3 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         )
     app.add_middleware(Access, metrics=metrics, also={DEEPL: "X-Trace-ID"}, believe=bool(settings.trusted_proxies))
     return app
-
-
-async def _to_the_manual(request: Request) -> RedirectResponse:
-    return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")

@@ -1,0 +1,85 @@
+"""The OpenAPI document as a whole: what holds for all routes, and which none says for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+
+from app.access import ID_HEADER
+from app.errors import NotAuthorised
+
+DESCRIPTION = """Translates text with models of your own, and shows their attention.
+
+Errors are `application/problem+json` (RFC 9457); below the paths of LibreTranslate and DeepL they are as the clients of
+those know them. Unknown fields are refused, but by LibreTranslate's routes. Where the service has API keys, the routes
+with a lock want one. Every answer has an `X-Request-ID`, which is in the service's log as well."""
+TAGS = [
+    {"name": "translation", "description": "Texts, documents, and how a sentence was translated"},
+    {"name": "what is served", "description": "Languages and models"},
+    {"name": "operation", "description": "For whoever runs the service, and for what watches it"},
+    {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},
+    {"name": "DeepL", "description": "DeepL's API, version 2, for its clients"},
+]
+_BEARER = {"type": "http", "scheme": "bearer", "description": "A key of this service: `Authorization: Bearer KEY`"}
+_FIELD = {
+    "type": "apiKey",
+    "in": "query",
+    "name": "api_key",
+    "description": "The same key, as LibreTranslate's clients send it: here, or in the field of this name",
+}
+_DEEPL = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "Authorization",
+    "description": "The same key, as DeepL's clients send it: `DeepL-Auth-Key KEY`",
+}
+_SCHEMES = {"key": _BEARER, "api_key": _FIELD, "DeepL-Auth-Key": _DEEPL}
+_TAKEN: dict[str, list[str]] = {"LibreTranslate": ["api_key", "key"], "DeepL": ["DeepL-Auth-Key"]}
+"""By tag: how the routes that want a key take it."""
+_ID = {
+    "description": "The request's name, under which it is in the service's log",
+    "schema": {"type": "string"},
+    "example": "0123456789abcdef",
+}
+
+
+def complete(app: FastAPI, with_keys: bool) -> None:
+    """Adds to the OpenAPI document of `app` what holds for all of its routes."""
+    written = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _complete(written(), with_keys)
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # FastAPI's own way (its "Extending OpenAPI")
+
+
+def _complete(document: dict[str, Any], with_keys: bool) -> None:
+    components = document["components"]
+    components["headers"] = {ID_HEADER: _ID}
+    if with_keys:
+        components["securitySchemes"] = _SCHEMES
+    for operation in _operations(document):
+        responses = operation["responses"]
+        if "HTTPValidationError" in str(responses.get("422")):  # which we never send
+            del responses["422"]
+        for response in responses.values():
+            response.setdefault("headers", {})[ID_HEADER] = {"$ref": f"#/components/headers/{ID_HEADER}"}
+        if with_keys and _wants_key(responses):
+            operation["security"] = [{name: []} for name in _TAKEN.get(operation["tags"][0], ["key"])]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+
+
+def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in document["paths"].values():
+        yield from path.values()
+
+
+def _wants_key(responses: dict[str, Any]) -> bool:
+    contents = [content for response in responses.values() for content in response.get("content", {}).values()]
+    return any(NotAuthorised.slug in content.get("examples", {}) for content in contents)
