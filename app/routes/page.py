@@ -1,0 +1,62 @@
+"""GET /: the page, and what it is made of. Knows its files and its security policy, not what it does."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from html import escape
+from pathlib import Path, PurePath
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+from starlette.staticfiles import StaticFiles
+
+from app.documents import FORMATS
+from app.settings import Settings
+
+router = APIRouter(include_in_schema=False)
+
+_FOLDER = Path(__file__).parent.parent / "static" / "page"
+_FILES = StaticFiles(directory=_FOLDER)
+# What the machine's own tables say differs, and a browser takes no script of another type.
+_MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Names stay the same from version to version, so a browser asks each time whether its copy is still the one.
+    "Cache-Control": "no-cache",
+}
+
+
+@router.api_route("/", methods=["GET", "HEAD"])
+async def page(request: Request) -> Response:
+    """The page, with what it has to know of this service filled in."""
+    content = _written(request.state.settings)
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    headers = {**_HEADERS, "ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="text/html", headers=headers)
+
+
+@router.api_route("/page/{path:path}", methods=["GET", "HEAD"])
+async def part_of_page(path: str, request: Request) -> Response:
+    """A file of the page. Raises HTTPException, 404, for any other."""
+    response = await _FILES.get_response(path, request.scope)
+    response.headers.update(_HEADERS)
+    if isinstance(response, FileResponse) and (media_type := _MEDIA_TYPES.get(PurePath(path).suffix)):
+        response.headers["Content-Type"] = f"{media_type}; charset=utf-8"
+    return response
+
+
+def _written(settings: Settings) -> bytes:
+    api = "./" if settings.root_api == "interlinear" else "./interlinear/"
+    filled = {"API": api, "MAX_CHARACTERS": settings.max_text_chars, "MAX_BYTES": settings.max_file_bytes}
+    filled["FORMATS"] = ",".join(FORMATS)
+    html = (_FOLDER / "index.html").read_text("utf-8")
+    for name, value in filled.items():
+        html = html.replace(f"[[{name}]]", escape(str(value)))
+    return html.encode()

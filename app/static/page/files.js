@@ -1,0 +1,141 @@
+// Files: dropped anywhere or chosen, translated one after another, given back as links.
+
+import * as api from "./api.js";
+import { faultWords, say, waitWords } from "./notes.js";
+import { languageName, number, text } from "./texts.js";
+
+const list = document.getElementById("files");
+const chooser = document.getElementById("file");
+const zone = document.getElementById("drop");
+const MOST_BYTES = Number(chooser.dataset.maxBytes);
+
+/** @param {() => {source: string, target: string}} languages those that are chosen when a file comes */
+export function startFiles(languages) {
+  let last = Promise.resolve();
+  const add = (files) => {
+    for (const file of files) {
+      const job = new FileJob(file, languages());
+      last = last.then(() => job.run());
+    }
+  };
+  document.getElementById("choose-file").addEventListener("click", () => chooser.click());
+  chooser.addEventListener("change", () => {
+    add(chooser.files);
+    chooser.value = ""; // the same file may be chosen again
+  });
+  acceptDrops(add, languages);
+}
+
+function acceptDrops(add, languages) {
+  const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+  const show = (shown) => {
+    zone.hidden = !shown;
+    if (shown) zone.firstElementChild.textContent = text("file.drop", { language: languageName(languages().target) });
+  };
+  addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+    if (zone.hidden) show(true);
+  });
+  // Out of the window, and not from one element to another.
+  addEventListener("dragleave", (event) => event.relatedTarget === null && show(false));
+  addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    show(false);
+    add(event.dataTransfer.files);
+  });
+}
+
+/** A file and its line in the list. */
+class FileJob {
+  #request = new AbortController();
+  #address = null;
+
+  constructor(file, { source, target }) {
+    this.file = file;
+    this.form = new FormData();
+    for (const [name, value] of Object.entries({ source, target, file })) this.form.append(name, value);
+    this.line = document.createElement("li");
+    this.name = child(this.line, "span", "name", file.name);
+    this.said = child(this.line, "span", "said", text("file.waits"));
+    this.said.role = "status";
+    this.action = child(this.line, "button", "quiet", text("cancel"));
+    this.action.type = "button";
+    this.action.addEventListener("click", () => this.#remove());
+    list.append(this.line);
+  }
+
+  /** Never rejects: what went wrong is in the line. */
+  async run() {
+    const { signal } = this.#request;
+    if (signal.aborted) return;
+    this.line.classList.add("busy");
+    this.said.textContent = text("file.busy");
+    try {
+      if (this.file.size > MOST_BYTES) throw new api.Problem(tooLarge());
+      await this.#done(await this.#asked(signal));
+    } catch (error) {
+      if (!signal.aborted) this.#failed(error);
+    }
+    this.line.classList.remove("busy");
+  }
+
+  /** Refused with a time to come back: then once more. */
+  async #asked(signal) {
+    try {
+      return await api.postForm("translate/file", this.form, { signal });
+    } catch (error) {
+      if (!error.retryAfter) throw error;
+      this.said.textContent = `${faultWords(error)} ${waitWords(error.retryAfter)}`;
+      await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
+      return api.postForm("translate/file", this.form, { signal });
+    }
+  }
+
+  async #done(response) {
+    const warnings = Number(response.headers.get("X-Interlinear-Warnings") ?? 0);
+    const name = fileName(response.headers.get("Content-Disposition") ?? "") ?? this.file.name;
+    this.#address = URL.createObjectURL(await response.blob());
+    const link = child(this.line, "a", "primary", text("file.save", { name }));
+    link.href = this.#address;
+    link.download = name;
+    this.said.textContent = warnings ? text("file.warnings", { count: number(warnings) }) : text("file.done");
+    this.action.textContent = text("file.remove");
+    this.action.before(link);
+  }
+
+  #failed(error) {
+    this.said.textContent = faultWords(error);
+    this.said.classList.add("fault");
+    this.action.textContent = text("file.remove");
+  }
+
+  #remove() {
+    this.#request.abort();
+    if (this.#address) URL.revokeObjectURL(this.#address);
+    this.line.remove();
+    say(text("file.removed", { name: this.file.name }));
+    document.getElementById("choose-file").focus();
+  }
+}
+
+function child(parent, tag, className, words) {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = words;
+  parent.append(made);
+  return made;
+}
+
+function tooLarge() {
+  const limit = number(MOST_BYTES / 2 ** 20, { maximumFractionDigits: 1 });
+  return { status: 413, title: text("problem.too-much-text"), detail: text("file.limit", { limit }) };
+}
+
+/** The name in a Content-Disposition (RFC 6266), the one in any characters first. */
+function fileName(header) {
+  const encoded = /filename\*=UTF-8''([^;]+)/i.exec(header);
+  return encoded ? decodeURIComponent(encoded[1]) : (/filename="([^"]*)"/i.exec(header)?.[1] ?? null);
+}

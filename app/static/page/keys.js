@@ -1,0 +1,38 @@
+// The dialog that asks for an API key, where the service wants one.
+
+import { key, onKeyWanted, setKey } from "./api.js";
+import { text } from "./texts.js";
+
+const dialog = document.getElementById("key-dialog");
+const form = document.getElementById("key-form");
+const field = document.getElementById("key");
+const remember = document.getElementById("key-remember");
+const problemLine = document.getElementById("key-problem");
+
+/** From now on, a request that needs a key waits for it. */
+export function askForKeys() {
+  onKeyWanted(ask);
+  document.getElementById("key-cancel").addEventListener("click", () => dialog.close());
+}
+
+/** @param {import("./api.js").Problem} problem @returns {Promise<void>} a key was given. @throws the problem, if none */
+function ask(problem) {
+  problemLine.textContent = text(key() ? "key.wrong" : "key.why");
+  field.value = "";
+  dialog.showModal();
+  return new Promise((resolve, reject) => {
+    let given = false;
+    const take = (event) => {
+      event.preventDefault();
+      setKey(field.value.trim(), remember.checked);
+      given = true;
+      dialog.close();
+    };
+    form.addEventListener("submit", take);
+    dialog.addEventListener("close", () => {
+      form.removeEventListener("submit", take);
+      if (given) resolve();
+      else reject(problem);
+    }, { once: true });
+  });
+}

@@ -1,0 +1,232 @@
+// The page: what each part tells the others.
+
+import * as api from "./api.js";
+import { startAppearance } from "./appearance.js";
+import { copy } from "./clipboard.js";
+import { createCycle, untilReachable } from "./cycle.js";
+import { startFiles } from "./files.js";
+import { askForKeys } from "./keys.js";
+import { Languages } from "./languages.js";
+import { Links } from "./links.js";
+import { ModelPanel } from "./model.js";
+import { clearNotes, faultWords, say, showFault, showWarnings, waitWords } from "./notes.js";
+import { Others } from "./others.js";
+import * as panes from "./panes.js";
+import { linkTo, readPlace, writePlace } from "./place.js";
+import { AttentionPanel } from "./sight.js";
+import { codePoints } from "./spans.js";
+import { number, text, translatePage } from "./texts.js";
+
+const LIMIT = Number(document.querySelector('meta[name="interlinear-max-characters"]').content);
+const KEPT = "interlinear.text";
+const SPOKEN = 300; // characters of a translation that are read out when it is there
+const QUIET_MS = 900; // without typing, before it is
+
+const at = (id) => document.getElementById(id);
+
+let result = null; // what is shown, once it is whole
+let chosen = 0; // the sentence that is looked at more closely
+
+const cycle = createCycle({ wanted, accept, begin, sentence: showSentence, done, fault });
+const languages = new Languages({ changed: languagesChanged, swapped, say });
+const links = new Links({ choose, fault: (error) => showFault(faultWords(error)), say });
+const others = new Others(replaceSentence);
+const models = new ModelPanel();
+const attention = new AttentionPanel();
+
+function wanted() {
+  return { text: panes.sourceText(), source: languages.source, target: languages.target };
+}
+
+/** Whether there is something to ask for; if not, shows nothing, or why. */
+function accept({ text: words, target }) {
+  forget();
+  const count = codePoints(words);
+  if (!words.trim() || !target) empty();
+  else if (count > LIMIT) showFault(text("too-long", { count: number(count), limit: number(LIMIT) }));
+  else return true;
+  return false;
+}
+
+function empty() {
+  clearNotes();
+  panes.endAfter(0);
+  languages.tell("und", null);
+  at("time").textContent = "";
+}
+
+/** The panes do not belong together any more. */
+function forget() {
+  result = null;
+  links.show(null);
+  panes.dim();
+}
+
+function begin() {
+  panes.setLanguages(languages.source, languages.target);
+  panes.dim();
+}
+
+function showSentence(index, sentence) {
+  if (index === 0) clearNotes();
+  panes.showSentence(index, sentence);
+  at("copy").disabled = false;
+}
+
+function done(answer) {
+  result = answer;
+  panes.endAfter(answer.sentences.length);
+  links.show(answer);
+  languages.tell(answer.source, answer.confidence);
+  showWarnings(answer.warnings);
+  const time = number(Math.round(answer.milliseconds));
+  at("time").textContent = text("time", { time });
+  models.measured(answer);
+  look(0);
+  enable();
+  const words = panes.targetText();
+  say(words.length <= SPOKEN ? words : text("spoken.done"), QUIET_MS);
+}
+
+function fault(error, wait) {
+  forget();
+  const words = wait ? `${faultWords(error)} ${waitWords(wait)}` : faultWords(error);
+  const isKey = error.status === 401;
+  const helps = !wait && !(error instanceof api.Unreachable);
+  showFault(words, helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined);
+}
+
+/** What can be done with the translation, as long as it is one. */
+function enable() {
+  const words = panes.targetText();
+  at("copy").disabled = !words;
+  at("copy-link").disabled = !words;
+}
+
+/** Looks at a sentence more closely. */
+function look(index) {
+  chosen = index;
+  const sentence = result?.sentences[index];
+  const isTranslated = sentence?.text && result.source !== "und" && result.source !== result.target;
+  const shown = isTranslated
+    ? { text: result.text.slice(...sentence.source), source: result.source, target: result.target }
+    : null;
+  others.show(shown && { ...shown, translation: sentence.text });
+  attention.show(shown && { ...shown, ...(sentence.isReplaced && { target_text: sentence.text }) });
+}
+
+function choose(index) {
+  links.choose(result.sentences.length > 1 ? index : null);
+  if (index !== chosen) look(index);
+}
+
+function replaceSentence(words) {
+  const sentence = { ...result.sentences[chosen], text: words, isReplaced: true };
+  result.sentences[chosen] = sentence;
+  panes.showSentence(chosen, sentence);
+  links.choose(result.sentences.length > 1 ? chosen : null);
+  look(chosen);
+  say(text("others.taken", { words }));
+}
+
+function swapped() {
+  if (result && panes.targetText()) panes.setSourceText(panes.targetText());
+  typed();
+}
+
+function languagesChanged() {
+  writePlace(languages.source, languages.target);
+  cycle.change();
+}
+
+/** What follows from the text alone, at once. */
+function typed() {
+  panes.reflect();
+  links.show(null);
+  const words = panes.sourceText();
+  const count = codePoints(words);
+  at("count").textContent = text("count", { count: number(count), limit: number(LIMIT) });
+  at("count").classList.toggle("over", count > LIMIT);
+  at("clear").hidden = !words;
+  sessionStorage.setItem(KEPT, words.slice(0, LIMIT));
+}
+
+function startText() {
+  const area = at("source-text");
+  area.addEventListener("input", (event) => {
+    typed();
+    // Half a character of Chinese is not worth translating; what was pasted is whole.
+    if (!event.isComposing) cycle.change(event.inputType !== "insertFromPaste");
+  });
+  area.addEventListener("compositionend", () => cycle.change(true));
+  at("clear").addEventListener("click", () => {
+    panes.setSourceText("");
+    typed();
+    cycle.change();
+    area.focus();
+  });
+}
+
+function startTools() {
+  const label = at("copy").querySelector("span");
+  const use = at("copy").querySelector("use");
+  at("copy").addEventListener("click", async () => {
+    const isDone = await copy(panes.targetText());
+    say(text(isDone ? "copied" : "copy.failed"));
+    if (!isDone) return showFault(text("copy.failed"));
+    label.textContent = text("copied");
+    use.setAttribute("href", "#icon-done");
+    setTimeout(() => {
+      label.textContent = text("copy");
+      use.setAttribute("href", "#icon-copy");
+    }, 1500);
+  });
+  at("copy-link").addEventListener("click", async () => {
+    const link = linkTo(wanted());
+    if (!link) return showFault(text("link.long"));
+    say(text((await copy(link)) ? "link.copied" : "copy.failed"));
+  });
+}
+
+async function start() {
+  translatePage();
+  startAppearance();
+  askForKeys();
+  startText();
+  startTools();
+  startFiles(wanted);
+  document.addEventListener("interfacechange", () => {
+    languages.rename();
+    typed();
+  });
+  panes.setSourceText(sessionStorage.getItem(KEPT) ?? "");
+  typed();
+  await loadLanguages();
+  addEventListener("hashchange", goToPlace);
+  models.start();
+}
+
+async function loadLanguages() {
+  try {
+    languages.load(await api.get("languages"));
+    goToPlace();
+    clearNotes();
+  } catch (error) {
+    if (!(error instanceof api.Unreachable)) {
+      return showFault(faultWords(error), { words: text(error.status === 401 ? "key.enter" : "again"), act: loadLanguages });
+    }
+    showFault(faultWords(error));
+    await untilReachable();
+    await loadLanguages();
+  }
+}
+
+function goToPlace() {
+  const place = readPlace();
+  if (!place) return;
+  if (place.text) panes.setSourceText(place.text);
+  typed();
+  languages.choose(place.source, place.target);
+}
+
+await start();

@@ -1,0 +1,73 @@
+// What is said beside the translation: warnings, faults and what can be done about them; and what is only spoken.
+
+import { Problem, Unreachable } from "./api.js";
+import { number, text } from "./texts.js";
+
+const MOST_WARNINGS = 3;
+
+const notes = document.getElementById("notes");
+const spoken = document.getElementById("spoken");
+let speaking = 0;
+
+/** Says something to those who do not see the page. @param {string} words @param {number} [afterMs] */
+export function say(words, afterMs = 50) {
+  clearTimeout(speaking);
+  spoken.textContent = ""; // or the same words twice would be said once
+  speaking = setTimeout(() => (spoken.textContent = words), afterMs);
+}
+
+/** Nothing is wrong any more. */
+export function clearNotes() {
+  notes.replaceChildren();
+}
+
+/** @param {string[]} warnings of an answer */
+export function showWarnings(warnings) {
+  const shown = warnings.slice(0, MOST_WARNINGS);
+  const more = warnings.length - shown.length;
+  if (more) shown.push(text("warnings.more", { count: number(more) }));
+  notes.replaceChildren(...shown.map((words) => note(words)));
+}
+
+/** @param {string} words that hinder @param {{words: string, act: () => void}} [action] what helps */
+export function showFault(words, action) {
+  const line = note(words, "fault");
+  line.role = "alert";
+  if (action) line.append(button(action));
+  notes.replaceChildren(line);
+}
+
+/** @param {Error} error @returns {string} what is wrong, for those whom it hinders */
+export function faultWords(error) {
+  if (error instanceof Unreachable) return text("unreachable");
+  if (!(error instanceof Problem)) return text("bug", { error: `${error.name}: ${error.message}` });
+  const key = `problem.${error.slug}`;
+  const title = text(key) === key ? error.title : text(key);
+  // The service's own words say which limit, which language: they stay, in whatever language the page is.
+  return error.detail && error.detail !== title ? `${title}${text("colon")}${error.detail}` : title;
+}
+
+/** @param {number} seconds @returns {string} when it will be tried again */
+export function waitWords(seconds) {
+  if (seconds < 100) return text("again.in", { seconds: number(seconds) });
+  const time = new Date(Date.now() + 1000 * seconds);
+  return text("again.at", { time: time.toLocaleTimeString(document.documentElement.lang, { timeStyle: "short" }) });
+}
+
+function note(words, kind = "warning") {
+  const line = document.createElement("p");
+  line.className = `note ${kind}`;
+  const said = document.createElement("span");
+  said.textContent = words;
+  line.append(said);
+  return line;
+}
+
+function button({ words, act }) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = "quiet";
+  made.textContent = words;
+  made.addEventListener("click", act);
+  return made;
+}

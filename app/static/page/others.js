@@ -1,0 +1,79 @@
+// Other translations of the sentence that is chosen, any of which may take its place.
+
+import * as api from "./api.js";
+import { faultWords } from "./notes.js";
+import { text } from "./texts.js";
+
+const COUNT = 5;
+
+const button = document.getElementById("show-others");
+const list = document.getElementById("others");
+
+/** The list under the translation. */
+export class Others {
+  #request = new AbortController();
+  #sentence = null;
+
+  /** @param {(words: string) => void} take what is told of the one that was taken */
+  constructor(take) {
+    this.take = take;
+    button.addEventListener("click", () => this.#open(list.hidden));
+  }
+
+  /** @param {{text: string, source: string, target: string, translation: string} | null} sentence the chosen one */
+  show(sentence) {
+    this.#sentence = sentence;
+    button.disabled = !sentence;
+    if (!sentence) this.#open(false);
+    else if (!list.hidden) this.#ask();
+  }
+
+  #open(open) {
+    list.hidden = !open;
+    button.setAttribute("aria-expanded", String(open));
+    this.#request.abort();
+    if (open) this.#ask();
+  }
+
+  async #ask() {
+    this.#request.abort();
+    const { signal } = (this.#request = new AbortController());
+    const { text: words, source, target, translation } = this.#sentence;
+    if (!list.children.length) this.#say(text("others.wait"));
+    try {
+      const wanted = { text: words, source, target, alternatives: COUNT };
+      const [told] = (await api.post("translate", wanted, { signal })).translations;
+      const found = [told.text, ...told.alternatives.map((other) => other.text)];
+      this.#fill([...new Set(found)].filter((other) => other !== translation));
+    } catch (error) {
+      if (!signal.aborted) this.#say(faultWords(error));
+    }
+  }
+
+  #say(words) {
+    const line = document.createElement("h3");
+    line.textContent = words;
+    list.replaceChildren(line);
+  }
+
+  #fill(found) {
+    this.#say(found.length ? text("others.of", { sentence: shortened(this.#sentence.text) }) : text("others.none"));
+    list.append(...found.map((words) => this.#choice(words)));
+  }
+
+  #choice(words) {
+    const choice = document.createElement("button");
+    choice.type = "button";
+    choice.lang = this.#sentence.target;
+    choice.textContent = words;
+    choice.addEventListener("click", () => {
+      this.take(words);
+      button.focus();
+    });
+    return choice;
+  }
+}
+
+function shortened(words) {
+  return words.length > 60 ? `${words.slice(0, 60)}…` : words;
+}
