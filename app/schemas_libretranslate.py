@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.schemas import Language, Text, Texts
 
@@ -17,7 +17,13 @@ def _number(value: object) -> object:
     return value
 
 
-_NUMBER: dict[str, Any] = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,18}$"}]}
+Number = Annotated[
+    int,
+    BeforeValidator(_number),
+    Field(strict=False),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,18}$"}]}),
+]
+"""Forms and queries have it in digits, and so may JSON."""
 
 
 class Asked(BaseModel):
@@ -35,10 +41,8 @@ class ToTranslate(Asked):
     source: Language = Field(description="The language of the text; `auto`: each text's is told by itself")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field("text", description="`html`: the markup stays as it is")
-    alternatives: Annotated[int, BeforeValidator(_number), Field(strict=False)] = Field(
-        0,
-        description=f"So many other translations at most, the best first; never more than {MOST_ALTERNATIVES}",
-        json_schema_extra=_NUMBER,
+    alternatives: Number = Field(
+        0, description=f"So many other translations at most, the best first; never more than {MOST_ALTERNATIVES}"
     )
 
     @property

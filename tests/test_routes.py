@@ -420,8 +420,8 @@ def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
     for path, operations in manual["paths"].items():
         for method, operation in operations.items():
             content = operation.get("requestBody", {}).get("content", {})
-            if "multipart/form-data" in content:
-                continue  # tests/test_routes_file.py runs it
+            if "multipart/form-data" in content or path.startswith(("/libretranslate/", "/deepl/")):
+                continue  # tests/test_routes_file.py runs it, and those of the other APIs theirs
             schema = content.get("application/json", {}).get("schema", {})
             name = schema.get("$ref", "").rpartition("/")[2]
             examples = manual["components"]["schemas"][name]["examples"] if name else [None]

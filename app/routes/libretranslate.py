@@ -30,6 +30,7 @@ from app.routes.libretranslate_manual import (
     SUGGEST,
     TRANSLATE,
     TRANSLATE_FILE,
+    missing,
     voice,
 )
 from app.schemas import Health
@@ -228,7 +229,7 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
     sent = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
     for name in needed:
         if name not in sent:
-            raise InvalidFields(f"Invalid request: missing {name} parameter")
+            raise InvalidFields(missing(name))
     try:
         return kind.model_validate(sent)
     except ValidationError as error:

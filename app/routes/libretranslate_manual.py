@@ -44,7 +44,13 @@ _NOT_TRANSLATED = (
     errors.Overloaded,
     errors.DeadlinePassed,
 )
+_ERROR = {"$ref": "#/components/schemas/LibreError"}
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
+
+
+def missing(name: str) -> str:
+    """What LibreTranslate says of a field that is not there."""
+    return f"Invalid request: missing {name} parameter"
 
 
 def voice(problem: Problem, headers: dict[str, str]) -> Response:
@@ -61,7 +67,10 @@ def voice(problem: Problem, headers: dict[str, str]) -> Response:
 
 
 def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
-    return errors.documented(*kinds, voice=voice, schema=LibreError.model_json_schema())
+    responses = errors.documented(*kinds, voice=voice, schema=_ERROR)
+    # Ours name fields as JSON does; here there is most often one missing, and LibreTranslate has words for that.
+    responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing("target")}
+    return responses
 
 
 def _form(kind: type[BaseModel]) -> dict[str, Any]:
@@ -126,7 +135,8 @@ DOWNLOAD: dict[str, Any] = {
         },
         404: {
             "description": "No such file, or not any more",
-            "content": {JSON: {"schema": LibreError.model_json_schema(), "example": {"error": GONE}}},
+            "model": LibreError,
+            "content": {JSON: {"example": {"error": GONE}}},
         },
     }
 }
@@ -135,7 +145,8 @@ SUGGEST: dict[str, Any] = {
     "responses": {
         403: {
             "description": "Suggestions are not kept",
-            "content": {JSON: {"schema": LibreError.model_json_schema(), "example": {"error": NO_SUGGESTIONS}}},
+            "model": LibreError,
+            "content": {JSON: {"example": {"error": NO_SUGGESTIONS}}},
         }
     }
 }
