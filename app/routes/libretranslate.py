@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
@@ -142,7 +142,7 @@ async def libre_languages(translator: TranslatorState) -> list[LibreLanguage]:
 @router.get("/health", summary="Is the process alive?")
 async def libre_health() -> Health:
     """Answers while the process does, whatever the engine is busy with."""
-    return Health()
+    return Health(status="ok")
 
 
 @router.get("/frontend/settings", summary="What a page that translates must know")
@@ -202,7 +202,9 @@ async def _translated_file(request: Request, client: Client, file: File, asked: 
 
 
 @router.get("/download_file/{name}", summary="Fetch a translated document", response_class=Response, **DOWNLOAD)
-async def download_file(name: str, request: Request) -> Response:
+async def download_file(
+    name: Annotated[str, Path(description="The end of the address that /translate_file has told")], request: Request
+) -> Response:
     """The file that /translate_file has told of. Whoever knows the name may have it."""
     downloads: Downloads = request.state.downloads
     file = downloads.find(name)

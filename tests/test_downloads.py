@@ -1,0 +1,49 @@
+"""Files that wait to be fetched: by name alone, for a while, and bounded."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.downloads import LIFE_S, Download, Downloads
+
+FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
+
+
+def named(downloads: Downloads, file: Download = FILE) -> str:
+    name = downloads.keep(file)
+    assert name
+    return name
+
+
+def test_a_file_is_found_by_its_name_until_its_time_is_up() -> None:
+    now = 0.0
+    downloads = Downloads(1 << 20, lambda: now)
+    name = named(downloads)
+    now = LIFE_S - 1
+    assert downloads.find(name) == FILE
+    assert downloads.find(name[:-1]) is None
+    now = LIFE_S + 1
+    assert downloads.find(name) is None
+
+
+def test_the_same_file_has_another_name_each_time() -> None:
+    downloads = Downloads(1 << 20)
+    assert len({named(downloads) for _ in range(10)}) == 10
+
+
+def test_no_more_is_kept_than_there_is_room_for() -> None:
+    downloads = Downloads(5_000)
+    names = [named(downloads) for _ in range(5)]
+    assert [downloads.find(name) is not None for name in names] == [False, False, False, True, True]
+    assert downloads.keep(Download("a.txt", b"a" * 5_000, "text/plain")) is None
+    assert downloads.find(names[-1]) == FILE
+
+
+@given(st.text())
+def test_a_name_is_good_in_a_url_as_it_is(name: str) -> None:
+    found = named(Downloads(1 << 20), Download(name, b"", "text/plain"))
+    assert quote(found, safe="") == found
+    assert len(found) <= 133
