@@ -41,16 +41,16 @@ class FieldError(BaseModel):
     """What is wrong with one field of the body."""
 
     pointer: str = Field(description="JSON Pointer (RFC 6901) to the field, as a URI fragment", examples=["#/text/3"])
-    detail: str
+    detail: str = Field(description="What is wrong with it", examples=["Input should be a valid string"])
 
 
 class Problem(BaseModel):
     """An error (RFC 9457)."""
 
-    type: str = Field(examples=["urn:interlinear:error:too-much-text"])
-    title: str
-    status: int
-    detail: str
+    type: str = Field(description="A name for this kind of error", examples=["urn:interlinear:error:too-much-text"])
+    title: str = Field(description="The kind in words", examples=["Too much text"])
+    status: int = Field(description="The status of the answer", examples=[413])
+    detail: str = Field(description="What went wrong this time", examples=["The text has 120000 characters, over ..."])
     errors: list[FieldError] = Field(default=[], description="The fields at fault, where fields are")
 
 

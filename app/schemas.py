@@ -144,15 +144,15 @@ class TranslateRequest(StreamRequest):
 class Alternative(BaseModel):
     """Another translation."""
 
-    text: str = Field(examples=["Salut."])
+    text: str = Field(examples=["Salut."], description="The whole text, translated otherwise")
     score: float = Field(examples=[-0.42], description="As the translation's own")
 
 
 class AlignedWords(BaseModel):
     """Words of the text sent and of the text returned, as code point spans [start, end)."""
 
-    source: tuple[int, int]
-    target: tuple[int, int]
+    source: tuple[int, int] = Field(examples=[[0, 5]], description="In the text sent")
+    target: tuple[int, int] = Field(examples=[[0, 7]], description="In the text returned")
 
 
 class Translation(BaseModel):
@@ -174,23 +174,23 @@ class Translation(BaseModel):
         default=[],
         description="What seems wrong: repetitions, which are cut; words copied or left out; a sentence cut in two",
     )
-    alternatives: list[Alternative] = []
+    alternatives: list[Alternative] = Field(default=[], description="As many as were asked for, or as there are")
     alignment: list[AlignedWords] | None = Field(default=None, description="In the order of the translation")
-    error: Problem | None = None
+    error: Problem | None = Field(default=None, description="Why this text failed alone; null: it did not")
 
 
 class Usage(BaseModel):
     """Tokens, end symbols included."""
 
-    source_tokens: int = Field(examples=[3])
-    target_tokens: int = Field(examples=[4])
+    source_tokens: int = Field(examples=[3], description="Of the texts sent, as they were translated")
+    target_tokens: int = Field(examples=[4], description="Of their translations")
 
 
 class TranslateResponse(BaseModel):
     """One entry for each text, in order."""
 
-    translations: list[Translation]
-    model: str = Field(examples=["en-fr@0123456789ab"])
+    translations: list[Translation] = Field(description="One for each text, in order")
+    model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
     usage: Usage
 
 
@@ -278,22 +278,22 @@ class AttentionView(BaseModel):
 class ServedLanguage(BaseModel):
     """A source language and what it is translated into."""
 
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["English"])
-    targets: list[str] = Field(examples=[["fr"]])
+    code: str = Field(examples=["en"], description="As requests name it")
+    name: str = Field(examples=["English"], description="In English")
+    targets: list[str] = Field(examples=[["fr"]], description="Codes of the languages it is translated into")
 
 
 class ServedModel(BaseModel):
     """A bundle, as its own record describes it."""
 
-    model: str = Field(examples=["en-fr@0123456789ab"])
-    source: str = Field(examples=["en"])
-    target: str = Field(examples=["fr"])
-    architecture: dict[str, Any]
-    parameters: int
-    metrics: list[dict[str, Any]]
-    corpora: list[Any]
-    licence: str | None
+    model: str = Field(examples=["en-fr@0123456789ab"], description="Its name, and the checksum of its weights")
+    source: str = Field(examples=["en"], description="The language that it translates")
+    target: str = Field(examples=["fr"], description="The language that it translates into")
+    architecture: dict[str, Any] = Field(description="Sizes and numbers of its parts")
+    parameters: int = Field(description="Numbers that were learnt")
+    metrics: list[dict[str, Any]] = Field(description="How well it does: test set, figures, and at which precision")
+    corpora: list[Any] = Field(description="What it was trained on, with sizes")
+    licence: str | None = Field(description="Of its weights; null: its record names none")
     checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
     device: str = Field(description="Where it is computed", examples=["cpu"])
     precision: str = Field(description="In which numbers it is computed", examples=["int8"])
@@ -306,11 +306,11 @@ class ServedModel(BaseModel):
 class Health(BaseModel):
     """The process answers."""
 
-    status: Literal["ok"] = "ok"
+    status: Literal["ok"] = Field("ok", description="There is no other answer")
 
 
 class Ready(BaseModel):
     """Every bundle's samples came out right."""
 
-    status: Literal["ready"] = "ready"
-    models: list[str] = Field(examples=[["en-fr@0123456789ab"]])
+    status: Literal["ready"] = Field("ready", description="Any other is an error")
+    models: list[str] = Field(examples=[["en-fr@0123456789ab"]], description="Those that translate")

@@ -67,13 +67,13 @@ class LibreDetection(BaseModel):
     """A language that a text may be in."""
 
     confidence: float = Field(ge=0, le=100, description="In percent", examples=[99.0])
-    language: str = Field(examples=["en"])
+    language: str = Field(examples=["en"], description="Its code")
 
 
 class LibreTranslation(BaseModel):
     """Of a list, each field is a list of the same length."""
 
-    translatedText: str | list[str] = Field(examples=["Bonjour."])
+    translatedText: str | list[str] = Field(examples=["Bonjour."], description="A list where `q` is one")
     detectedLanguage: LibreDetection | list[LibreDetection] | None = Field(
         None, description="Only where the source is `auto`"
     )
@@ -85,29 +85,32 @@ class LibreTranslation(BaseModel):
 class LibreLanguage(BaseModel):
     """A language, and those that texts in it are translated into, itself among them."""
 
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["English"])
-    targets: list[str] = Field(examples=[["en", "fr"]])
+    code: str = Field(examples=["en"], description="As requests name it")
+    name: str = Field(examples=["English"], description="In English")
+    targets: list[str] = Field(examples=[["en", "fr"]], description="Codes of the languages it is translated into")
 
 
 class LibreFile(BaseModel):
     """Where a translated file is, for ten minutes."""
 
-    translatedFileUrl: str = Field(examples=["http://127.0.0.1:8000/libretranslate/download_file/0a1b2c.hello.fr.txt"])
+    translatedFileUrl: str = Field(
+        examples=["http://127.0.0.1:8000/libretranslate/download_file/0a1b2c.hello.fr.txt"],
+        description="Whoever knows it may fetch the file",
+    )
 
 
 class LibreLanguageName(BaseModel):
     """A language."""
 
-    code: str
-    name: str
+    code: str = Field(examples=["auto"], description="As requests name it")
+    name: str = Field(examples=["Auto Detect"], description="In English")
 
 
 class LibreLanguages(BaseModel):
     """What to begin with."""
 
-    source: LibreLanguageName
-    target: LibreLanguageName
+    source: LibreLanguageName = Field(description="Of the texts")
+    target: LibreLanguageName = Field(description="Of the translations")
 
 
 class LibreSettings(BaseModel):
@@ -120,10 +123,10 @@ class LibreSettings(BaseModel):
     suggestions: bool = Field(description="Whether better translations may be suggested")
     filesTranslation: bool = Field(description="Whether files are translated")
     supportedFilesFormat: list[str] = Field(description="What their names may end in", examples=[[".txt", ".docx"]])
-    language: LibreLanguages
+    language: LibreLanguages = Field(description="The languages to begin with")
 
 
 class LibreError(BaseModel):
     """Why not."""
 
-    error: str = Field(examples=["xx is not supported"])
+    error: str = Field(examples=["xx is not supported"], description="What went wrong")

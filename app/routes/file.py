@@ -31,6 +31,7 @@ class FileFields(Body):
     glossary: str | None = Field(None, max_length=200)
 
 
+_CODE = {"type": "string", "minLength": 1, "maxLength": 35}
 _BODY: dict[str, Any] = {
     "required": True,
     "content": {
@@ -44,9 +45,13 @@ _BODY: dict[str, Any] = {
                         "format": "binary",
                         "description": f"Its name tells the format: {', '.join(documents.FORMATS)}",
                     },
-                    "source": {"type": "string", "description": "The language of the document, or `auto`"},
-                    "target": {"type": "string", "description": "The language to translate into"},
-                    "glossary": {"type": "string", "description": "The name of a glossary that the service has"},
+                    "source": {**_CODE, "description": "The language of the document, or `auto`"},
+                    "target": {**_CODE, "description": "The language to translate into"},
+                    "glossary": {
+                        "type": "string",
+                        "maxLength": 200,
+                        "description": "The name of a glossary that the service has",
+                    },
                 },
             },
             "example": {"file": "Hello.", "source": "en", "target": "fr"},
@@ -55,14 +60,20 @@ _BODY: dict[str, Any] = {
 }
 _ANSWER: dict[str, Any] = {
     "description": "The translated file, of the media type of its format",
-    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    "content": {
+        media_type: {"schema": {"type": "string", "format": "binary"}} for _, media_type in documents.FORMATS.values()
+    },
     "headers": {
         "Content-Disposition": {
             "description": "The file's new name",
             "schema": {"type": "string"},
             "example": 'attachment; filename="report.fr.docx"',
         },
-        "X-Interlinear-Model": {"schema": {"type": "string"}, "example": "en-fr@0123456789ab"},
+        "X-Interlinear-Model": {
+            "description": "The bundle, and the checksum of its weights",
+            "schema": {"type": "string"},
+            "example": "en-fr@0123456789ab",
+        },
         "X-Interlinear-Warnings": {"description": "How many there were", "schema": {"type": "integer"}},
     },
 }
