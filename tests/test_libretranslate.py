@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlencode
 
 import httpx
 import pytest
-from conftest import Service, listening, serving
+from conftest import Gate, Service, listening, serving
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
 from hypothesis import HealthCheck, given, settings
@@ -244,6 +246,14 @@ def test_a_language_is_its_own_target_and_its_texts_stay(service: Service) -> No
         assert answer == {"translatedText": ["Hello.", " "], "alternatives": [[], []]}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "code"), [("auto", "auto", "auto"), ("xx", "xx", "xx"), ("en", "FR", "FR")]
+)
+def test_a_language_that_is_not_served_is_named(service: Service, source: str, target: str, code: str) -> None:
+    answer = service.post(PATH, {**HELLO, "source": source, "target": target})
+    assert (answer.status_code, error_of(answer)) == (400, f"{code} is not supported")
+
+
 @pytest.mark.parametrize("name", ["q", "source", "target"])
 def test_what_is_missing_is_named(service: Service, name: str) -> None:
     for body in ({**HELLO, name: ""}, {**HELLO, name: None}, {k: v for k, v in HELLO.items() if k != name}):
@@ -306,6 +316,32 @@ def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[s
     assert answer.status_code in (200, 400)
     if answer.status_code == 400:
         assert error_of(answer)
+
+
+def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+    left, sent, bodies = asyncio.Event(), list[Any](), [urlencode(HELLO).encode()]
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+    scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers, "root_path": ""}
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await left.wait()
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": bodies.pop()}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def scenario() -> None:
+        request = asyncio.create_task(service._with_state(scope, receive, send))
+        await asyncio.to_thread(gate.entered.wait)
+        left.set()
+        await request
+
+    with serving(bundle_folder) as service:
+        service.run(scenario())
+        gate.opened.set()
+    assert sent[0]["status"] == 499
 
 
 # ---- Errors

@@ -241,8 +241,8 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
 def _check_languages(catalogue: Catalogue, source: str, target: str) -> None:
     """Raises PairNotServed."""
     known = _languages(catalogue)
-    for code in (source, target):
-        if code not in known and not (code == AUTO and code == source):
+    for code in (target,) if source == AUTO else (source, target):
+        if code not in known:
             raise PairNotServed(f"{code} is not supported")
 
 
