@@ -46,6 +46,8 @@ def log_to_stderr() -> None:
     handler.setFormatter(JSONLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
+    # It would tell single bytes of what was sent; whoever sent it is told what is wrong with it, and nobody else.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 @lru_cache(maxsize=4)
