@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
 
 from app import documents
 from app.documents import Document
+from app.errands import patiently
 from app.errors import FieldError, InvalidFields, TooMuchText, WrongContentType
 from app.glossary import Glossary
+from app.passage import Passage
 from app.settings import Settings
-from app.translation import AUTO, Options, Translations
+from app.translation import AUTO, Options, Translated, Translations
 from app.translator import Translator
 
 _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
 _LONGEST_NAME = 150
 _BY_WHICH_TO_TELL = 10_000
 """Characters of a document that its language is told by."""
+_AT_ONCE = 10_000
+"""Characters of a document that are one request, where it is translated in many."""
+Given = Glossary | Mapping[str, str] | str | None
+"""A glossary, as Options have it."""
 
 
 class Opened(NamedTuple):
@@ -48,22 +56,55 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
 
 
 async def translate_document(
-    translator: Translator, document: Document, source: str, target: str, glossary: Glossary | str | None = None
+    translator: Translator, document: Document, source: str, target: str, glossary: Given = None
 ) -> tuple[bytes, Translations]:
     """The translated file, and what was done for it. `source` may be AUTO. Raises what the translator does.
 
     A file with holes is not given: the first error of a passage is raised.
     """
-    if source == AUTO:
-        source = await asyncio.to_thread(_told, translator, document, target)
-    options = Options(source, target, glossary)
+    options = Options(await _source(translator, document, source, target), target, glossary)
     done = await translator.translate([[passage] for passage in document.passages], options)
+    return await _written(document, done.items), done
+
+
+async def translate_at_leisure(
+    translator: Translator, document: Document, source: str, target: str, glossary: Given
+) -> bytes:
+    """The translated file, as of `translate_document`, made of many requests one after another, each as long as may be.
+
+    Others have their turn between them, and one that is refused for load is made again.
+    """
+    options = Options(await _source(translator, document, source, target), target, glossary)
+    items: list[Translated] = []
+    for part in _parts(document.passages):
+        items += (await patiently(partial(translator.translate, part, options))).items
+    return await _written(document, items)
+
+
+def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
+    part, length = list[list[Passage]](), 0
+    for passage in passages:
+        if part and length + len(passage.text) > _AT_ONCE:
+            yield part
+            part, length = [], 0
+        part.append([passage])
+        length += len(passage.text)
+    if part:
+        yield part
+
+
+async def _written(document: Document, items: Sequence[Translated]) -> bytes:
+    """Raises the first error of an item."""
     texts = []
-    for item in done.items:
+    for item in items:
         if item.error:
             raise item.error
         texts.append(item.text or "")
-    return await asyncio.to_thread(document.write, texts), done
+    return await asyncio.to_thread(document.write, texts)
+
+
+async def _source(translator: Translator, document: Document, source: str, target: str) -> str:
+    return await asyncio.to_thread(_told, translator, document, target) if source == AUTO else source
 
 
 def _told(translator: Translator, document: Document, target: str) -> str:

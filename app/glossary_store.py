@@ -33,7 +33,7 @@ MAX_NAME = 1_024
 _AN_ENTRY = 200
 """Bytes that a term takes beside its characters."""
 _KEPT_READY = 8
-"""Of those used last, what finds their terms: it takes some fifty times the room of the terms themselves."""
+"""Of those used last, what finds their terms: it takes many times the room of the terms themselves."""
 
 log = logging.getLogger(__name__)
 Pair = tuple[str, str]

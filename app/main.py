@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -18,11 +19,13 @@ from app.deadlines import Deadlines
 from app.door import Door
 from app.downloads import Downloads
 from app.engine import Engine
+from app.errands import Errands
 from app.errors import ProblemResponse, Voices, add_handlers
 from app.glossary import load_glossaries
+from app.glossary_store import GlossaryStore
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
-from app.routes import attention, catalogue, file, health, libretranslate, page, translate
+from app.routes import attention, catalogue, deepl, file, health, libretranslate, page, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
 from app.settings import Settings
@@ -36,6 +39,8 @@ EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model
 """Headers that a page of another origin may read."""
 DOWNLOADS = 4
 """So many files of the largest size are kept for those who fetch them later."""
+ERRANDS = 16
+"""So many are translated in the background, or wait to be, or to be fetched."""
 
 
 def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess) -> FastAPI:
@@ -47,11 +52,13 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
     door = Door(settings)
     order = worker_order(settings, bundles)
     glossaries = load_glossaries(settings.glossaries)
+    glossary_store = GlossaryStore(settings.glossary_store, glossaries)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         engine = Engine(order, scheduler, metrics, launch, worker_count(settings))
+        errands = Errands[Any](ERRANDS * settings.max_file_bytes)
         await engine.start()
         await door.open()
         try:
@@ -61,10 +68,13 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
                 metrics=metrics,
                 door=door,
                 downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
+                errands=errands,
+                glossaries=glossary_store,
                 engine=engine,
                 translator=Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries),
             )
         finally:
+            await errands.close()
             await engine.stop()
             await door.close()
 
@@ -84,9 +94,10 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)
+    app.include_router(deepl.router, prefix=DEEPL)
     app.include_router(page.router)
-    voices = {ours: ProblemResponse, theirs: libretranslate.voice, **dict.fromkeys(OPERATION, ProblemResponse)}
-    add_handlers(app, metrics.refused, Voices(voices))
+    voices = {ours: ProblemResponse, theirs: libretranslate.voice, DEEPL: deepl.voice}
+    add_handlers(app, metrics.refused, Voices({**voices, **dict.fromkeys(OPERATION, ProblemResponse)}))
     manual.complete(app, with_keys=door.wants_keys)
     # What is added last is met first.
     straight = [*translate.router.routes, *attention.router.routes]

@@ -47,6 +47,9 @@ class Settings(BaseSettings):
         default=250, ge=1, description="A request whose turn would come later than this is refused at once"
     )
     glossaries: Path | None = Field(default=None, description="A folder of glossaries, NAME.SOURCE-TARGET.tsv")
+    glossary_store: Path | None = Field(
+        default=None, description="A folder in which glossaries made over HTTP are kept; else a restart loses them"
+    )
     cache_bytes: int = Field(default=64 << 20, ge=0, description="Finished sentences that are kept; 0: none")
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
     api_keys_file: Path | None = Field(default=None, description="Who may translate; lines of `python -m app key NAME`")
@@ -76,7 +79,7 @@ class Settings(BaseSettings):
                 ip_network(network)
         return value
 
-    @field_validator("glossaries", "api_keys_file", mode="before")
+    @field_validator("glossaries", "glossary_store", "api_keys_file", mode="before")
     @classmethod
     def _none(cls, value: object) -> object:
         return value or None

@@ -5,7 +5,7 @@ They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs e
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from fastapi import Depends, Request
 
@@ -13,6 +13,8 @@ from app.deadlines import Deadlines
 from app.door import Client, Door, bearer
 from app.downloads import Downloads
 from app.engine import Engine
+from app.errands import Errands
+from app.glossary_store import GlossaryStore
 from app.metrics import Metrics
 from app.settings import Settings
 from app.translator import Translator
@@ -26,6 +28,10 @@ class State(TypedDict):
     """Of the setting's length."""
     door: Door
     downloads: Downloads
+    errands: Errands[Any]
+    """Documents that are translated in the background, for DeepL's API."""
+    glossaries: GlossaryStore
+    """Made over HTTP."""
     metrics: Metrics
     engine: Engine
     translator: Translator

@@ -1,0 +1,38 @@
+"""Tells the format of a document whose name does not, by how it begins. Knows what formats look like; reads none."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import zipfile
+
+_HEAD = 4_096
+"""Bytes that are looked at."""
+_XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
+_BEGINNINGS = {
+    ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
+    ".xhtml": re.compile(_XML + r"<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
+    ".xliff": re.compile(_XML + r"<xliff\b", re.DOTALL),
+    ".vtt": re.compile(r"WEBVTT(?=[ \t\r\n]|\Z)"),
+    ".srt": re.compile(r"\s*\d{1,9}[ \t]*\r?\n(?:\d{1,4}:)?\d{1,2}:\d{1,2}[,.]\d{1,3}[ \t]*-->"),
+    ".po": re.compile(r'(?:\s++|#[^\n]*+\n)*+msgid[ \t]+"'),
+}
+
+
+def suffix_of(content: bytes) -> str:
+    """The suffix that its name would have: ".txt" if it looks like nothing else, "" if it is a zip file of its own."""
+    if content.startswith(b"PK"):
+        return ".docx" if "word/document.xml" in _parts(content) else ""
+    head = content[:_HEAD]
+    is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = head.decode("utf-16" if is_wide else "utf-8-sig", "replace")
+    return next((suffix for suffix, beginning in _BEGINNINGS.items() if beginning.match(text)), ".txt")
+
+
+def _parts(content: bytes) -> list[str]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        return []

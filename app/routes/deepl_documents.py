@@ -1,0 +1,225 @@
+"""DeepL's /v2/document: a file is left to be translated, asked after, and fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import BaseModel, Field
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+
+from app import documents, errors
+from app.documents.recognition import suffix_of
+from app.door import Client
+from app.errands import Errand, Errands
+from app.errors import InvalidFields, TooManyCharacters
+from app.fields import PARTS, File, read_fields, read_upload
+from app.files import Given, download_headers, open_document, translate_at_leisure
+from app.routes.deepl_text import READING, Styled
+from app.routes.deepl_wire import (
+    Body,
+    Caller,
+    answered,
+    documented,
+    glossary_of,
+    not_found,
+    pair_of,
+    refused,
+    request_body,
+    shown,
+    validated,
+)
+from app.settings import Settings
+from app.translation import AUTO
+from app.translator import Translator
+
+router = APIRouter()
+DocumentId = Annotated[str, Path(description="Of a document", examples=["0123456789ABCDEF0123456789ABCDEF"])]
+_NOT_READY = "The document is not translated yet."
+_SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff"}
+"""Suffixes of one format."""
+
+
+@dataclass(frozen=True)
+class TranslatedDocument:
+    """A file that is ready to be fetched."""
+
+    name: str
+    content: bytes
+    media_type: str
+    characters: int
+
+    @property
+    def size(self) -> int:
+        return len(self.content)
+
+
+class DocumentRequest(Styled):
+    """What is sent beside the file."""
+
+    filename: str | None = Field(None, max_length=255, description="The file's name, if it came without one")
+    output_format: str | None = Field(None, max_length=20, description="The file's own: another one is refused")
+
+
+class KeyRequest(Body):
+    """What shows that one may have the document."""
+
+    document_key: str = Field(min_length=1, description="As it was given with the document's id")
+
+
+class DocumentHandle(BaseModel):
+    """Where the document is asked after and fetched, and by whom: whoever has the key."""
+
+    document_id: str = Field(description="What it is asked after by", examples=["0123456789ABCDEF0123456789ABCDEF"])
+    document_key: str = Field(description="What shows that one may have it", examples=["0123456789ABCDEF" * 4])
+
+
+class DocumentStatus(BaseModel):
+    """How far a document is."""
+
+    document_id: str = Field(description="What it is asked after by", examples=["0123456789ABCDEF0123456789ABCDEF"])
+    status: Literal["queued", "translating", "done", "error"] = Field(description="`done`: it can be fetched")
+    billed_characters: int | None = Field(default=None, examples=[1337], description="Once it is done")
+    error_message: str | None = Field(default=None, description="Why it cannot be translated")
+
+
+def _form() -> dict[str, Any]:
+    schema = shown(DocumentRequest)
+    file = {
+        "type": "string",
+        "format": "binary",
+        "description": f"Its name tells the format: {', '.join(documents.FORMATS)}; or else how it begins",
+    }
+    schema["properties"] = {"file": file, **schema["properties"]}
+    schema["required"] = ["file", *schema["required"]]
+    example = {"file": "Hello.", "target_lang": "FR", "source_lang": "EN"}
+    return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema, "example": example}}}}
+
+
+@router.post(
+    "/v2/document",
+    summary="Leave a document to be translated",
+    response_model=DocumentHandle,
+    openapi_extra=_form(),
+    responses=documented(
+        *(kind for kind in READING if kind is not errors.NotJSON),
+        errors.PairNotServed,
+        errors.TooManyCharacters,
+        errors.Overloaded,
+        missing=["glossary"],
+    ),
+)
+async def upload(request: Request, caller: Caller) -> Response:
+    """Begins to translate a document. The service keeps it in memory, for an hour at most, until it is fetched."""
+    file, fields = await read_upload(request)
+    body = validated(DocumentRequest, fields)
+    body.check()
+    name = _named(file, body)
+    translator: Translator = request.state.translator
+    source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
+    if source is not None:
+        translator.catalogue.find(source, target)
+    glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
+    if caller.character_limit is not None and caller.characters >= caller.character_limit:
+        raise TooManyCharacters("There are no characters left to translate.")
+    task = _Task(translator, request.state.settings, caller, File(name, file.content), source or AUTO, target, glossary)
+    errands: Errands[TranslatedDocument] = request.state.errands
+    errand = errands.begin(caller.name, len(file.content), task.done)
+    return answered({"document_id": errand.id, "document_key": errand.key})
+
+
+@dataclass
+class _Task:
+    """A document to be translated."""
+
+    translator: Translator
+    settings: Settings
+    caller: Client
+    file: File
+    source: str
+    target: str
+    glossary: Given
+
+    async def done(self) -> TranslatedDocument:
+        """Raises ServiceError."""
+        name, content = self.file
+        document, characters = await open_document(name, content, self.target, self.settings)
+        self.caller.charge(characters)
+        made = await translate_at_leisure(self.translator, document, self.source, self.target, self.glossary)
+        return TranslatedDocument(documents.translated_name(name, self.target), made, document.media_type, characters)
+
+
+def _named(file: File, body: DocumentRequest) -> str:
+    """A name that tells the format. Raises InvalidFields."""
+    name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
+    name = name or PurePath(file.name).stem + suffix_of(file.content)
+    if _suffix(name) not in documents.FORMATS:
+        raise refused("file", f"A file's name must end in one of {', '.join(documents.FORMATS)}.")
+    wanted = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
+    if _SAME.get(wanted, wanted) != _SAME.get(_suffix(name), _suffix(name)):
+        raise refused("output_format", f"A document stays of its own format, {_suffix(name)[1:]}.")
+    return name
+
+
+def _suffix(name: str) -> str:
+    return PurePath(name).suffix.lower()
+
+
+@router.post(
+    "/v2/document/{document_id}",
+    summary="Ask after a document",
+    response_model=DocumentStatus,
+    openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
+    responses=documented(*READING, missing=["document"]),
+)
+async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
+    """How far the document is. What is not fetched within an hour is not there any more; nor is it after a restart."""
+    errand = await _found(document_id, request, caller)
+    told: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
+    if errand.result:
+        told["billed_characters"] = errand.result.characters
+    if errand.error:
+        told["error_message"] = errand.error
+    return answered(told)
+
+
+@router.post(
+    "/v2/document/{document_id}/result",
+    summary="Fetch a document",
+    response_class=Response,
+    openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
+    responses={
+        200: {
+            "description": "The translated file, of the media type of its format",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **documented(*READING, missing=["document"], not_ready=_NOT_READY),
+    },
+)
+async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:
+    """The translated document, which is not there any more afterwards."""
+    errand = await _found(document_id, request, caller)
+    if errand.error:
+        raise InvalidFields(f"The document cannot be translated: {errand.error}")
+    if not errand.result:
+        raise HTTPException(503, _NOT_READY)
+    errands: Errands[TranslatedDocument] = request.state.errands
+    return Response(
+        errand.result.content,
+        media_type=errand.result.media_type,
+        headers=download_headers(errand.result.name),
+        background=BackgroundTask(errands.forget, errand),  # once it is sent
+    )
+
+
+async def _found(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
+    """Raises HTTPException, and what reading a body does."""
+    key = validated(KeyRequest, await read_fields(request)).document_key
+    errands: Errands[TranslatedDocument] = request.state.errands
+    errand = errands.find(document_id, key, caller.name)
+    if errand is None:
+        raise not_found("document")
+    return errand

@@ -1,0 +1,271 @@
+"""DeepL's glossaries: /v2/glossaries, of one pair of languages, and /v3/glossaries, of as many as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app import errors
+from app.door import Client
+from app.fields import read_fields
+from app.glossary_entries import write_tsv
+from app.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
+from app.routes.deepl_shapes import (
+    ChangeRequest,
+    DictionaryInfo,
+    DictionaryRequest,
+    EntriesResponse,
+    GlossaryInfo,
+    GlossaryList,
+    GlossaryRequest,
+    MultilingualInfo,
+    MultilingualList,
+    MultilingualRequest,
+    PairRequest,
+    SupportedPair,
+    SupportedPairs,
+    dictionary_entries,
+    dictionary_info,
+    pairs_of,
+    shown,
+    shown_alone,
+)
+from app.routes.deepl_text import READING
+from app.routes.deepl_wire import Caller, documented, not_found, refused, request_body, validated
+
+router = APIRouter()
+TSV = "text/tab-separated-values"
+GlossaryId = Annotated[str, Path(description="Of a glossary", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
+_WRITING = (*READING, errors.Unavailable)
+_MISSING = ["glossary"]
+_TERMS = {"source_lang": "en", "target_lang": "fr", "entries": "cat\tmatou\nhouse\tbaraque", "entries_format": "tsv"}
+_CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", "entries_format": "csv"}
+
+
+# ---- What both versions do
+
+
+def _store(request: Request) -> GlossaryStore:
+    store: GlossaryStore = request.state.glossaries
+    return store
+
+
+def _found(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
+    """Raises HTTPException."""
+    return _there(_store(request).find(glossary_id, caller.name))
+
+
+def _there(found: StoredGlossary | None) -> StoredGlossary:
+    """Raises HTTPException."""
+    if found is None:
+        raise not_found("glossary")
+    return found
+
+
+async def _add(request: Request, caller: Client, name: str, asked: Sequence[DictionaryRequest]) -> StoredGlossary:
+    """Raises InvalidFields and Unavailable."""
+    catalogue = request.state.translator.catalogue
+    dictionaries = {each.pair: each.terms(catalogue) for each in asked}
+    if len(dictionaries) < len(asked):
+        raise refused("dictionaries", "There are two for one pair of languages.")
+    new = StoredGlossary(name, caller.name, dictionaries)
+    await _store(request).add(new)
+    return new
+
+
+# ---- Version 2
+
+
+@router.get(
+    "/v2/glossary-language-pairs",
+    summary="Languages that glossaries may be for",
+    responses=documented(),
+    response_model=SupportedPairs,
+)
+async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
+    """All pairs that are served, without variants: a glossary for en is one for en-US."""
+    pairs = pairs_of(request.state.translator.catalogue)
+    return SupportedPairs(supported_languages=[SupportedPair(source_lang=one, target_lang=two) for one, two in pairs])
+
+
+@router.post(
+    "/v2/glossaries",
+    summary="Make a glossary",
+    status_code=201,
+    openapi_extra=request_body(GlossaryRequest, {"name": "Animals", **_TERMS}, {"name": "Cats", **_CSV}),
+    responses=documented(*_WRITING),
+)
+async def create(request: Request, caller: Caller) -> GlossaryInfo:
+    """Makes a glossary, which nobody can use or see but who has made it."""
+    body = validated(GlossaryRequest, await read_fields(request))
+    return shown_alone(await _add(request, caller, body.name, [body]))
+
+
+@router.get("/v2/glossaries", summary="The glossaries of one pair of languages", responses=documented())
+async def glossaries(request: Request, caller: Caller) -> GlossaryList:
+    """The client's own, and those of the service's folder, whose ids are their names. Others are in /v3/glossaries."""
+    found = [one for one in _store(request).of(caller.name) if len(one.dictionaries) == 1]
+    return GlossaryList(glossaries=[shown_alone(one) for one in found])
+
+
+@router.get(
+    "/v2/glossaries/{glossary_id}", summary="A glossary", responses=documented(errors.InvalidFields, missing=_MISSING)
+)
+async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
+    """A glossary without its entries."""
+    return shown_alone(_alone(_found(request, caller, glossary_id)))
+
+
+@router.get(
+    "/v2/glossaries/{glossary_id}/entries",
+    summary="The entries of a glossary",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A line for each term: the term, a tab, its translation",
+            "content": {TSV: {"schema": {"type": "string"}, "example": "cat\tmatou\nhouse\tbaraque"}},
+        },
+        **documented(errors.InvalidFields, missing=_MISSING),
+    },
+)
+async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
+    """Its terms and their translations."""
+    (terms,) = _alone(_found(request, caller, glossary_id)).dictionaries.values()
+    return Response(write_tsv(terms), media_type=TSV)
+
+
+def _alone(found: StoredGlossary) -> StoredGlossary:
+    """Raises InvalidFields if there is not one dictionary in it."""
+    if len(found.dictionaries) != 1:
+        raise refused("glossary_id", f"{found.name} has {len(found.dictionaries)} dictionaries: see /v3/glossaries.")
+    return found
+
+
+@router.delete(
+    "/v3/glossaries/{glossary_id}",
+    summary="Delete a glossary",
+    status_code=204,
+    response_class=Response,
+    responses=documented(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+)
+@router.delete(
+    "/v2/glossaries/{glossary_id}",
+    summary="Delete a glossary",
+    status_code=204,
+    response_class=Response,
+    responses=documented(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+)
+async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
+    """Deletes a glossary of one's own."""
+    _there(await _store(request).delete(glossary_id, caller.name))
+    return Response(status_code=204)
+
+
+# ---- Version 3
+
+
+@router.post(
+    "/v3/glossaries",
+    summary="Make a glossary of several pairs of languages",
+    status_code=201,
+    openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}, forms=False),
+    responses=documented(*_WRITING),
+)
+async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
+    """Makes a glossary, which nobody can use or see but who has made it."""
+    body = validated(MultilingualRequest, await read_fields(request))
+    return shown(await _add(request, caller, body.name, body.dictionaries))
+
+
+@router.get("/v3/glossaries", summary="All glossaries", responses=documented())
+async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
+    """The client's own, and those of the service's folder, whose ids are their names."""
+    return MultilingualList(glossaries=[shown(one) for one in _store(request).of(caller.name)])
+
+
+@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=documented(missing=_MISSING))
+async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
+    """A glossary without its entries."""
+    return shown(_found(request, caller, glossary_id))
+
+
+@router.patch(
+    "/v3/glossaries/{glossary_id}",
+    summary="Change a glossary",
+    openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}, forms=False),
+    responses=documented(*_WRITING, missing=_MISSING),
+)
+async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
+    """Gives a glossary another name, or adds entries to its dictionaries, or dictionaries."""
+    body = validated(ChangeRequest, await read_fields(request))
+    added = [(each.pair, each.terms(request.state.translator.catalogue)) for each in body.dictionaries]
+
+    def changed(found: StoredGlossary) -> StoredGlossary:
+        dictionaries = dict(found.dictionaries)
+        for pair, terms in added:
+            dictionaries[pair] = {**dictionaries.get(pair, {}), **terms}
+        return replace(found, name=body.name or found.name, dictionaries=dictionaries)
+
+    return shown(_there(await _store(request).change(glossary_id, caller.name, changed)))
+
+
+@router.get(
+    "/v3/glossaries/{glossary_id}/entries",
+    summary="The entries of a dictionary",
+    responses=documented(errors.InvalidFields, missing=[*_MISSING, "dictionary"]),
+)
+async def multilingual_entries(
+    glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
+) -> EntriesResponse:
+    """The terms of one pair of languages and their translations."""
+    terms = _terms(_found(request, caller, glossary_id), wanted.pair)
+    return EntriesResponse(dictionaries=[dictionary_entries(wanted.pair, terms)])
+
+
+@router.put(
+    "/v3/glossaries/{glossary_id}/dictionaries",
+    summary="Replace a dictionary",
+    openapi_extra=request_body(DictionaryRequest, _TERMS),
+    responses=documented(*_WRITING, missing=_MISSING),
+)
+async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
+    """Puts a dictionary in the place of that for the same pair of languages, or adds it."""
+    body = validated(DictionaryRequest, await read_fields(request))
+    terms = body.terms(request.state.translator.catalogue)
+    put = partial(_with_dictionary, pair=body.pair, terms=terms)
+    _there(await _store(request).change(glossary_id, caller.name, put))
+    return dictionary_info(body.pair, terms)
+
+
+@router.delete(
+    "/v3/glossaries/{glossary_id}/dictionaries",
+    summary="Delete a dictionary",
+    status_code=204,
+    response_class=Response,
+    responses=documented(errors.InvalidFields, errors.Unavailable, missing=[*_MISSING, "dictionary"]),
+)
+async def delete_dictionary(
+    glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
+) -> Response:
+    """Deletes the dictionary of one pair of languages."""
+    _terms(_found(request, caller, glossary_id), wanted.pair)
+    put = partial(_with_dictionary, pair=wanted.pair, terms=None)
+    _there(await _store(request).change(glossary_id, caller.name, put))
+    return Response(status_code=204)
+
+
+def _with_dictionary(found: StoredGlossary, pair: Pair, terms: Terms | None) -> StoredGlossary:
+    """With that dictionary, or without one for the pair."""
+    others = {other: kept for other, kept in found.dictionaries.items() if other != pair}
+    return replace(found, dictionaries=others if terms is None else {**others, pair: terms})
+
+
+def _terms(found: StoredGlossary, pair: Pair) -> Terms:
+    """Raises HTTPException."""
+    if pair not in found.dictionaries:
+        raise not_found("dictionary")
+    return found.dictionaries[pair]

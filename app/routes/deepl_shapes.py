@@ -1,0 +1,160 @@
+"""The shapes of DeepL's glossaries, in requests and answers. Knows no route."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.catalogue import Catalogue
+from app.glossary_entries import read_csv, read_tsv, write_tsv
+from app.glossary_store import Pair, StoredGlossary, Terms, language
+from app.routes.deepl_wire import Body, Code, refused
+
+_ID = "What it is used by; of the service's own, their name"
+_TIME = "When it was made; of the service's own, when the service began"
+
+
+class PairRequest(Body):
+    """Which pair of languages is meant."""
+
+    source_lang: Code = Field(description="The language of the terms", examples=["en"])
+    target_lang: Code = Field(description="The language of their translations", examples=["fr"])
+
+    @property
+    def pair(self) -> Pair:
+        return language(self.source_lang), language(self.target_lang)
+
+
+class DictionaryRequest(PairRequest):
+    """Terms and their translations."""
+
+    entries: str = Field(min_length=1, description="A line for each term, which ends in its translation")
+    entries_format: Literal["tsv", "csv"] = Field(description="`tsv`: with a tab; `csv`: with a comma (RFC 4180)")
+
+    def terms(self, catalogue: Catalogue) -> Terms:
+        """Raises InvalidFields."""
+        if self.pair not in pairs_of(catalogue):
+            served = ", ".join("-".join(pair) for pair in pairs_of(catalogue))
+            raise refused("target_lang", f"Glossaries are for the pairs of languages served: {served}.")
+        try:
+            return read_tsv(self.entries) if self.entries_format == "tsv" else read_csv(self.entries, *self.pair)
+        except ValueError as error:
+            raise refused("entries", str(error)) from None
+
+
+class GlossaryRequest(DictionaryRequest):
+    """A glossary to be made."""
+
+    name: str = Field(min_length=1, max_length=1_024, description="Any name", examples=["Animals"])
+
+
+class MultilingualRequest(Body):
+    """A glossary to be made, with a dictionary for each of several pairs of languages."""
+
+    name: str = Field(min_length=1, max_length=1_024, description="Any name", examples=["Animals"])
+    dictionaries: list[DictionaryRequest] = Field(min_length=1, max_length=100, description="One for each pair")
+
+
+class ChangeRequest(Body):
+    """What is to be changed of a glossary."""
+
+    name: str | None = Field(None, min_length=1, max_length=1_024, description="Its new name")
+    dictionaries: list[DictionaryRequest] = Field(
+        [], max_length=100, description="Entries that are added, or take the place of those of the same term"
+    )
+
+
+class SupportedPair(BaseModel):
+    """Languages that a glossary may be for."""
+
+    source_lang: str = Field(description="The language of the terms", examples=["en"])
+    target_lang: str = Field(description="The language of their translations", examples=["fr"])
+
+
+class SupportedPairs(BaseModel):
+    """All pairs that are served."""
+
+    supported_languages: list[SupportedPair] = Field(description="Pairs of languages, without variants")
+
+
+class DictionaryInfo(SupportedPair):
+    """A dictionary without its entries."""
+
+    entry_count: int = Field(description="How many terms there are", examples=[2])
+
+
+class GlossaryInfo(DictionaryInfo):
+    """A glossary of one dictionary, without its entries."""
+
+    glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
+    name: str = Field(description="As it was given", examples=["Animals"])
+    ready: bool = Field(default=True, description="Always so")
+    creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
+
+
+class GlossaryList(BaseModel):
+    """The glossaries that one may use, the oldest first."""
+
+    glossaries: list[GlossaryInfo] = Field(description="One for each")
+
+
+class MultilingualInfo(BaseModel):
+    """A glossary without its entries."""
+
+    glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
+    name: str = Field(description="As it was given", examples=["Animals"])
+    creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
+    dictionaries: list[DictionaryInfo] = Field(description="One for each pair of languages")
+
+
+class MultilingualList(BaseModel):
+    """The glossaries that one may use, the oldest first."""
+
+    glossaries: list[MultilingualInfo] = Field(description="One for each")
+
+
+class DictionaryEntries(SupportedPair):
+    """A dictionary's entries."""
+
+    entries: str = Field(description="A line for each term", examples=["cat\tmatou\nhouse\tbaraque"])
+    entries_format: Literal["tsv"] = Field(default="tsv", description="With a tab between a term and its translation")
+
+
+class EntriesResponse(BaseModel):
+    """The dictionary that was asked for."""
+
+    dictionaries: list[DictionaryEntries] = Field(description="One")
+
+
+def pairs_of(catalogue: Catalogue) -> list[Pair]:
+    """The pairs served, without variants."""
+    return list(dict.fromkeys((language(bundle.source), language(bundle.target)) for bundle in catalogue))
+
+
+def dictionary_info(pair: Pair, terms: Terms) -> DictionaryInfo:
+    return DictionaryInfo(source_lang=pair[0], target_lang=pair[1], entry_count=len(terms))
+
+
+def dictionary_entries(pair: Pair, terms: Terms) -> DictionaryEntries:
+    return DictionaryEntries(source_lang=pair[0], target_lang=pair[1], entries=write_tsv(terms))
+
+
+def shown(found: StoredGlossary) -> MultilingualInfo:
+    return MultilingualInfo(
+        glossary_id=found.id,
+        name=found.name,
+        creation_time=_time(found),
+        dictionaries=[dictionary_info(pair, terms) for pair, terms in found.dictionaries.items()],
+    )
+
+
+def shown_alone(found: StoredGlossary) -> GlossaryInfo:
+    ((pair, terms),) = found.dictionaries.items()
+    return GlossaryInfo(
+        glossary_id=found.id, name=found.name, creation_time=_time(found), **dictionary_info(pair, terms).model_dump()
+    )
+
+
+def _time(found: StoredGlossary) -> str:
+    return found.created.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

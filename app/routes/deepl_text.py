@@ -1,0 +1,254 @@
+"""DeepL's /v2/translate, /v2/languages and /v2/usage."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, BeforeValidator, Field
+
+from app import errors
+from app.body import while_connected
+from app.elements import Rules
+from app.engine import Engine
+from app.fields import read_fields
+from app.glossary_store import language
+from app.markup import pieces
+from app.passage import Passage
+from app.routes.deepl_wire import (
+    Body,
+    Caller,
+    Code,
+    Names,
+    answered,
+    documented,
+    glossary_of,
+    pair_of,
+    refused,
+    request_body,
+    source_languages,
+    target_languages,
+    validated,
+)
+from app.translation import AUTO, Item, Options, Translated
+from app.translator import Translator
+from app.work import UNDETERMINED
+
+router = APIRouter()
+NO_LIMIT = 1_000_000_000_000
+"""Characters: what a client is told that has no limit, since its format knows no other way to say so."""
+READING = (errors.NotJSON, errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
+"""What may be wrong with a body."""
+TRANSLATING = (
+    errors.PairNotServed,
+    errors.TooManyCharacters,
+    errors.StepFailed,
+    errors.Unavailable,
+    errors.Overloaded,
+    errors.DeadlinePassed,
+)
+_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
+"""Line ends between words."""
+_LONG = 2_000
+"""Characters of markup that are read on the event loop; more are read in a thread."""
+
+
+class Styled(Body):
+    """What can be asked of texts and of documents alike."""
+
+    target_lang: Code = Field(description="The language to translate into", examples=["FR"])
+    source_lang: Code | None = Field(None, description="Without it, each text's is told by itself", examples=["EN"])
+    formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
+        "default", description="No language has another formality here: `more` and `less` are refused"
+    )
+    glossary_id: str | None = Field(None, description="A glossary's id. Demands `source_lang`")
+    glossary_ids: Names | None = Field(None, description="Ids of up to 5 glossaries; the first that has a term holds")
+    style_id: str | None = Field(None, description="There are no style rules here: refused")
+    translation_memory_id: str | None = Field(None, description="There are no translation memories here: refused")
+
+    def check(self) -> None:
+        """Raises InvalidFields for what would be a promise that is not kept."""
+        if self.formality in ("more", "less"):
+            raise refused("formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}.")
+        if self.style_id is not None:
+            raise refused("style_id", "There are no style rules here.")
+        if self.translation_memory_id is not None:
+            raise refused("translation_memory_id", "There are no translation memories here.")
+        if self.glossary_id is not None and self.glossary_ids is not None:
+            raise refused("glossary_ids", "Either glossary_id or glossary_ids.")
+
+    @property
+    def glossaries(self) -> list[str]:
+        return [self.glossary_id] if self.glossary_id is not None else self.glossary_ids or []
+
+
+def _several(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class TextRequest(Styled):
+    """Texts to translate."""
+
+    text: Annotated[list[str], BeforeValidator(_several, json_schema_input_type=str | list[str])] = Field(
+        min_length=1, description="One text or several"
+    )
+    split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
+        None, description="`0`: each text is one sentence; `nonewlines`: line ends end no sentence, and become spaces"
+    )
+    tag_handling: Literal["xml", "html"] | None = Field(None, description="The texts are XML or HTML")
+    ignore_tags: Names = Field([], description="Elements whose content is not translated")
+    splitting_tags: Names = Field([], description="Elements that end a sentence")
+    non_splitting_tags: Names = Field([], description="Elements that stand within a sentence")
+    outline_detection: bool = Field(True, description="false: only `splitting_tags` end a sentence")
+    model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = Field(
+        None, description="There is one model for each pair of languages, which is said to be the one asked for"
+    )
+    context: str | None = Field(None, description="Without effect: each sentence is translated by itself")
+    preserve_formatting: bool = Field(False, description="Without effect: formatting is always preserved")
+    show_billed_characters: bool = Field(True, description="Without effect: they are always shown")
+    tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Without effect")
+    custom_instructions: list[str] | None = Field(None, description="No instructions are followed here: refused")
+
+    def check(self) -> None:
+        super().check()
+        if self.custom_instructions:
+            raise refused("custom_instructions", "No instructions are followed here.")
+
+    @property
+    def rules(self) -> Rules:
+        named = (self.ignore_tags, self.splitting_tags, self.non_splitting_tags)
+        untouched, splitting, joining = (frozenset(name.lower() for name in names) for names in named)
+        return Rules(untouched, splitting, joining, self.outline_detection)
+
+
+class TextTranslation(BaseModel):
+    """What became of one text."""
+
+    detected_source_language: str = Field(examples=["EN"], description="As given, or as told")
+    text: str = Field(description="The translation", examples=["Bonjour."])
+    billed_characters: int = Field(description="Code points of the text sent", examples=[6])
+    model_type_used: str | None = Field(default=None, description="If `model_type` was sent")
+
+
+class TextResponse(BaseModel):
+    """One entry for each text, in order."""
+
+    translations: list[TextTranslation] = Field(description="Of each text its own")
+
+
+class LanguagesRequest(Body):
+    """Which languages are wanted."""
+
+    type: Literal["source", "target"] = "source"
+
+
+class OfferedLanguage(BaseModel):
+    """A language, and for targets whether it can be more or less formal."""
+
+    language: str = Field(description="Its code", examples=["FR"])
+    name: str = Field(description="In English", examples=["French"])
+    supports_formality: bool | None = Field(default=None, description="Of targets: none does")
+
+
+class CharacterUsage(BaseModel):
+    """How much of what a client may translate it has."""
+
+    character_count: int = Field(description="Had, and not come back yet", examples=[1234])
+    character_limit: int = Field(
+        description="That can be had at once; without a limit a million millions", examples=[NO_LIMIT]
+    )
+
+
+@router.post(
+    "/v2/translate",
+    summary="Translate texts",
+    response_model=TextResponse,
+    openapi_extra=request_body(
+        TextRequest,
+        {"text": ["Hello.", "How are you?"], "target_lang": "FR", "source_lang": "EN"},
+        {"text": ["<p>Hello, <b>my friend</b>!</p>"], "target_lang": "FR", "tag_handling": "html"},
+    ),
+    responses=documented(*READING, *TRANSLATING, missing=["glossary"]),
+)
+async def translate(request: Request, caller: Caller) -> Response:
+    """Translates texts. If one of them cannot be translated, the answer is why."""
+    engine: Engine = request.state.engine
+    engine.scheduler.check()  # before the body is read: refusing must cost little
+    body = validated(TextRequest, await read_fields(request))
+    body.check()
+    translator: Translator = request.state.translator
+    translator.check_count(len(body.text))
+    source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
+    glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
+    caller.charge(sum(map(len, body.text)))
+    options = Options(source or AUTO, target, glossary)
+    items = [await _item(translator, text, body) for text in body.text]
+    done = await while_connected(request, translator.translate(items, options))
+    told = _words_of(translator, target)
+    return answered({"translations": [_entry(*pair, body, told) for pair in zip(body.text, done.items, strict=True)]})
+
+
+async def _item(translator: Translator, text: str, body: TextRequest) -> Item:
+    """Raises TooMuchText."""
+    whole = body.split_sentences == "0"
+    if body.tag_handling is None:
+        text = text if body.split_sentences in (None, "1") else _BREAKS.sub(" ", text)
+        return [Passage(text, whole=True)] if whole else text
+    translator.check_length(len(text))
+    found = await asyncio.to_thread(pieces, text, body.rules) if len(text) > _LONG else pieces(text, body.rules)
+    if not whole:
+        return found
+    return [replace(piece, whole=True) if isinstance(piece, Passage) else piece for piece in found]
+
+
+def _words_of(translator: Translator, target: str) -> str:
+    """The language that a text without words is said to be in, since it must be one: any that is translated."""
+    return next(bundle.source for bundle in translator.catalogue if bundle.target == target)
+
+
+def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[str, Any]:
+    """Raises the error that the text ended in."""
+    if done.error:
+        raise done.error
+    detected = body.source_lang or language(told if done.source == UNDETERMINED else done.source)
+    entry = {"detected_source_language": detected.upper(), "text": done.text, "billed_characters": len(text)}
+    if body.model_type:
+        entry["model_type_used"] = body.model_type.removeprefix("prefer_")
+    return entry
+
+
+@router.post("/v2/languages", include_in_schema=False)
+@router.get(
+    "/v2/languages",
+    summary="Languages that texts may be in, or be translated into",
+    response_model=list[OfferedLanguage],
+    openapi_extra={
+        "parameters": [
+            {
+                "name": "type",
+                "in": "query",
+                "description": "Which of both",
+                "schema": {"type": "string", "enum": ["source", "target"], "default": "source"},
+            }
+        ]
+    },
+    responses=documented(*READING),
+)
+async def languages(request: Request, caller: Caller) -> Response:
+    """The languages served. As targets, those with variants go by them, such as EN-GB and EN-US."""
+    catalogue = request.state.translator.catalogue
+    if validated(LanguagesRequest, await read_fields(request)).type == "source":
+        return answered([{"language": code, "name": name} for code, name in source_languages(catalogue)])
+    return answered(
+        [{"language": code, "name": name, "supports_formality": False} for code, name in target_languages(catalogue)]
+    )
+
+
+@router.post("/v2/usage", include_in_schema=False)
+@router.get("/v2/usage", summary="Characters translated, and how many may be", responses=documented())
+async def usage(caller: Caller) -> CharacterUsage:
+    """What the client has had. Without a limit, it is what all clients without a key have had together, or this key."""
+    return CharacterUsage(character_count=caller.characters, character_limit=caller.character_limit or NO_LIMIT)

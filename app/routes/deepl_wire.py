@@ -1,0 +1,250 @@
+"""What all of DeepL's API has in common: keys, errors, language codes, how a request's fields are read and shown.
+
+The format is that of DeepL's published API and of its client for Python, `deepl` 1.32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.exceptions import HTTPException
+
+from app import errors
+from app.catalogue import Catalogue
+from app.door import Client, Door, authorization
+from app.errors import FieldError, InvalidFields, Problem, ServiceError, invalid_fields
+from app.fields import FORM, JSON, PARTS, Fields
+from app.glossary import Glossary
+from app.glossary_store import GlossaryStore, language
+from app.languages import language_name
+
+M = TypeVar("M", bound=BaseModel)
+MAX_GLOSSARIES = 5
+"""Of one request."""
+QUOTA_EXCEEDED = 456
+_STATUSES = {401: 403, 408: 400, 415: 400, 422: 400}
+_SLUGS = {errors.PairNotServed.slug: 400, errors.TooManyCharacters.slug: QUOTA_EXCEEDED}
+_VARIANTS = {
+    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+    "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
+}
+"""Under which codes a language served without a variant is offered as a target: the client sends no others."""
+_OTHER_SCRIPTS = {"zh-hant"}
+"""What a language served without a variant is not."""
+
+
+# ---- Who asks
+
+
+async def _caller(request: Request) -> Client:
+    """Raises NotAuthorised and TooManyRequests."""
+    door: Door = request.state.door
+    return door.enter(request, authorization(request, b"deepl-auth-key"))
+
+
+Caller = Annotated[Client, Depends(_caller)]
+"""Who sends `Authorization: DeepL-Auth-Key KEY`; anybody, where the service wants no keys. Known before the body is."""
+
+
+# ---- Errors
+
+
+class DeepLError(BaseModel):
+    """What went wrong."""
+
+    message: str = Field(description="What kind of fault it is", examples=["Not Found"])
+    detail: str = Field(description="What exactly is wrong", examples=["There is no such glossary."])
+
+
+def voice(problem: Problem, headers: dict[str, str]) -> Response:
+    """A problem in DeepL's words and with its statuses."""
+    status = _SLUGS.get(problem.type.rpartition(":")[2]) or _STATUSES.get(problem.status, problem.status)
+    kept = {name: value for name, value in headers.items() if name.lower() != "www-authenticate"}
+    # ASCII, as our own are: a wrong body may hold what no encoding can carry.
+    body = json.dumps({"message": problem.title, "detail": problem.detail})
+    return Response(body, status, kept, media_type="application/json")
+
+
+def refused(field: str, detail: str) -> InvalidFields:
+    """`field` is what is wrong."""
+    return InvalidFields(f"#/{field}: {detail}", [FieldError(pointer=f"#/{field}", detail=detail)])
+
+
+def not_found(what: str) -> HTTPException:
+    return HTTPException(404, f"There is no such {what}.")
+
+
+def documented(
+    *kinds: type[ServiceError], missing: Sequence[str] = (), not_ready: str | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may end in these errors, each with an example.
+
+    `missing`: what may not be there; `not_ready`: what may be said of it with status 503.
+    """
+    everywhere: Sequence[type[ServiceError]] = (errors.NotAuthorised, errors.TooManyRequests)
+    problems = [(kind.slug, kind(kind.example).problem()) for kind in (*everywhere, *kinds)]
+    problems += [(f"no-{what}", _problem(404, "Not Found", not_found(what).detail)) for what in missing]
+    problems += [("not-ready", _problem(503, "Service Unavailable", not_ready))] if not_ready else []
+    found: dict[int | str, dict[str, Any]] = {}
+    for name, problem in problems:
+        answer = voice(problem, {})
+        example = {"summary": problem.title, "value": json.loads(bytes(answer.body))}
+        described = found.setdefault(answer.status_code, {"description": problem.title, "content": {}})
+        content = described["content"].setdefault(JSON, {"schema": {"$ref": "#/components/schemas/DeepLError"}})
+        content.setdefault("examples", {})[name] = example
+        if problem.title not in described["description"]:
+            described["description"] += f"; {problem.title}"
+    for response in found.values():
+        response["model"] = DeepLError
+    return found
+
+
+def _problem(status: int, title: str, detail: str) -> Problem:
+    return Problem(type="", title=title, status=status, detail=detail)
+
+
+# ---- Fields
+
+
+class Body(BaseModel):
+    """A request. Fields that we do not know are passed over, as DeepL does."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _listed(value: object) -> object:
+    """A list, of one text, or of what commas stand between in it."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return [part.strip() for text in value for part in text.split(",") if part.strip()]
+    return value
+
+
+Code = Annotated[str, StringConstraints(min_length=1, max_length=35)]
+Names = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+"""In a form, with commas in between."""
+
+
+def validated(model: type[M], fields: Fields) -> M:
+    """What was sent as a `model`: in JSON with its types, in a form all is text. Raises InvalidFields."""
+    sent = fields.by_name()
+    if not fields.typed:
+        sent = {name: value for name, value in sent.items() if value != "" or name == "text"}
+    try:
+        return model.model_validate(sent, strict=bool(fields.typed))
+    except ValidationError as error:
+        raise invalid_fields(error.errors(include_url=False), sent) from None
+
+
+def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
+    """For `openapi_extra`: a body that is JSON, or a form if it may be one."""
+    schema = shown(model)
+    shapes = (JSON, FORM, PARTS) if forms else (JSON,)
+    named = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
+    content = {shape: {"schema": schema, "examples": named} for shape in shapes}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def shown(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of what may be sent as `model`, which stands alone."""
+    schema = model.model_json_schema(mode="validation")
+    defined = schema.pop("$defs", {})
+
+    def inlined(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inlined(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return inlined(defined[part["$ref"].rpartition("/")[2]])
+        return {name: inlined(each) for name, each in part.items()}
+
+    found: dict[str, Any] = inlined(schema)
+    return found
+
+
+def answered(content: object, status: int = 200) -> JSONResponse:
+    return JSONResponse(content, status)
+
+
+# ---- Languages
+
+
+def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> tuple[str | None, str]:
+    """The codes served of DeepL's, in whatever case; where the source is to be told, None. Raises InvalidFields."""
+    source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
+    reached = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
+    target = _found(target_lang, reached) or _served(
+        target_lang, [bundle.target for bundle in catalogue], "target_lang"
+    )
+    return source, target
+
+
+def _served(wanted: str, codes: Sequence[str], field: str) -> str:
+    found = _found(wanted, codes)
+    if found is None:
+        offered = ", ".join(sorted({code.upper() for code in codes}))
+        raise refused(field, f"Value for '{field}' not supported. There are: {offered}.")
+    return found
+
+
+def _found(wanted: str, codes: Collection[str]) -> str | None:
+    """The code itself, else the language without its variant, else any variant of the language."""
+    wanted = wanted.lower()
+    alone = language(wanted)
+    tests: list[Callable[[str], bool]] = [
+        lambda code: code == wanted,
+        lambda code: code == alone and wanted not in _OTHER_SCRIPTS,
+        lambda code: language(code) == wanted,
+    ]
+    return next((code for test in tests for code in codes if test(code.lower())), None)
+
+
+def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """Codes and names."""
+    return [(code.upper(), language_name(code)) for code in dict.fromkeys(language(b.source) for b in catalogue)]
+
+
+def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """Codes and names, with the variants that the client demands."""
+    offered: dict[str, str] = {}
+    for code in dict.fromkeys(bundle.target for bundle in catalogue):
+        offered |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
+    return list(offered.items())
+
+
+# ---- Glossaries
+
+
+async def glossary_of(
+    store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
+) -> Glossary | dict[str, str] | None:
+    """The glossaries of a request as one, in which the first that has a term says what it is.
+
+    Raises InvalidFields, and HTTPException if there is none of that id.
+    """
+    if not ids:
+        return None
+    if source is None:
+        raise refused("source_lang", "With a glossary, source_lang must be given")
+    if len(ids) > MAX_GLOSSARIES:
+        raise refused("glossary_ids", f"At most {MAX_GLOSSARIES} glossaries at once")
+    pair = language(source), language(target)
+    found = []
+    for id in ids:
+        glossary = store.find(id, owner)
+        if glossary is None:
+            raise not_found("glossary")
+        if pair not in glossary.dictionaries:
+            raise refused("glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}")
+        found.append(glossary)
+    if len(found) == 1:
+        return await store.ready(found[0], pair)
+    return {term: said for one in reversed(found) for term, said in one.dictionaries[pair].items()}
