@@ -31,9 +31,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
+_METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
@@ -241,7 +243,8 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
         slug = title.lower().replace(" ", "-")
         count(slug)
         problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=str(error.detail))
-        return voices.of(path_of(request.scope))(problem, dict(error.headers or {}))
+        headers = {**(error.headers or {}), **({"Allow": _allowed(request)} if error.status_code == 405 else {})}
+        return voices.of(path_of(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         # Starlette answers these outside of all middleware, so the headers that each answer has are not there yet.
@@ -252,6 +255,17 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _allowed(request: Request) -> str:
+    """The methods that the path takes. What is refused by one route names that one's alone; others may have more."""
+    routes = request.app.router.routes
+    methods = [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join(methods or ["GET", "HEAD"])  # static files are no routes, and have none
 
 
 def invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:

@@ -35,6 +35,32 @@ FAILURES = (
     errors.DeadlinePassed,
 )
 EVENTS = "text/event-stream"
+_EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "enum": ["part", "done", "error"], "description": "Which of the three `data` is"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {
+                "anyOf": [
+                    StreamedPart.model_json_schema(),
+                    {"$ref": "#/components/schemas/TranslateResponse"},
+                    {"$ref": "#/components/schemas/Problem"},
+                ]
+            },
+            "description": "A StreamedPart, a TranslateResponse or a Problem",
+        },
+    },
+}
+_EXAMPLE = """event: part
+data: {"item":0,"text":"Bonjour.","source":[0,6],"score":-0.21}
+
+event: done
+data: {"translations":[...],"model":"en-fr@0123456789ab","usage":{"source_tokens":3,"target_tokens":4}}
+
+"""
 
 
 @router.post(
@@ -63,7 +89,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         200: {
             "description": "Server-sent events: `part` (a StreamedPart) for each sentence, in order; at the end `done` "
             "(a TranslateResponse) or `error` (a Problem)",
-            "content": {EVENTS: {"schema": {"type": "string"}, "example": "event: part\ndata: {...}\n\n"}},
+            "content": {EVENTS: {"schema": {"type": "string"}, "itemSchema": _EVENT, "example": _EXAMPLE}},
         },
         **errors.documented(*FAILURES),
     },
