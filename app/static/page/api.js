@@ -56,6 +56,12 @@ export async function post(path, body, options = {}) {
   return readJSON(await send(path, asJSON(body, options)));
 }
 
+/** @param {string} path @param {object} body sent as JSON @param {{signal?: AbortSignal}} [options]
+ *  @returns {Promise<Response>} a good one, not read yet. @throws {Problem | Unreachable | DOMException} */
+export function answer(path, body, options = {}) {
+  return send(path, asJSON(body, options));
+}
+
 /** @param {string} path @param {FormData} form @param {{signal?: AbortSignal}} [options]
  *  @returns {Promise<Response>} a good one. @throws {Problem | Unreachable | DOMException} */
 export function postForm(path, form, options = {}) {

@@ -1,4 +1,4 @@
-// Light or dark, English or Chinese: the switches. What is dark is page.css's, what is Chinese chinese.js's.
+// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is page.css's, what is Chinese chinese.js's.
 
 import { interfaceLanguage, setInterfaceLanguage, text } from "./texts.js";
 
@@ -14,7 +14,14 @@ export function startAppearance() {
   theme.addEventListener("click", nextTheme);
   language.addEventListener("click", () => setInterfaceLanguage(interfaceLanguage() === "en" ? "zh" : "en"));
   document.addEventListener("interfacechange", reflect);
+  for (const panel of document.querySelectorAll("details.panel")) rememberOpen(panel);
   reflect();
+}
+
+function rememberOpen(panel) {
+  const stored = `interlinear.${panel.id}`;
+  panel.open = localStorage.getItem(stored) === "open";
+  panel.addEventListener("toggle", () => localStorage.setItem(stored, panel.open ? "open" : "closed"));
 }
 
 function chosenTheme() {

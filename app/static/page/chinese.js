@@ -21,7 +21,8 @@ export const chinese = {
   source: "原文",
   "source.hint": "输入或粘贴文字，也可以拖入文件",
   clear: "清除原文",
-  count: "{count} / {limit} 字",
+  count: "{count} / {limit}",
+  "count.label": "{limit} 字中的 {count} 字",
   target: "译文",
   "target.hint": "译文",
   "target.help": "按左右方向键逐词移动，并读出每个词译自哪个词；按回车键选定所在的句子。",
@@ -109,5 +110,5 @@ export const chinese = {
   "model.corpora": "训练语料",
   "model.corpus": "语料",
   "model.pairs": "句对",
-  footer: "译文由本服务器生成，页面不连接任何其他服务器。",
+  footer: "您的文字只会发送到本服务器。",
 };

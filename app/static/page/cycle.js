@@ -14,6 +14,7 @@ const LONGEST_PAUSE_MS = 1000;
  *  @typedef {object} View
  *  @property {() => Wanted} wanted
  *  @property {(wanted: Wanted) => boolean} accept false: nothing to ask; the view shows why
+ *  @property {() => void} unchanged what is asked for is what was asked for last
  *  @property {() => void} begin
  *  @property {(index: number, sentence: import("./panes.js").Sentence) => void} sentence
  *  @property {(result: Result) => void} done
@@ -45,7 +46,7 @@ export function createCycle(view) {
   async function ask() {
     firstChange = 0;
     const wanted = view.wanted();
-    if (same(wanted, asked)) return;
+    if (same(wanted, asked)) return view.unchanged();
     current.abort(); // the service drops what nobody waits for
     asked = null;
     if (!view.accept(wanted)) return;
@@ -78,16 +79,18 @@ export function createCycle(view) {
     const units = unitsOf(wanted.text);
     const sentences = [];
     const started = performance.now();
+    let isDone = false;
     for await (const { event, data } of api.stream("translate/stream", wanted, { signal })) {
       if (event === "error") throw new api.Problem(data);
       if (event === "done") {
         view.done(result(wanted, sentences, data, performance.now() - started));
-        return;
+        isDone = true;
+      } else {
+        const sentence = sentenceOf(data, units, wanted.text);
+        view.sentence(sentences.push(sentence) - 1, sentence);
       }
-      const sentence = sentenceOf(data, units, wanted.text);
-      view.sentence(sentences.push(sentence) - 1, sentence);
     }
-    throw new api.Unreachable("The answer has no end.");
+    if (!isDone) throw new api.Unreachable("The answer has no end.");
   }
 
   return { change, again };

@@ -59,7 +59,7 @@ class FileJob {
     for (const [name, value] of Object.entries({ source, target, file })) this.form.append(name, value);
     this.line = document.createElement("li");
     this.name = child(this.line, "span", "name", file.name);
-    this.said = child(this.line, "span", "said", text("file.waits"));
+    this.said = child(this.line, "span", "state", text("file.waits"));
     this.said.role = "status";
     this.action = child(this.line, "button", "quiet", text("cancel"));
     this.action.type = "button";

@@ -15,7 +15,7 @@ export class Languages {
   #served = [];
   #told = null; // {source, confidence} of the text, where it was not said
 
-  /** @param {{changed: () => void, swapped: () => void, say: (words: string) => void}} told */
+  /** @param {{changed: (byHand: boolean) => void, swapped: () => void, say: (words: string) => void}} told */
   constructor(told) {
     this.told = told;
     from.addEventListener("change", () => this.choose(from.value, into.value, true));
@@ -51,7 +51,7 @@ export class Languages {
     fill(into, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
     this.#reflectSwap();
     if (byHand) localStorage.setItem(STORED, `${this.source}/${this.target}`);
-    this.told.changed();
+    this.told.changed(byHand);
   }
 
   /** @param {string} source the text's language as told @param {number | null} confidence */

@@ -27,7 +27,7 @@ const at = (id) => document.getElementById(id);
 let result = null; // what is shown, once it is whole
 let chosen = 0; // the sentence that is looked at more closely
 
-const cycle = createCycle({ wanted, accept, begin, sentence: showSentence, done, fault });
+const cycle = createCycle({ wanted, accept, unchanged, begin, sentence: showSentence, done, fault });
 const languages = new Languages({ changed: languagesChanged, swapped, say });
 const links = new Links({ choose, fault: (error) => showFault(faultWords(error)), say });
 const others = new Others(replaceSentence);
@@ -53,6 +53,15 @@ function empty() {
   panes.endAfter(0);
   languages.tell("und", null);
   at("time").textContent = "";
+  look(0);
+  enable();
+}
+
+/** Typed, and taken back: the panes belong together again. */
+function unchanged() {
+  if (!result) return;
+  panes.undim();
+  links.show(result);
 }
 
 /** The panes do not belong together any more. */
@@ -90,17 +99,20 @@ function done(answer) {
 
 function fault(error, wait) {
   forget();
+  at("time").textContent = "";
+  others.show(null);
+  enable();
   const words = wait ? `${faultWords(error)} ${waitWords(wait)}` : faultWords(error);
   const isKey = error.status === 401;
   const helps = !wait && !(error instanceof api.Unreachable);
-  showFault(words, helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined);
+  const action = helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined;
+  showFault(words, action, wait ? "warning" : "fault");
 }
 
 /** What can be done with the translation, as long as it is one. */
 function enable() {
-  const words = panes.targetText();
-  at("copy").disabled = !words;
-  at("copy-link").disabled = !words;
+  const isThere = result !== null && panes.targetText() !== "";
+  at("copy").disabled = at("copy-link").disabled = !isThere;
 }
 
 /** Looks at a sentence more closely. */
@@ -121,6 +133,7 @@ function choose(index) {
 }
 
 function replaceSentence(words) {
+  if (!result) return; // the text has changed since
   const sentence = { ...result.sentences[chosen], text: words, isReplaced: true };
   result.sentences[chosen] = sentence;
   panes.showSentence(chosen, sentence);
@@ -134,8 +147,8 @@ function swapped() {
   typed();
 }
 
-function languagesChanged() {
-  writePlace(languages.source, languages.target);
+function languagesChanged(byHand) {
+  if (byHand) writePlace(languages.source, languages.target);
   cycle.change();
 }
 
@@ -143,12 +156,18 @@ function languagesChanged() {
 function typed() {
   panes.reflect();
   links.show(null);
+  showCount();
+  sessionStorage.setItem(KEPT, panes.sourceText().slice(0, LIMIT));
+}
+
+function showCount() {
   const words = panes.sourceText();
   const count = codePoints(words);
-  at("count").textContent = text("count", { count: number(count), limit: number(LIMIT) });
+  const figures = { count: number(count), limit: number(LIMIT) };
+  at("count").textContent = text("count", figures);
+  at("count").ariaLabel = text("count.label", figures);
   at("count").classList.toggle("over", count > LIMIT);
   at("clear").hidden = !words;
-  sessionStorage.setItem(KEPT, words.slice(0, LIMIT));
 }
 
 function startText() {
@@ -197,13 +216,13 @@ async function start() {
   startFiles(wanted);
   document.addEventListener("interfacechange", () => {
     languages.rename();
-    typed();
+    showCount();
   });
-  panes.setSourceText(sessionStorage.getItem(KEPT) ?? "");
+  // Somebody may have been quicker than this script.
+  if (!panes.sourceText()) panes.setSourceText(sessionStorage.getItem(KEPT) ?? "");
   typed();
   await loadLanguages();
   addEventListener("hashchange", goToPlace);
-  models.start();
 }
 
 async function loadLanguages() {
@@ -211,6 +230,7 @@ async function loadLanguages() {
     languages.load(await api.get("languages"));
     goToPlace();
     clearNotes();
+    await models.start();
   } catch (error) {
     if (!(error instanceof api.Unreachable)) {
       return showFault(faultWords(error), { words: text(error.status === 401 ? "key.enter" : "again"), act: loadLanguages });

@@ -2,7 +2,8 @@
 
 import * as api from "./api.js";
 import { faultWords } from "./notes.js";
-import { languageName, number, text } from "./texts.js";
+import { record } from "./record.js";
+import { number, text } from "./texts.js";
 
 const EVERY_MS = 3000;
 
@@ -37,7 +38,8 @@ export class ModelPanel {
   async #refresh() {
     clearTimeout(this.#timer);
     if (!panel.open || document.hidden) return;
-    await this.#ask();
+    // Who is refused is not to be asked for a key every few seconds.
+    if (!(await this.#ask())) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#refresh(), EVERY_MS);
   }
@@ -46,8 +48,10 @@ export class ModelPanel {
     try {
       this.#models = await api.get("models");
       this.#draw();
+      return true;
     } catch (error) {
       if (!this.#models.length) place.textContent = faultWords(error);
+      return error instanceof api.Unreachable;
     }
   }
 
@@ -83,72 +87,4 @@ function set(element, name, words) {
   const figure = element.querySelector(`[data-figure="${name}"]`);
   figure.hidden = figure.previousElementSibling.hidden = words === null;
   if (words !== null && figure.textContent !== words) figure.textContent = words;
-}
-
-function record(model) {
-  const article = make("article", { className: "record" });
-  const pair = text("model.pair", { from: languageName(model.source), into: languageName(model.target) });
-  const columns = make("div", { className: "columns" }, facts(model), tables(model));
-  article.append(make("h3", {}, pair), columns);
-  return article;
-}
-
-function facts(model) {
-  const shape = model.architecture;
-  const list = make("dl");
-  const add = (name, ...values) => list.append(make("dt", {}, text(name)), make("dd", {}, ...values));
-  const figure = (name, key) => {
-    add(name);
-    list.lastChild.dataset.figure = key;
-  };
-  add("model.name", make("code", {}, model.model));
-  add("model.architecture", text("model.layers", shape), make("br"), text("model.width", shape));
-  add("model.parameters", number(model.parameters));
-  add("model.vocabulary", text("model.pieces", { count: number(shape.target_vocab_size) }));
-  add("model.licence", model.licence ?? text("model.unsaid"));
-  if (model.checksum) add("model.checksum", make("code", {}, model.checksum));
-  figure("model.precision", "precision");
-  figure("model.now", "now");
-  figure("model.last", "last");
-  return list;
-}
-
-function tables({ corpora, metrics }) {
-  const both = make("div", { className: "tables" });
-  if (metrics.length) both.append(figures(metrics));
-  if (corpora.length) both.append(sources(corpora));
-  return both;
-}
-
-/** A line for each set; a column for each metric. */
-function figures(metrics) {
-  const sets = [...new Set(metrics.map(({ set }) => set))];
-  const names = [...new Set(metrics.map(({ metric }) => metric))];
-  const rows = sets.map((set) => {
-    const of = metrics.filter((figure) => figure.set === set);
-    const score = (name) => of.find(({ metric }) => metric === name)?.score;
-    const written = (value) => (value === undefined ? "–" : number(value, { maximumFractionDigits: 1, minimumFractionDigits: 1 }));
-    return [set, number(of[0].sentences ?? 0), ...names.map((name) => written(score(name)))];
-  });
-  return table(text("model.figures"), [text("model.set"), text("model.sentences"), ...names], rows);
-}
-
-function sources(corpora) {
-  const rows = corpora.map((corpus) => [corpus.name ?? String(corpus), corpus.pairs ? number(corpus.pairs) : "–"]);
-  return table(text("model.corpora"), [text("model.corpus"), text("model.pairs")], rows);
-}
-
-function table(caption, names, rows) {
-  const heads = names.map((name) => make("th", { scope: "col" }, name));
-  const lines = rows.map(([name, ...values]) =>
-    make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value) => make("td", {}, value))),
-  );
-  const head = make("thead", {}, make("tr", {}, ...heads));
-  return make("table", {}, make("caption", {}, caption), head, make("tbody", {}, ...lines));
-}
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
 }

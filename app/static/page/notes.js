@@ -29,9 +29,10 @@ export function showWarnings(warnings) {
   notes.replaceChildren(...shown.map((words) => note(words)));
 }
 
-/** @param {string} words that hinder @param {{words: string, act: () => void}} [action] what helps */
-export function showFault(words, action) {
-  const line = note(words, "fault");
+/** @param {string} words that hinder @param {{words: string, act: () => void}} [action] what helps
+ *  @param {"fault" | "warning"} [kind] how much it hinders */
+export function showFault(words, action, kind = "fault") {
+  const line = note(words, kind);
   line.role = "alert";
   if (action) line.append(button(action));
   notes.replaceChildren(line);

@@ -90,7 +90,10 @@ function element(index, { lead, text }) {
     at += codePoints(word.text);
     return word.isWord ? wordElement(word.text, start, at) : word.text;
   });
-  sentence.append(lead, ...words);
+  const said = document.createElement("span");
+  said.className = "said";
+  said.append(...words);
+  sentence.append(lead, said);
   return sentence;
 }
 
@@ -118,7 +121,7 @@ export function wordElements(index) {
 export function lightTarget(words, sentence) {
   for (const lit of target.querySelectorAll(".lit, .lit-sentence")) lit.classList.remove("lit", "lit-sentence");
   for (const word of words) word.classList.add("lit");
-  if (sentence !== null) target.children[sentence]?.classList.add("lit-sentence");
+  if (sentence !== null) target.children[sentence]?.lastChild.classList.add("lit-sentence");
 }
 
 /** @param {number} x @param {number} y of the window

@@ -22,6 +22,11 @@ export function setInterfaceLanguage(code) {
   document.dispatchEvent(new CustomEvent("interfacechange"));
 }
 
+/** Adds the words of a part that is loaded by itself. @param {Record<"en" | "zh", Record<string, string>>} catalogues */
+export function addTexts(catalogues) {
+  for (const [code, words] of Object.entries(catalogues)) Object.assign(CATALOGUES[code], words);
+}
+
 /** @param {string} key @param {Record<string, string | number>} [values] for the {places} of the text
  *  @returns {string} the words; English where a translation is missing, the key where there is no text at all */
 export function text(key, values = {}) {
