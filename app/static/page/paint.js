@@ -1,0 +1,112 @@
+// Colours of the theme as canvases want them, and a matrix as coloured cells. Knows no layout.
+
+const LEVELS = 256;
+
+/** More than this no canvas may have on a telephone. */
+export const MOST_PIXELS = 16_000_000;
+
+const pen = new OffscreenCanvas(1, 1).getContext("2d");
+
+/** How wide a text is in a font, in pixels. */
+export function measured(words, font) {
+  pen.font = font;
+  return pen.measureText(words).width;
+}
+
+/** The theme's colours where `element` is, and `heat`: LEVELS colours from no weight to all of it. */
+export function palette(element) {
+  const style = getComputedStyle(element);
+  const colour = (name) => resolved(element, style.getPropertyValue(name));
+  const [ground, surface, ink, soft, line, accent] = ["ground", "surface", "ink", "ink-soft", "line", "accent"].map(
+    (name) => colour(`--${name}`),
+  );
+  const heat = ramp(colour("--heat-0"), colour("--heat-1"));
+  return { ground, surface, ink, soft, line, accent, heat, font: style.fontFamily };
+}
+
+/** Any CSS colour as one that says the same everywhere: light-dark() and var() mean nothing to a canvas. */
+function resolved(element, colour) {
+  const probe = document.createElement("span");
+  probe.hidden = true;
+  element.append(probe);
+  probe.style.color = colour;
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+/** LEVELS colours as [red, green, blue], even to the eye. */
+function ramp(from, to) {
+  const canvas = new OffscreenCanvas(LEVELS, 1);
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  for (let level = 0; level < LEVELS; level += 1) {
+    const share = (100 * level) / (LEVELS - 1);
+    context.fillStyle = `color-mix(in oklab, ${to} ${share}%, ${from})`;
+    context.fillRect(level, 0, 1, 1);
+  }
+  const { data } = context.getImageData(0, 0, LEVELS, 1);
+  return Array.from({ length: LEVELS }, (_, level) => [...data.subarray(4 * level, 4 * level + 3)]);
+}
+
+/** The colour of a weight. The scale is its square root, since most weights of a sentence are small; see the legend. */
+export function heatOf(weight, heat) {
+  return heat[Math.round(Math.sqrt(Math.min(1, weight)) * (heat.length - 1))];
+}
+
+/** A matrix with one pixel a weight: as small as a picture of it can be, for a browser to enlarge. */
+export function paintPixels(canvas, matrix, heat) {
+  canvas.width = matrix.columns;
+  canvas.height = matrix.rows;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(matrix.columns, matrix.rows);
+  matrix.values.forEach((weight, index) => {
+    image.data.set(heatOf(weight, heat), 4 * index);
+    image.data[4 * index + 3] = 255;
+  });
+  context.putImageData(image, 0, 0);
+}
+
+/** A matrix as squares of `cell` pixels at (x, y), with the weights' first decimals where there is room. */
+export function paintCells(context, matrix, { x = 0, y = 0, cell, colours }) {
+  const gap = cell > 11 ? 1 : 0;
+  const numbers = cell >= 28;
+  context.save();
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.font = `${Math.max(9.5, Math.round(cell * 0.3))}px ${colours.font}`;
+  matrix.values.forEach((weight, index) => {
+    const left = x + (index % matrix.columns) * cell;
+    const top = y + Math.floor(index / matrix.columns) * cell;
+    const colour = heatOf(weight, colours.heat);
+    context.fillStyle = `rgb(${colour})`;
+    context.fillRect(left, top, cell - gap, cell - gap);
+    if (numbers && weight >= 0.005) {
+      context.fillStyle = readable(colour);
+      context.fillText(weight.toFixed(2).replace(/^0/, ""), left + (cell - gap) / 2, top + cell / 2);
+    }
+  });
+  context.restore();
+}
+
+/** Black or white, whichever is seen better on a colour: by its luminance (WCAG 2.2, relative luminance). */
+function readable(colour) {
+  const [red, green, blue] = colour.map((value) => (value / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
+}
+
+/** The scale of the colours, with the weights they stand for. */
+export function paintLegend(context, { x, y, width, height, colours }) {
+  for (let step = 0; step < width; step += 1) {
+    context.fillStyle = `rgb(${colours.heat[Math.round((step / (width - 1)) * (colours.heat.length - 1))]})`;
+    context.fillRect(x + step, y, 1, height);
+  }
+  context.save();
+  context.fillStyle = colours.soft;
+  context.font = `11px ${colours.font}`;
+  context.textBaseline = "top";
+  context.textAlign = "center";
+  for (const weight of [0, 0.05, 0.25, 0.5, 1]) {
+    context.fillText(String(weight), x + Math.sqrt(weight) * width, y + height + 3);
+  }
+  context.restore();
+}
