@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from app.cache import cached
 from app.catalogue import Catalogue, load_catalogue, worker_count, worker_order
 from app.engine import Engine
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
@@ -120,8 +121,10 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
     check_languages(request, bundles)
     options = Options(request.source, request.target, glossary_of(request, glossaries))
     workers = worker_count(settings)
-    engine = Engine(order, Scheduler(settings.queue_tokens), Metrics(), launch, workers)
-    translator = Translator(bundles, engine, settings, glossaries)
+    metrics = Metrics()
+    engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
+    decoder = cached(engine, settings.cache_bytes, metrics)  # files say many things several times
+    translator = Translator(bundles, decoder, settings, glossaries)
 
     async def translate(items: Sequence[Item]) -> list[Translated]:
         if request.markup:

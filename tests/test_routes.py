@@ -259,7 +259,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
     bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ROWS, "cpu", 1)
-    with serving(bundle_folder, queue_tokens=16) as service:
+    with serving(bundle_folder, queue_tokens=16, cache_bytes=0) as service:
         decoding = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
         assert gate.entered.wait(timeout=30)
         waiting = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
