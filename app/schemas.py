@@ -306,11 +306,11 @@ class ServedModel(BaseModel):
 class Health(BaseModel):
     """The process answers."""
 
-    status: Literal["ok"] = Field("ok", description="There is no other answer")
+    status: Literal["ok"] = Field(default="ok", description="There is no other answer")
 
 
 class Ready(BaseModel):
     """Every bundle's samples came out right."""
 
-    status: Literal["ready"] = Field("ready", description="Any other is an error")
+    status: Literal["ready"] = Field(default="ready", description="Any other is an error")
     models: list[str] = Field(examples=[["en-fr@0123456789ab"]], description="Those that translate")

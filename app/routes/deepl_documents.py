@@ -194,7 +194,10 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     responses={
         200: {
             "description": "The translated file, of the media type of its format",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            "content": {
+                media_type: {"schema": {"type": "string", "format": "binary"}}
+                for _, media_type in documents.FORMATS.values()
+            },
         },
         **documented(*READING, missing=["document"], not_ready=_NOT_READY),
     },

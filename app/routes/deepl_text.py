@@ -142,7 +142,7 @@ class TextResponse(BaseModel):
 class LanguagesRequest(Body):
     """Which languages are wanted."""
 
-    type: Literal["source", "target"] = "source"
+    type: Literal["source", "target"] = Field("source", description="Which of both")
 
 
 class OfferedLanguage(BaseModel):
@@ -220,11 +220,17 @@ def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[st
     return entry
 
 
-@router.post("/v2/languages", include_in_schema=False)
+_LANGUAGES: dict[str, Any] = {
+    "summary": "Languages that texts may be in, or be translated into",
+    "response_model": list[OfferedLanguage],
+    "responses": documented(*READING),
+}
+_USAGE: dict[str, Any] = {"summary": "Characters translated, and how many may be", "responses": documented()}
+
+
+@router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)
 @router.get(
     "/v2/languages",
-    summary="Languages that texts may be in, or be translated into",
-    response_model=list[OfferedLanguage],
     openapi_extra={
         "parameters": [
             {
@@ -235,7 +241,7 @@ def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[st
             }
         ]
     },
-    responses=documented(*READING),
+    **_LANGUAGES,
 )
 async def languages(request: Request, caller: Caller) -> Response:
     """The languages served. As targets, those with variants go by them, such as EN-GB and EN-US."""
@@ -247,8 +253,8 @@ async def languages(request: Request, caller: Caller) -> Response:
     )
 
 
-@router.post("/v2/usage", include_in_schema=False)
-@router.get("/v2/usage", summary="Characters translated, and how many may be", responses=documented())
+@router.post("/v2/usage", **_USAGE)
+@router.get("/v2/usage", **_USAGE)
 async def usage(caller: Caller) -> CharacterUsage:
     """What the client has had. Without a limit, it is what all clients without a key have had together, or this key."""
     return CharacterUsage(character_count=caller.characters, character_limit=caller.character_limit or NO_LIMIT)

@@ -1,0 +1,368 @@
+"""The OpenAPI document is a manual: all is described, and its examples run as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import jsonschema_rs
+import pytest
+from conftest import Service, serving
+
+from app.keys import new_key
+
+Json = dict[str, Any]
+JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+FREE = "/health", "/ready", "/languages", "/models", "/frontend/settings", "/suggest", "/download_file/{name}"
+"""What wants no key, and may be asked as often as one likes; but by DeepL's clients, who always have one."""
+KEY, KEY_LINE = new_key("reader")
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+
+
+class Operation(NamedTuple):
+    path: str
+    method: str
+    told: Json
+    """What the document says of it."""
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path}"
+
+
+class Manual:
+    """The OpenAPI document of a service."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = document
+        self.operations = [
+            Operation(path, method, item[method])
+            for path, item in document["paths"].items()
+            for method in METHODS
+            if method in item
+        ]
+
+    def resolved(self, schema: Json) -> Json:
+        """What a reference refers to; anything else as it is."""
+        if "$ref" not in schema:
+            return schema
+        found: Any = self.document
+        for place in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[place]
+        return self.resolved(found)
+
+    def contents(self) -> Iterator[tuple[str, str, Json]]:
+        """Where, media type and what is said, of every body of a request or an answer."""
+        for operation in self.operations:
+            for media_type, content in operation.told.get("requestBody", {}).get("content", {}).items():
+                yield f"{operation} body", media_type, content
+            for status, answer in operation.told["responses"].items():
+                for media_type, content in answer.get("content", {}).items():
+                    yield f"{operation} {status}", media_type, content
+
+    def schemas(self) -> Iterator[tuple[str, Json]]:
+        """Every schema there is, those within others after them."""
+        for where, media_type, content in self.contents():
+            for key in {"schema", "itemSchema"} & content.keys():
+                yield from _within(f"{where} {media_type}", content[key])
+        for operation in self.operations:
+            for parameter in operation.told.get("parameters", []):
+                yield from _within(f"{operation} {parameter['name']}", parameter["schema"])
+        for name, schema in self.document["components"]["schemas"].items():
+            yield from _within(name, schema)
+
+    def faults(self, value: object, schema: Json) -> list[str]:
+        """What is wrong with a value of this schema."""
+        whole = {**schema, "components": self.document["components"]}
+        return [error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(value)]
+
+    def examples(self, content: Json) -> list[Any]:
+        """Of a body or a parameter: its own, else its schema's."""
+        if "example" in content:
+            return [content["example"]]
+        if "examples" in content:
+            return [example["value"] for example in content["examples"].values()]
+        schema = self.resolved(content.get("schema", {}))
+        return list(schema.get("examples", []))
+
+
+def _within(where: str, schema: Json) -> Iterator[tuple[str, Json]]:
+    yield where, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from _within(f"{where}.{name}", field)
+    for key in ("items", "additionalProperties", "contentSchema"):
+        if isinstance(schema.get(key), dict):
+            yield from _within(f"{where}[]", schema[key])
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for branch in schema.get(key, []):
+            yield from _within(where, branch)
+
+
+@pytest.fixture(scope="module", params=["interlinear", "libretranslate", "keys"])
+def variant(request: pytest.FixtureRequest) -> str:
+    """Which API is at the root; or ours, with keys."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def keys(variant: str) -> list[str]:
+    return [KEY] if variant == "keys" else []
+
+
+@pytest.fixture(scope="module")
+def served(variant: str, bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings: Json = {"root_api": variant}
+    if variant == "keys":
+        file = tmp_path_factory.mktemp("keys") / "keys"
+        file.write_text(KEY_LINE)
+        settings = {"api_keys_file": file}
+    with serving(bundle_folder, **settings) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def manual(served: Service) -> Manual:
+    return Manual(served.get("/openapi.json").json())
+
+
+def test_every_operation_is_summed_up_described_and_filed(manual: Manual) -> None:
+    assert len(manual.operations) > 15
+    for operation in manual.operations:
+        assert operation.told["summary"] and operation.told["description"] and operation.told["tags"], operation
+    names = [operation.told["operationId"] for operation in manual.operations]
+    assert len(set(names)) == len(names)
+
+
+def test_every_tag_is_described(manual: Manual) -> None:
+    described = [tag["name"] for tag in manual.document["tags"] if tag["description"]]
+    assert {tag for operation in manual.operations for tag in operation.told["tags"]} == set(described)
+
+
+def test_every_reference_leads_somewhere(manual: Manual) -> None:
+    for where, schema in manual.schemas():
+        assert manual.resolved(schema) is not None, where
+
+
+def test_every_field_is_described(manual: Manual) -> None:
+    silent = {
+        f"{where}.{name}"
+        for where, schema in manual.schemas()
+        for name, field in schema.get("properties", {}).items()
+        if not (field.get("description") or manual.resolved(field).get("description"))
+    }
+    assert sorted(silent) == []
+
+
+def test_every_parameter_and_header_is_described(manual: Manual) -> None:
+    silent = [
+        f"{operation} {parameter['name']}"
+        for operation in manual.operations
+        for parameter in operation.told.get("parameters", [])
+        if not parameter.get("description")
+    ]
+    silent += [
+        f"{operation} {status} {name}"
+        for operation in manual.operations
+        for status, answer in operation.told["responses"].items()
+        for name, header in answer.get("headers", {}).items()
+        if not manual.resolved(header).get("description")
+    ]
+    assert silent == []
+
+
+def test_every_error_is_described_and_has_an_example(manual: Manual) -> None:
+    for operation in manual.operations:
+        for status, answer in operation.told["responses"].items():
+            if int(status) >= 400:
+                assert answer["description"] and answer["content"], (str(operation), status)
+                assert all(map(manual.examples, answer["content"].values())), (str(operation), status)
+
+
+def test_only_what_is_known_to_be_free_wants_no_key_and_has_no_limit(manual: Manual) -> None:
+    for operation in manual.operations:
+        told = {name for answer in operation.told["responses"].values() for name in _example_names(answer)}
+        wanted = set() if _is_free(operation) else {"not-authorised", "too-many-requests"}
+        assert told & {"not-authorised", "too-many-requests"} == wanted, str(operation)
+
+
+def _is_free(operation: Operation) -> bool:
+    return operation.path.endswith(FREE) and "DeepL" not in operation.told["tags"]
+
+
+def _example_names(answer: Json) -> Iterator[str]:
+    for content in answer.get("content", {}).values():
+        yield from content.get("examples", {})
+
+
+def test_what_wants_a_key_has_a_lock_where_there_are_keys(manual: Manual, keys: list[str]) -> None:
+    locked = {str(operation) for operation in manual.operations if "security" in operation.told}
+    wanting = {str(operation) for operation in manual.operations if not _is_free(operation)}
+    assert locked == (wanting if keys else set())
+    assert bool(keys) == ("securitySchemes" in manual.document["components"])
+
+
+def test_without_a_key_the_answer_is_the_refusal_that_is_documented(
+    manual: Manual, served: Service, keys: list[str]
+) -> None:
+    for operation in manual.operations:
+        if "security" in operation.told:
+            assert keys
+            for request in _requests(manual, operation):
+                response = served.request(operation.method.upper(), operation.path, **request)
+                answer = operation.told["responses"][str(response.status_code)]
+                assert "not-authorised" in _example_names(answer), (str(operation), response.text)
+
+
+def test_every_example_is_of_its_schema(manual: Manual) -> None:
+    wrong: list[object] = []
+    for where, media_type, content in manual.contents():
+        if media_type.endswith("json"):
+            for example in manual.examples(content):
+                wrong += [(where, fault) for fault in manual.faults(example, content["schema"])]
+    for where, schema in manual.schemas():
+        for example in schema.get("examples", []):
+            wrong += [(where, example, fault) for fault in manual.faults(example, schema)]
+    assert wrong == []
+
+
+def test_every_example_runs_as_it_stands(manual: Manual, served: Service) -> None:
+    for operation in manual.operations:
+        for request in _requests(manual, operation):
+            made = _made(manual, operation, served)
+            response = _sent(manual, operation, served, request, made)
+            answers = operation.told["responses"]
+            expected = [status for status in answers if status.startswith("2")] or list(answers)
+            assert str(response.status_code) in expected, (str(operation), request, response.text)
+            _check_answer(manual, operation, answers[str(response.status_code)], response)
+
+
+def test_a_path_refuses_other_methods_in_its_own_words_and_names_those_it_has(manual: Manual, served: Service) -> None:
+    refusals = {operation.path: _refusal(manual, operation) for operation in manual.operations}
+    for path, schema in refusals.items():
+        documented = {operation.method.upper() for operation in manual.operations if operation.path == path}
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"} - documented:
+            response = served.request(method, path)
+            assert response.status_code == 405, (method, path)
+            assert set(response.headers["allow"].split(", ")) - {"HEAD"} == documented, (method, path)
+            assert manual.faults(response.json(), schema) == [], (method, path)
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/deepl/nowhere", "/libretranslate/nowhere", "/interlinear/nowhere"])
+def test_what_is_not_there_is_told_in_words_that_the_manual_shows(path: str, manual: Manual, served: Service) -> None:
+    beside = path.replace("nowhere", "translate")
+    told = {operation.path.replace("/v2", ""): _refusal(manual, operation) for operation in manual.operations}
+    response = served.get(path)
+    assert response.status_code == 404
+    assert manual.faults(response.json(), told.get(beside, told["/translate"])) == []
+
+
+def _refusal(manual: Manual, operation: Operation) -> Json:
+    """The schema of the errors of an operation, which are all of one."""
+    found = [
+        content["schema"]
+        for status, answer in operation.told["responses"].items()
+        for content in answer.get("content", {}).values()
+        if int(status) >= 400
+    ]
+    assert all(schema == found[0] for schema in found)
+    return found[0] if found else {}
+
+
+def _check_answer(manual: Manual, operation: Operation, answer: Json, response: httpx.Response) -> None:
+    """It is what the document says."""
+    if "content" not in answer:
+        assert not response.content, operation
+        return
+    media_type = response.headers["content-type"].partition(";")[0]
+    assert media_type in answer["content"], operation
+    if media_type == JSON:
+        assert manual.faults(response.json(), answer["content"][JSON]["schema"]) == [], operation
+    assert not [name for name in answer.get("headers", {}) if name not in response.headers], operation
+
+
+def _requests(manual: Manual, operation: Operation) -> Iterator[Json]:
+    """What httpx must be given for each example: once for each of the body's, of each media type."""
+    query = {
+        parameter["name"]: manual.examples(parameter)[0]
+        for parameter in operation.told.get("parameters", [])
+        if parameter["in"] == "query" and parameter.get("required")
+    }
+    bodies = operation.told.get("requestBody", {}).get("content", {})
+    if not bodies:
+        yield {"params": query}
+    for media_type, content in bodies.items():
+        examples = manual.examples(content)
+        assert examples, f"{operation} has no example of {media_type}"
+        for example in examples:
+            yield {"params": query, **_encoded(manual, media_type, content, example)}
+
+
+def _encoded(manual: Manual, media_type: str, content: Json, example: Any) -> Json:
+    if media_type == JSON:
+        return {"json": example}
+    if media_type == FORM:
+        return {"data": example}
+    assert media_type == PARTS
+    fields = manual.resolved(content["schema"])["properties"]
+    return {"files": [part for name, value in example.items() for part in _parts(name, value, fields[name])]}
+
+
+def _parts(name: str, value: Any, field: Json) -> list[tuple[str, tuple[str | None, str]]]:
+    """Of a list, each by itself; what is bytes has a file's name."""
+    file = "example.txt" if field.get("format") == "binary" else None
+    return [(name, (file, str(one))) for one in (value if isinstance(value, list) else [value])]
+
+
+def _sent(manual: Manual, operation: Operation, served: Service, request: Json, made: Json) -> httpx.Response:
+    """With a key, if one is wanted; and with the names of what was `made` in the place of the examples'."""
+    request = {**request, "headers": {**request.get("headers", {}), **_key(manual, operation)}}
+    for place in request.keys() & {"params", "data", "json"}:
+        request[place] = {name: made.get(name, value) for name, value in request[place].items()}
+    if "files" in request:
+        request["files"] = [(name, (file, made.get(name, value))) for name, (file, value) in request["files"]]
+    return served.request(operation.method.upper(), operation.path.format(**made), **request)
+
+
+def _key(manual: Manual, operation: Operation) -> Json:
+    """The header that the first lock takes. One for a key in the query is opened by the bearer's as well."""
+    if "security" not in operation.told:
+        return {}
+    names = [name for lock in operation.told["security"] for name in lock]
+    return {"Authorization": f"DeepL-Auth-Key {KEY}" if "DeepL-Auth-Key" in names else f"Bearer {KEY}"}
+
+
+def _made(manual: Manual, operation: Operation, served: Service) -> Json:
+    """What the parameters in the path are to name is made first, as the manual says; an example's is not there."""
+    before, parameter, _ = operation.path.partition("{")
+    if not parameter:
+        return {}
+    maker = _MAKERS[next(end for end in _MAKERS if before.endswith(end))]
+    [making] = [other for other in manual.operations if other.method == "post" and other.path.endswith(maker)]
+    *_, request = _requests(manual, making)
+    answer: Json = _sent(manual, making, served, request, {}).json()
+    if "document_id" in answer:
+        _await(manual, making, served, answer)
+    if "translatedFileUrl" in answer:
+        return {"name": answer["translatedFileUrl"].rpartition("/")[2]}
+    return {name: value for name, value in answer.items() if name in ("document_id", "document_key", "glossary_id")}
+
+
+_MAKERS = {
+    "/download_file/": "/translate_file",
+    "/v2/document/": "/v2/document",
+    "/v2/glossaries/": "/v2/glossaries",
+    "/v3/glossaries/": "/v3/glossaries",
+}
+"""By how a path begins: where what it names is made."""
+
+
+def _await(manual: Manual, making: Operation, served: Service, document: Json) -> None:
+    """Until it is translated."""
+    asking = Operation(f"{making.path}/{{document_id}}", "post", making.told)
+    while True:
+        request = {"json": {"document_key": ""}}
+        told = _sent(manual, asking, served, request, document).json()
+        if told["status"] not in ("queued", "translating"):
+            assert told["status"] == "done", told
+            return
