@@ -1,0 +1,63 @@
+"""Documents without a suffix are known by how they begin, and no content breaks that."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_documents_docx import run, word
+
+from app.documents import FORMATS
+from app.documents.recognition import suffix_of
+
+
+def zipped(name: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(name, "")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "suffix"),
+    [
+        (word(f"<w:p>{run('Hello')}</w:p>"), ".docx"),
+        (zipped("content.xml"), ""),
+        (b"PK is a name.", ""),
+        (b"<!doctype html><p>Hello", ".html"),
+        (b"\xef\xbb\xbf<!-- c -->\n<HTML lang=en>", ".html"),
+        ("<html>".encode("utf-16"), ".html"),
+        (b'<?xml version="1.0"?>\n<html>', ".xhtml"),
+        (b'<?xml version="1.0"?><!-- c --><xliff version="1.2">', ".xliff"),
+        (b"<xliff>", ".xliff"),
+        (b"<htmlish>", ".txt"),
+        (b"<root/>", ".txt"),
+        (b"WEBVTT", ".vtt"),
+        (b"WEBVTTX", ".txt"),
+        (b"\n1\r\n00:00:01,000 --> 00:00:02,000\r\nHello.", ".srt"),
+        (b'# c\n\nmsgid ""\nmsgstr ""', ".po"),
+        (b"", ".txt"),
+        (b"1. Hello", ".txt"),
+        (b"\xff\xfe\x00", ".txt"),
+    ],
+)
+def test_a_document_is_known_by_how_it_begins(content: bytes, suffix: str) -> None:
+    assert suffix_of(content) == suffix
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"PK", b"<?xml ", b"?>", b"<!--", b"-->", b"<html", b"WEBVTT", b"msgid", b"#", b"\n", b" "])
+        | st.binary(max_size=6)
+    ).map(b"".join)
+)
+def test_no_content_breaks_it(content: bytes) -> None:
+    assert suffix_of(content) in {"", *FORMATS}
+
+
+@pytest.mark.parametrize("part", [b"<!-- ", b"\n", b"#\n", b"<?xml >", b"1", b" ", b"<?xml ><!---->"])
+def test_hostile_content_is_looked_at_too(part: bytes) -> None:
+    assert suffix_of(part * 1_000_000) == ".txt"
