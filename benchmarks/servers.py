@@ -23,6 +23,9 @@ from typing import Any
 from benchmarks.cores import pinned
 
 ROOT = Path(__file__).resolve().parent.parent
+CACHE_BYTES = os.environ.get("INTERLINEAR_CACHE_BYTES", "0")
+CACHE = "off" if CACHE_BYTES == "0" else f"{CACHE_BYTES} bytes"
+"""Our service's, of finished sentences: what is measured is decoding, unless the environment says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class Server:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port: int = listener.getsockname()[1]
         environ = {"INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PORT": str(self.port), "INTERLINEAR_WORKERS": "1"}
-        environ = {**os.environ, **environ, "INTERLINEAR_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+        environ |= {"INTERLINEAR_CACHE_BYTES": CACHE_BYTES, "INTERLINEAR_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+        environ = {**os.environ, **environ}
         self.contestant, self.log = contestant, log
         with pinned(core), log.open("wb") as output:
             self._process = subprocess.Popen(

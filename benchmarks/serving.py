@@ -29,7 +29,7 @@ import typer
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import Figures, Generator, Load, compiler, figures, medians
 from benchmarks.sentences import Workload, workloads
-from benchmarks.servers import ROOT, Contestant, Server, batched, convert, locked, ours, running
+from benchmarks.servers import CACHE, ROOT, Contestant, Server, batched, convert, locked, ours, running
 from benchmarks.training import processor
 
 CLIENTS = (1, 4, 16, 64, 256)
@@ -217,6 +217,7 @@ def main(
     cores = Cores.found()
     typer.echo(f"{processor()}; servers on core {cores.server}, load from core {cores.load}")
     typer.echo(versions(["torch", "fastapi", "uvicorn", *(["ctranslate2", "litserve"] if compared else [])]))
+    typer.echo(f"our cache of finished sentences: {CACHE}")
     if cores.server == cores.load:
         typer.echo("only one core: the load generator takes time from the servers")
     with tempfile.TemporaryDirectory() as name:

@@ -30,6 +30,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from benchmarks.servers import CACHE, CACHE_BYTES
+
 SYLLABLES = ("ba", "den", "fi", "gor", "lu", "mas", "nel", "o", "pra", "qui", "ros", "tan", "u", "vel", "xi", "zo")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READY_S, ANSWER_S = 60.0, 120.0
@@ -267,11 +269,11 @@ def main(
     seed: int = 0,
 ) -> None:
     """Many requests of random lengths: is any lost, answered twice or changed, and does the memory grow?"""
-    print(
-        f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores; {requests:,} requests"
-    )
+    print(f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores; cache {CACHE}")
+    print(f"{requests:,} requests")
     options = dict(locals())
-    with served(bundle, {"INTERLINEAR_MAX_WAIT_MS": "60000"}) as (process, port):
+    settings = {"INTERLINEAR_MAX_WAIT_MS": "60000", "INTERLINEAR_CACHE_BYTES": CACHE_BYTES}
+    with served(bundle, settings) as (process, port):
         wrong = asyncio.run(soak(process.pid, port, options))
     raise typer.Exit(1 if wrong else 0)
 
