@@ -1,0 +1,382 @@
+"""The attention view, in Chromium, shows the very weights that the service has, to eye, keyboard and file."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+from chromium import REFUSED, Visit, chromium
+from conftest import listening
+from playwright.sync_api import Browser, Page, Request, expect
+
+SENTENCE = "The children were playing in the garden."
+FORCED = "Les enfants jouaient dehors."
+LONG = "My brother said that he would come to the house " * 8
+ASKED = {"text": SENTENCE, "source": "en", "target": "fr"}
+KINDS = ["cross", "encoder", "decoder"]
+LINES, MAP = ".lines", ".map-body"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Of the service with the repository's own bundle, whose attention means something."""
+    with listening(Path("bundles")) as root:
+        yield root
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        expect.set_options(timeout=15_000)
+        yield browser
+
+
+class Window:
+    """A page of its own, and what it asked about attention. All else that it did is checked when it is closed."""
+
+    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
+        self.visit = Visit(browser, url)
+        self.page = self.visit.new(**{"viewport": {"width": 1280, "height": 900}, **options})
+        self.asked: list[dict[str, Any]] = []
+        self.page.on("request", self._read)
+        self.page.goto(url)
+
+    def _read(self, request: Request) -> None:
+        if request.url.endswith("/attention"):
+            self.asked.append(json.loads(request.post_data or ""))
+
+    def translate(self, text: str = SENTENCE) -> Page:
+        """The page with the view open and everything in it read."""
+        self.page.fill("#source-text", text)
+        expect(self.page.locator("#target-text")).not_to_be_empty()
+        if not self.page.locator("#attention-panel[open]").count():
+            self.page.click("#attention-panel summary")
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        self.page.wait_for_selector('#attention[aria-busy="false"] .thumb.ready')
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.page.context.close()
+        self.visit.check()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, url: str) -> Iterator[Window]:
+    """With SENTENCE; tests leave it translated and open, and choose for themselves what they look at."""
+    with Window(browser, url) as window:
+        window.translate()
+        yield window
+
+
+@pytest.fixture(scope="module")
+def answer(url: str) -> Any:
+    return httpx.post(f"{url}/attention", json=ASKED).json()
+
+
+def choose(page: Page, kind: str, layer: int | None = None, head: int | None = None) -> None:
+    page.click(f"#attention-view-{kind}")
+    page.locator(".choose select").nth(0).select_option(index=0 if layer is None else layer + 1)
+    if layer is not None:
+        page.locator(".choose select").nth(1).select_option(index=0 if head is None else head + 1)
+
+
+def matrix(answer: Any, kind: str, layer: int | None = None, head: int | None = None) -> list[list[float]]:
+    """The weights of a head, or means of them: [query][key]."""
+    layers = answer["attention"][kind] if layer is None else [answer["attention"][kind][layer]]
+    heads = [weights for of_layer in layers for weights in (of_layer if head is None else [of_layer[head]])]
+    return [[sum(cell) / len(heads) for cell in zip(*rows, strict=True)] for rows in zip(*heads, strict=True)]
+
+
+def spoken(token: dict[str, Any]) -> str:
+    return str(token["piece"]).removeprefix("▁") or "▁"
+
+
+def of_cell(page: Page) -> tuple[str, str, float, float]:
+    """What is said of the cell that is pointed at: query, key, weight, the row's sum."""
+    said = page.inner_text(".map-said")
+    found = re.fullmatch(r"“(.+)” → “(.+)”: ([-.\de]+)\. The row’s sum: ([.\d]+)", said)
+    assert found, said
+    return found[1], found[2], float(found[3]), float(found[4])
+
+
+def hover_cell(page: Page, query: int, key: int, rows: int, columns: int) -> None:
+    size = page.locator(MAP).bounding_box()
+    assert size
+    position = {"x": (key + 0.5) * size["width"] / columns, "y": (query + 0.5) * size["height"] / rows}
+    page.locator(".map-cells").hover(position=position)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer", "head"), [("cross", None, None), ("cross", 1, 2), ("encoder", 5, None), ("decoder", 0, 3)]
+)
+def test_the_weight_of_a_cell_is_the_services(
+    window: Window, answer: Any, kind: str, layer: int | None, head: int | None
+) -> None:
+    page, weights = window.page, matrix(answer, kind, layer, head)
+    choose(page, kind, layer, head)
+    queries = answer["source_tokens" if kind == "encoder" else "target_tokens"]
+    keys = [{"piece": "<s>"}, *queries] if kind == "decoder" else answer["source_tokens"]
+    for query, key in [(0, 0), (len(weights) - 1, len(weights[0]) - 1), (3, 2)]:
+        hover_cell(page, query, key, len(weights), len(weights[0]))
+        row, column, weight, total = of_cell(page)
+        assert (row, column) == (spoken(queries[query]), spoken(keys[key]))
+        assert weight == pytest.approx(weights[query][key], rel=1e-3)
+        assert total == 1
+
+
+# Of a copy: a canvas that is read often is one that the browser complains of.
+PIXELS = """canvas => {
+    const [width, height] = [Math.min(256, canvas.width), Math.min(256, canvas.height)];
+    const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+    context.drawImage(canvas, 0, 0, width, height);
+    return [...context.getImageData(0, 0, width, height).data].filter((_, index) => index % 4 === 1);
+}"""
+PICTURES = f"""thumbs => thumbs.map(thumb => {{
+    const canvas = thumb.querySelector("canvas");
+    const greens = ({PIXELS})(canvas);
+    return [thumb.ariaLabel, canvas.height, canvas.width, greens.indexOf(Math.min(...greens))];
+}})"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_layer_and_head_has_a_picture_that_is_darkest_where_the_weight_is_greatest(
+    window: Window, answer: Any, kind: str
+) -> None:
+    choose(window.page, kind)
+    shown = window.page.eval_on_selector_all(".thumb.ready", PICTURES)
+    layers, heads = range(len(answer["attention"][kind])), range(4)
+    places = [*((layer, head) for layer in layers for head in (None, *heads)), (None, None)]
+    assert len(shown) == len(places)
+    for (name, rows, columns, darkest), (layer, head) in zip(shown, places, strict=True):
+        weights = matrix(answer, kind, layer, head)
+        assert (rows, columns) == (len(weights), len(weights[0]))
+        flat = [weight for row in weights for weight in row]
+        # A picture has 256 colours: weights that it cannot tell apart are equals.
+        assert flat[darkest] == pytest.approx(max(flat), abs=0.01), name
+        numbers = [place + 1 for place in (layer, head) if place is not None]
+        assert [int(number) for number in re.findall(r"\d+", name)] == numbers
+
+
+def test_a_token_that_is_pointed_at_shows_what_it_looked_at_and_who_looked_at_it(window: Window, answer: Any) -> None:
+    page, weights = window.page, matrix(answer, "cross", 1, 0)
+    choose(page, "cross", 1, 0)
+    expected = {"query": weights[1], "key": [row[1] for row in weights]}
+    for side, other in (("query", "key"), ("key", "query")):
+        page.locator(f'[data-side="{side}"] .token').nth(1).hover()
+        shares = page.locator(f'[data-side="{other}"] .share').all_inner_texts()
+        assert [int(share.rstrip("%") or 0) for share in shares] == [
+            pytest.approx(100 * weight, abs=0.51) if weight >= 0.01 else 0 for weight in expected[side]
+        ]
+        assert page.locator(".lines-drawing path").count() == sum(weight >= 0.005 for weight in expected[side])
+        best = max(range(len(expected[side])), key=expected[side].__getitem__)
+        tokens = answer["source_tokens" if side == "query" else "target_tokens"]
+        assert f": {spoken(tokens[best])} {expected[side][best]:.4f}" in page.inner_text(".lines-said")
+    page.locator("#attention-panel h2").hover()
+    assert "0.05" in page.inner_text(".lines-said")
+    assert not page.locator(".token.active").count()
+
+
+MIDDLES = """pieces => {
+    const start = document.querySelector(".lines-drawing").getBoundingClientRect().left;
+    return pieces.map(piece => piece.getBoundingClientRect()).map(box => (box.left + box.right) / 2 - start);
+}"""
+
+
+def test_at_rest_the_lines_are_the_alignment(window: Window, answer: Any) -> None:
+    page = window.page
+    choose(page, "cross")
+    drawn = page.eval_on_selector_all(
+        ".lines-drawing path",
+        """paths => paths.map(path => path.getAttribute("d").match(/[\\d.]+/g).map(Number))""",
+    )
+    middles = {
+        side: page.eval_on_selector_all(f'[data-side="{side}"] .token .piece', MIDDLES) for side in ("key", "query")
+    }
+    nearest = [
+        [
+            min(range(len(middles["key"])), key=lambda key: abs(middles["key"][key] - line[0])),
+            min(range(len(middles["query"])), key=lambda query: abs(middles["query"][query] - line[-2])),
+        ]
+        for line in drawn
+    ]
+    assert sorted(nearest) == sorted(answer["alignment"])
+
+
+def test_the_keyboard_alone_goes_through_tabs_tokens_pictures_and_cells(window: Window, answer: Any) -> None:
+    page = window.page
+    choose(page, "cross")
+    page.focus("#attention-view-cross")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#attention-view-encoder")).to_be_focused()
+    expect(page.locator("#attention-view-encoder")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowLeft")
+    page.locator(".thumb[tabindex='0']").focus()
+    for key in ("ArrowUp", "ArrowRight", "ArrowRight", "Enter"):  # from the mean of all: layer 2, its second head
+        page.keyboard.press(key)
+    expect(page.locator(".map-title")).to_have_text("layer 2 · head 2")
+    expect(page.locator(".thumb[aria-pressed='true']")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.locator(MAP)).to_be_focused()
+    for key in ("Home", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert of_cell(page)[2] == pytest.approx(matrix(answer, "cross", 1, 1)[1][1], rel=1e-3)
+    page.keyboard.press("Control+End")
+    assert of_cell(page)[:2] == ("</s>", "</s>")
+    page.locator("[data-side='query'] .token[tabindex='0']").focus()
+    for key in ("Home", "ArrowRight"):
+        page.keyboard.press(key)
+    assert page.inner_text(".lines-said").startswith(f"“{spoken(answer['target_tokens'][1])}” looked at: ")
+    page.keyboard.press("ArrowUp")
+    row = matrix(answer, "cross", 1, 1)[1]
+    expect(page.locator("[data-side='key'] .token").nth(row.index(max(row)))).to_be_focused()
+
+
+def test_whoever_reads_or_listens_gets_the_same_weights_as_a_table(window: Window, answer: Any) -> None:
+    page, weights = window.page, matrix(answer, "decoder", 1, 1)
+    choose(page, "decoder", 1, 1)
+    page.get_by_text("Show as a table").click()
+    cells = page.locator(".weights tbody td").all_inner_texts()
+    assert cells == [f"{weight:.4f}" for row in weights for weight in row]
+    page.get_by_text("Hide the table").click()
+    expect(page.locator(".weights")).to_have_count(0)
+
+
+def saved(page: Page, form: str) -> tuple[str, bytes]:
+    with page.expect_download() as download:
+        page.click(f'[data-format="{form}"]')
+    return download.value.suggested_filename, Path(download.value.path()).read_bytes()
+
+
+def test_what_is_saved_is_the_services_answer(window: Window, url: str) -> None:
+    for form, name in (("json", "attention-en-fr.json"), ("bertviz", "attention-en-fr.bertviz.json")):
+        called, data = saved(window.page, form)
+        assert called == name
+        assert json.loads(data) == httpx.post(f"{url}/attention", json={**ASKED, "as": form}).json()
+    name, drawn = saved(window.page, "svg")
+    assert name == "attention-en-fr.svg"
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+
+
+def test_pictures_are_saved_at_twice_their_size(window: Window) -> None:
+    page = window.page
+    choose(page, "cross", 1, 0)
+    for form, figure in (("lines", LINES), ("map", ".map-figure")):
+        name, data = saved(page, form)
+        assert name == f"attention-en-fr-cross-layer-2-head-1-{form}.png"
+        assert data.startswith(b"\x89PNG\r\n\x1a\n")
+        size = page.locator(figure).bounding_box()
+        assert size
+        width, height = struct.unpack(">II", data[16:24])
+        assert (width - 2 * size["width"], height - 2 * size["height"]) == pytest.approx((96, 152), abs=3)
+
+
+def test_another_translation_can_be_looked_at_and_left(window: Window, url: str) -> None:
+    page = window.page
+    choose(page, "cross")
+    translation = page.input_value(".forced input")
+    page.fill(".forced input", FORCED)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("As translated", exact=True)).to_be_visible()
+    window.settle()
+    expected = httpx.post(f"{url}/attention", json={**ASKED, "target_text": FORCED}).json()
+    pieces = page.locator("[data-side='query'] .piece").all_text_contents()
+    assert pieces == [token["piece"] for token in expected["target_tokens"]]
+    weights = matrix(expected, "cross")
+    hover_cell(page, 2, 1, len(weights), len(weights[0]))
+    assert of_cell(page)[2] == pytest.approx(weights[2][1], rel=1e-3)
+    page.get_by_text("As translated", exact=True).click()
+    expect(page.locator(".forced input")).to_have_value(translation)
+    expect(page.get_by_text("As translated", exact=True)).to_be_hidden()
+
+
+def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays(browser: Browser, url: str) -> None:
+    with Window(browser, url) as window:
+        window.visit.allowed.append(REFUSED)
+        page = window.translate()
+        page.fill(".forced input", "oui " * 300)
+        page.keyboard.press("Enter")
+        expect(page.locator(".attention-note")).to_contain_text("as one sentence it may have 256")
+        expect(page.locator(LINES)).to_be_visible()
+        page.fill(".forced input", FORCED)
+        page.keyboard.press("Enter")
+        expect(page.locator(".attention-note")).to_be_hidden()
+
+
+def test_nothing_is_asked_before_the_view_is_open_and_of_a_long_sentence_only_what_is_shown(
+    browser: Browser, url: str
+) -> None:
+    with Window(browser, url) as window:
+        page = window.page
+        page.fill("#source-text", LONG)
+        expect(page.locator("#target-text")).not_to_be_empty()
+        assert window.asked == []
+        window.translate(LONG)
+        first = len(window.asked)
+        assert {kind for asked in window.asked for kind in asked["kinds"]} == {"cross"}
+        page.click("#attention-view-encoder")
+        expect(page.locator(".thumb.ready")).to_have_count(6 * 5 + 1)
+        page.click("#attention-view-cross")  # which is here already
+        expect(page.locator(".thumb.ready")).to_have_count(2 * 5 + 1)
+        assert {kind for asked in window.asked[first:] for kind in asked["kinds"]} == {"encoder"}
+
+
+GROUND = f"""canvas => {{
+    const greens = ({PIXELS})(canvas);
+    return greens.reduce((total, green) => total + green, 0) / greens.length;
+}}"""
+
+
+def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: Browser, url: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
+    with Window(browser, url, **phone) as window:
+        page = window.translate(LONG)
+        page.locator("[data-side='query'] .token").nth(3).tap()
+        expect(page.locator(".token.active.held")).to_have_count(1)
+        page.click("#attention-view-encoder")
+        window.settle()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate("map => map.scrollWidth > map.clientWidth", page.query_selector(".map-scroll"))
+        page.focus(MAP)
+        page.keyboard.press("Control+End")
+        cell, scroll = page.locator(".map-cell").bounding_box(), page.locator(".map-scroll").bounding_box()
+        assert cell and scroll
+        assert scroll["x"] < cell["x"] < cell["x"] + cell["width"] <= scroll["x"] + scroll["width"] + 1
+        light = page.eval_on_selector(".map-cells", GROUND)
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_selector('html[data-theme="dark"]')
+        dark = page.eval_on_selector(".map-cells", GROUND)
+        assert dark < 110 < light
+
+
+def test_tokens_are_text_whatever_they_hold(browser: Browser, url: str) -> None:
+    with Window(browser, url) as window:
+        page = window.translate("The <b>cat</b> & <img src=x onerror=alert(1)> sleep.")
+        pieces = page.locator("[data-side='key'] .piece").all_text_contents()
+        assert "<" in "".join(pieces)
+        assert not page.locator("#attention b, #attention img").count()
+
+
+def test_everything_is_said_in_both_languages(window: Window) -> None:
+    english, chinese = window.page.evaluate(
+        """async () => {
+            const { english, chinese } = await import("./page/attention_texts.js");
+            const places = words => [...words.matchAll(/\\{\\w+\\}/g)].map(String).sort().join();
+            const listed = words => Object.entries(words).map(([key, value]) => [key, places(value)]).sort();
+            return [listed(english), listed(chinese)];
+        }"""
+    )
+    assert english == chinese
+    assert any(places for _, places in english)
