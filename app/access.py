@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter, time
 
 from prometheus_client import Counter, Histogram
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 class Access:
     """ASGI middleware that logs and measures.
 
-    `also`: by a path's prefix, another header with the id, which that API's clients look for. `believe`: a request that
-    has an id keeps it.
+    `apis`: those below a prefix of their own, each with the other headers in which its clients look for the id.
+    `believe`: a request that has an id keeps it.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, also: Mapping[str, str], believe: bool) -> None:
-        self.app, self.metrics, self.also, self.believe = app, metrics, also, believe
+    def __init__(self, app: ASGIApp, metrics: Metrics, apis: Mapping[str, Sequence[str]], believe: bool) -> None:
+        self.app, self.metrics, self.apis, self.believe = app, metrics, apis, believe
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,13 +60,20 @@ class Access:
             self._count(scope, identity, status, perf_counter() - started)
 
     def _headers(self, scope: Scope, identity: str) -> dict[str, str]:
+        return dict.fromkeys((ID_HEADER, *self.apis.get(self._prefix(scope), ())), identity)
+
+    def _prefix(self, scope: Scope) -> str:
         path = path_of(scope)
-        others = [name for prefix, name in self.also.items() if path.startswith(prefix)]
-        return dict.fromkeys((ID_HEADER, *others), identity)
+        return next((prefix for prefix in self.apis if path.startswith(f"{prefix}/")), "")
+
+    def _template(self, scope: Scope) -> str:
+        """The route's path as it is written: clients choose paths and methods, and a metric's labels must stay few."""
+        path: str = getattr(scope.get("route"), "path", "other")
+        prefix = self._prefix(scope)  # which FastAPI leaves out of an included route's path
+        return path if path == "other" or path.startswith(prefix) else prefix + path
 
     def _count(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
-        # The route's template: clients choose paths and methods, and a metric's labels must stay few.
-        route = getattr(scope.get("route"), "path", "other")
+        route = self._template(scope)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         key = method, route, status
         if key not in self._series:

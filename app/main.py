@@ -110,5 +110,6 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
             allow_headers=["*"],
             expose_headers=EXPOSED,
         )
-    app.add_middleware(Access, metrics=metrics, also={DEEPL: "X-Trace-ID"}, believe=bool(settings.trusted_proxies))
+    apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
+    app.add_middleware(Access, metrics=metrics, apis=apis, believe=bool(settings.trusted_proxies))
     return app

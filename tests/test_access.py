@@ -42,6 +42,25 @@ def test_the_id_of_an_answer_is_in_its_line(service: Service, caplog: pytest.Log
     assert abs(datetime.fromisoformat(line["time"]) - datetime.now(UTC)).total_seconds() < 60
 
 
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/languages", "/languages"),
+        ("/libretranslate/languages", "/libretranslate/languages"),
+        ("/deepl/v2/glossaries/a", "/deepl/v2/glossaries/{glossary_id}"),
+        ("/deepl/nothing", "other"),
+        ("/deepl", "other"),
+    ],
+)
+def test_the_route_in_the_line_is_of_the_api_that_was_asked(
+    service: Service, caplog: pytest.LogCaptureFixture, path: str, route: str
+) -> None:
+    with caplog.at_level("INFO"):
+        service.get(path)
+    (line,) = [json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.access"]
+    assert line["route"] == route
+
+
 def test_no_two_answers_have_one_id(service: Service) -> None:
     assert len({service.get("/health").headers["x-request-id"] for _ in range(50)}) == 50
 
@@ -71,7 +90,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
     app = FastAPI()
     app.mount("/", fail)
     add_handlers(app, lambda slug: None, Voices({}))
-    app.add_middleware(Access, metrics=Metrics(), also={}, believe=False)
+    app.add_middleware(Access, metrics=Metrics(), apis={}, believe=False)
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {}}, receive, send)
