@@ -30,7 +30,8 @@ class Cache:
     """Decodes as `decoder` does, to the bit, and asks it for no sentence that is known or being decoded.
 
     Keeps what takes `max_bytes`; what has not been asked for the longest goes first. Sentences whose attention is
-    recorded pass by.
+    recorded pass by. Nobody waits for more turns of another request than it needs itself: a sentence that a document
+    has too, far back in the queue, is decoded twice, and does not wait for the document.
     """
 
     def __init__(self, decoder: Decoder, max_bytes: int, metrics: Metrics) -> None:
@@ -39,10 +40,10 @@ class Cache:
         """What is kept takes so many."""
         self._decoder = decoder
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._flights: dict[bytes, dict[Hypothesis, _Request]] = {}
-        """By key, what is being decoded: for each the sentences that wait for it."""
-        self._orphans: list[bytes] = []
-        """What is decoded for nobody any more and waited for; by the event loop's next pass it is again."""
+        self._flights: dict[bytes, _Flight] = {}
+        """By key, what is being decoded; where it is twice, what will be there sooner."""
+        self._orphans: list[_Flight] = []
+        """Waited for, and decoded for nobody any more; by the event loop's next pass they are again."""
         self._hits, self._joined, self._misses = map(metrics.cache_sentences.labels, ("hit", "joined", "miss"))
         metrics.cache_bytes.set_function(lambda: self.bytes)
 
@@ -80,14 +81,13 @@ class Cache:
             self._kept.move_to_end(key)
             become(sentence, marshal.loads(answer))
             request.job.settle(sentence)
-        elif (followers := self._flights.get(key)) is not None:
+        elif (flight := self._flights.get(key)) and flight.turns < len(request.job.sentences):
             self._joined.inc()
-            followers[sentence] = request
-            request.following[sentence] = key
+            flight.followers[sentence] = request
+            request.following[sentence] = flight
         else:
             self._misses.inc()
-            self._flights[key] = {}
-            request.leading[sentence] = key
+            self._flights[key] = request.leading[sentence] = _Flight(key, len(request.own))
             request.own.append(sentence)
 
     async def _decode_and_wait(self, request: _Request) -> None:
@@ -108,9 +108,10 @@ class Cache:
     async def _lead(self, request: _Request, sentences: list[Hypothesis]) -> None:
         """Has `sentences` decoded, for `request` and for whoever follows. Raises what the decoder does."""
         job, settled = request.job, partial(self._settled, request)
-        await self._decoder.decode(
-            Job(job.model, sentences, job.deadline, errors=job.errors, when_settled=settled, arrived=job.arrived)
-        )
+        led = Job(job.model, sentences, job.deadline, errors=job.errors, when_settled=settled, arrived=job.arrived)
+        for number, sentence in enumerate(sentences):
+            request.leading[sentence].queue(led, number)
+        await self._decoder.decode(led)
         for sentence in sentences:
             if sentence in request.leading:  # by a decoder that tells of none before the end
                 settled(sentence)
@@ -127,25 +128,24 @@ class Cache:
 
     def _settled(self, request: _Request, sentence: Hypothesis) -> None:
         """The sentence was decoded, or is in its job's errors."""
-        key = request.leading.pop(sentence, None)
-        if key is None:
+        flight = request.leading.pop(sentence, None)
+        if flight is None:
             return  # the request has left, which the decoder does not know yet
         error = request.job.errors.get(sentence)
         answer = b"" if error else marshal.dumps(told(sentence))
         request.job.settle(sentence, error)
         # What befell a request itself says nothing of others that wait for the same.
         personal = isinstance(error, Overloaded | TooMuchText | DeadlinePassed)
-        followers = self._flights[key]
-        for follower, other in list(followers.items()):
+        for follower, other in list(flight.followers.items()):
             if personal and other is not request:
                 continue
-            del followers[follower], other.following[follower]
+            del flight.followers[follower], other.following[follower]
             if not error:
                 become(follower, marshal.loads(answer))
             other.job.settle(follower, error)
-        if answer:
-            self._keep(key, answer)
-        self._abandon(key)
+        if answer and flight.key not in self._kept:
+            self._keep(flight.key, answer)
+        self._abandon(flight)
 
     def _keep(self, key: bytes, answer: bytes) -> None:
         self._kept[key] = answer
@@ -155,33 +155,36 @@ class Cache:
 
     def _leave(self, request: _Request) -> None:
         """Whatever the request still waits for or has decoded, it does no more."""
-        for sentence, key in request.following.items():
-            del self._flights[key][sentence]
+        for sentence, flight in request.following.items():
+            del flight.followers[sentence]
         request.following.clear()
-        for key in request.leading.values():
-            self._abandon(key)
+        for flight in request.leading.values():
+            self._abandon(flight)
         request.leading.clear()
 
-    def _abandon(self, key: bytes) -> None:
+    def _abandon(self, flight: _Flight) -> None:
         """Nobody has this decoded any more: whoever waits for it will, all that one request inherits together."""
-        if not self._flights[key]:
-            del self._flights[key]
+        if not flight.followers:
+            self._forget(flight)
             return
         if not self._orphans:
             asyncio.get_running_loop().call_soon(self._hand_over)
-        self._orphans.append(key)
+        self._orphans.append(flight)
+
+    def _forget(self, flight: _Flight) -> None:
+        if self._flights.get(flight.key) is flight:
+            del self._flights[flight.key]
 
     def _hand_over(self) -> None:
         orphans, self._orphans = self._orphans, []
         heirs: dict[_Request, list[Hypothesis]] = {}
-        for key in orphans:
-            followers = self._flights[key]
-            if not followers:  # they left as well
-                del self._flights[key]
+        for flight in orphans:
+            if not flight.followers:  # they left as well
+                self._forget(flight)
                 continue
-            sentence, heir = next(iter(followers.items()))
-            del followers[sentence], heir.following[sentence]
-            heir.leading[sentence] = key
+            sentence, heir = next(iter(flight.followers.items()))
+            del flight.followers[sentence], heir.following[sentence]
+            heir.leading[sentence] = flight
             heirs.setdefault(heir, []).append(sentence)
         for heir, sentences in heirs.items():
             if heir.inheriting:
@@ -190,8 +193,30 @@ class Cache:
                 heir.own += sentences  # it is being looked up, and all its own will go together
 
 
+class _Flight:
+    """A sentence being decoded, and the `followers` that wait for it, each with its request."""
+
+    __slots__ = "_job", "_number", "followers", "key"
+
+    def __init__(self, key: bytes, number: int) -> None:
+        """`number`: of how many of its request it comes behind."""
+        self.key = key
+        self.followers: dict[Hypothesis, _Request] = {}
+        self._job: Job[Hypothesis] | None = None
+        self._number = number
+
+    def queue(self, job: Job[Hypothesis], number: int) -> None:
+        """It is given to the decoder in `job`, behind so many others."""
+        self._job, self._number = job, number
+
+    @property
+    def turns(self) -> int:
+        """How many its request has before this sentence's is there; not over 0 once it has begun."""
+        return self._number - (len(self._job.sentences) - len(self._job.waiting) if self._job else 0)
+
+
 class _Request:
-    """A job on its way: the keys of what is decoded for it, `leading`, and of what it waits for, `following`.
+    """A job on its way: what is decoded for it, `leading`, and what it waits for that is others', `following`.
 
     `own` is what the decoder will be given, and `inheriting` what runs the decoding of what others gave up.
     """
@@ -199,8 +224,8 @@ class _Request:
     def __init__(self, job: Job[Hypothesis]) -> None:
         self.job = job
         self.own: list[Hypothesis] = []
-        self.leading: dict[Hypothesis, bytes] = {}
-        self.following: dict[Hypothesis, bytes] = {}
+        self.leading: dict[Hypothesis, _Flight] = {}
+        self.following: dict[Hypothesis, _Flight] = {}
         self.inheriting: asyncio.TaskGroup | None = None
 
 
