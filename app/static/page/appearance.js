@@ -1,4 +1,4 @@
-// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is page.css's, what is Chinese chinese.js's.
+// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is page.css's to say.
 
 import { interfaceLanguage, setInterfaceLanguage, text } from "./texts.js";
 

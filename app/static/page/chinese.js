@@ -25,7 +25,8 @@ export const chinese = {
   "count.label": "{limit} 字中的 {count} 字",
   target: "译文",
   "target.hint": "译文",
-  "target.help": "按左右方向键逐词移动，并读出每个词译自哪个词；按回车键选定所在的句子。",
+  "target.help":
+    "按左右方向键逐词移动，并读出每个词译自哪个词；按回车键选定所在的句子。",
   copy: "复制",
   copied: "已复制",
   "copy.failed": "浏览器不允许复制",
@@ -43,7 +44,6 @@ export const chinese = {
   "warnings.more": "另有 {count} 条类似的提示。",
   colon: "：",
   unreachable: "无法连接翻译服务。恢复之后会自动继续。",
-  reached: "服务已恢复",
   "again.in": "{seconds} 秒后重试。",
   "again.at": "将在 {time} 重试。",
   again: "重试",

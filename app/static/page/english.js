@@ -25,7 +25,8 @@ export const english = {
   "count.label": "{count} of {limit} characters",
   target: "Translation",
   "target.hint": "Translation",
-  "target.help": "The left and right arrow keys go from word to word and say where each comes from. Enter chooses its sentence.",
+  "target.help":
+    "The left and right arrow keys go from word to word and say where each comes from. Enter chooses its sentence.",
   copy: "Copy",
   copied: "Copied",
   "copy.failed": "The browser does not allow copying",
@@ -43,7 +44,6 @@ export const english = {
   "warnings.more": "And {count} more of this kind.",
   colon: ": ",
   unreachable: "The service cannot be reached. This goes on by itself once it can.",
-  reached: "The service is back",
   "again.in": "Trying again in {seconds} s.",
   "again.at": "Trying again at {time}.",
   again: "Try again",

@@ -15,7 +15,8 @@ export function askForKeys() {
   document.getElementById("key-cancel").addEventListener("click", () => dialog.close());
 }
 
-/** @param {import("./api.js").Problem} problem @returns {Promise<void>} a key was given. @throws the problem, if none */
+/** @param {import("./api.js").Problem} problem
+ *  @returns {Promise<void>} a key was given. @throws the problem, if none was */
 function ask(problem) {
   problemLine.textContent = text(key() ? "key.wrong" : "key.why");
   field.value = "";

@@ -152,7 +152,8 @@ export class Links {
     const { source: spans } = await this.#pointAtWord(word);
     const units = unitsOf(sentence);
     const from = spans.map(([start, end]) => sentence.slice(units(start), units(end))).join(" ");
-    if (word === this.#stepped) this.told.say(from ? text("word.from", { word: word.textContent, from }) : word.textContent);
+    const said = from ? text("word.from", { word: word.textContent, from }) : word.textContent;
+    if (word === this.#stepped) this.told.say(said);
   }
 }
 

@@ -233,7 +233,7 @@ async function loadLanguages() {
     await models.start();
   } catch (error) {
     if (!(error instanceof api.Unreachable)) {
-      return showFault(faultWords(error), { words: text(error.status === 401 ? "key.enter" : "again"), act: loadLanguages });
+      return showFault(faultWords(error), { words: text("again"), act: loadLanguages });
     }
     showFault(faultWords(error));
     await untilReachable();

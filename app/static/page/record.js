@@ -49,10 +49,13 @@ function figures(metrics) {
   const rows = sets.map((set) => {
     const of = metrics.filter((figure) => figure.set === set);
     const score = (name) => of.find(({ metric }) => metric === name)?.score;
-    const written = (value) => (value === undefined ? "–" : number(value, { maximumFractionDigits: 1, minimumFractionDigits: 1 }));
     return [set, number(of[0].sentences ?? 0), ...names.map((name) => written(score(name)))];
   });
   return table(text("model.figures"), [text("model.set"), text("model.sentences"), ...names], rows);
+}
+
+function written(score) {
+  return score === undefined ? "–" : number(score, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
 }
 
 function sources(corpora) {

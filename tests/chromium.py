@@ -1,0 +1,70 @@
+"""The system's Chromium, driven by Playwright, and a page in it that keeps to the rules. Knows nothing of our page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
+# As root it has no sandbox, and in a container little shared memory.
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+REFUSED = "Failed to load resource"
+"""How Chromium's console begins when an answer's status is no good one."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window. Skips the test if the machine has none."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """Pages of one browser, and whatever they did that a page must not do."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.browser, self.url = browser, url
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.allowed: list[str] = []
+        """Beginnings of complaints that a test brings about itself."""
+
+    def page(self, path: str = "/", **options: Any) -> Page:
+        """A new page in a context of its own; `options` are the context's, such as viewport and locale."""
+        page = self.new(**options)
+        page.goto(f"{self.url}{path}")
+        return page
+
+    def new(self, **options: Any) -> Page:
+        """The same, before it goes anywhere."""
+        context = self.browser.new_context(**{"locale": "en-GB", **options})
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", self._read)
+        page.on("pageerror", lambda error: self.complaints.append(f"{error.name}: {error.message}"))
+        return page
+
+    def _read(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def check(self) -> None:
+        """No request to anywhere else, nothing against the security policy, no error: all else is a failure."""
+        inside = f"{self.url}/", "blob:", "data:"
+        assert [url for url in self.requests if not url.startswith(inside)] == []
+        assert [said for said in self.complaints if not said.startswith(tuple(self.allowed))] == []
+
+    def close(self) -> None:
+        for context in self.browser.contexts:
+            context.close()
