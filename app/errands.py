@@ -10,6 +10,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -52,6 +53,17 @@ class Errand(Generic[R]):
     """Why there is no result, in a sentence."""
     ended: float | None = None
     """On the event loop's clock."""
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def end(self, at: float) -> None:
+        self.ended = at
+        self._over.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Returns when it is done or has failed, and at the latest after so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
 
 
 class Errands(Generic[R]):
@@ -110,7 +122,7 @@ class Errands(Generic[R]):
         except Exception:  # nobody awaits this task
             log.exception("An errand failed")
             errand.status, errand.size, errand.error = "error", 0, "A bug; the service's log says where."
-        errand.ended = asyncio.get_running_loop().time()
+        errand.end(asyncio.get_running_loop().time())
 
     def _make_room(self, size: int) -> None:
         """Raises Overloaded."""

@@ -62,6 +62,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients made in this test try once, and ask after documents without a pause of five seconds."""
     monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
+    monkeypatch.setattr("app.routes.deepl_documents.PATIENCE_S", 0.1)
 
 
 def plainly(url: str, *texts: str, **fields: Any) -> list[str]:
@@ -205,6 +206,17 @@ def test_usage_is_what_was_translated(bundle_folder: Path, impatient: None) -> N
 
 
 # ---- Documents
+
+
+def test_a_short_document_is_there_when_it_is_first_asked_after(
+    client: deepl.DeepLClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(seconds: float) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=refuse))
+    monkeypatch.setattr("app.routes.deepl_documents.PATIENCE_S", 8.0)
+    client.translate_document(b"Hello.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -90,6 +90,24 @@ def test_a_failure_is_told_and_a_bug_is_logged_but_not_told(caplog: pytest.LogCa
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
+def test_one_waits_for_an_errand_as_long_as_it_takes_or_as_one_likes() -> None:
+    async def refused() -> Result:
+        raise TooMuchText("It is too long.")
+
+    async def scenario() -> None:
+        many = Errands[Result](100)
+        for work, status in ((at_once, "done"), (refused, "error")):
+            errand = many.begin("", 1, work)
+            await errand.wait(60)
+            assert errand.status == status
+        errand = many.begin("", 1, never)
+        await errand.wait(0.01)
+        assert errand.status == "translating"
+        await many.close()
+
+    running(scenario)
+
+
 def test_so_many_are_worked_on_and_the_others_wait() -> None:
     async def scenario() -> None:
         many = Errands[Result](100)

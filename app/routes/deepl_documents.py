@@ -12,6 +12,7 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from app import documents, errors
+from app.body import while_connected
 from app.documents.recognition import suffix_of
 from app.door import Client
 from app.errands import Errand, Errands
@@ -39,6 +40,8 @@ from app.translator import Translator
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="Of a document", examples=["0123456789ABCDEF0123456789ABCDEF"])]
 _NOT_READY = "The document is not translated yet."
+PATIENCE_S = 2.0
+"""So long does the answer wait for the document: the client that is told of none asks again after five seconds."""
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff"}
 """Suffixes of one format."""
 
@@ -178,6 +181,7 @@ def _suffix(name: str) -> str:
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """How far the document is. What is not fetched within an hour is not there any more; nor is it after a restart."""
     errand = await _found(document_id, request, caller)
+    await while_connected(request, errand.wait(PATIENCE_S))
     told: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
     if errand.result:
         told["billed_characters"] = errand.result.characters
