@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from app.access import ID_HEADER
 from app.errors import NotAuthorised
+from app.schemas import StreamedPart
 
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 
@@ -61,6 +62,7 @@ def complete(app: FastAPI, with_keys: bool) -> None:
 def _complete(document: dict[str, Any], with_keys: bool) -> None:
     components = document["components"]
     components["headers"] = {ID_HEADER: _ID}
+    components["schemas"]["StreamedPart"] = StreamedPart.model_json_schema()  # events are no answers to FastAPI
     if with_keys:
         components["securitySchemes"] = _SCHEMES
     for operation in _operations(document):

@@ -45,7 +45,7 @@ _EVENT = {
             "contentMediaType": "application/json",
             "contentSchema": {
                 "anyOf": [
-                    StreamedPart.model_json_schema(),
+                    {"$ref": "#/components/schemas/StreamedPart"},
                     {"$ref": "#/components/schemas/TranslateResponse"},
                     {"$ref": "#/components/schemas/Problem"},
                 ]
@@ -89,7 +89,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         200: {
             "description": "Server-sent events: `part` (a StreamedPart) for each sentence, in order; at the end `done` "
             "(a TranslateResponse) or `error` (a Problem)",
-            "content": {EVENTS: {"schema": {"type": "string"}, "itemSchema": _EVENT, "example": _EXAMPLE}},
+            "content": {EVENTS: {"itemSchema": _EVENT, "example": _EXAMPLE}},
         },
         **errors.documented(*FAILURES),
     },
