@@ -26,10 +26,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_documents_docx import run, word
 
-from app.errors import Overloaded
+from app.errors import InvalidFields, Overloaded
+from app.fields import Fields
 from app.keys import new_key
 from app.rates import Rate
-from app.routes.deepl_wire import pair_of, target_languages
+from app.routes.deepl_shapes import MultilingualRequest
+from app.routes.deepl_text import TextRequest
+from app.routes.deepl_wire import pair_of, target_languages, validated
 from app.translation import Options, Translations
 from app.translator import Translator
 
@@ -695,6 +698,23 @@ def test_every_refusal_is_in_deepls_words(
     answer = response.json()
     assert sorted(answer) == ["detail", "message"]
     assert all(isinstance(text, str) and text for text in answer.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("v2/translate", {"target_lang": "FR", "text": [1] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "ignore_tags": [1] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "custom_instructions": [1] * 100_000}),
+        ("v3/glossaries", {"name": "a", "dictionaries": [1] * 100_000}),
+        ("v3/glossaries", {"name": "a", "dictionaries": [{}] * 100}),
+    ],
+)
+def test_of_many_faults_few_are_listed(path: str, fields: dict[str, Any]) -> None:
+    model = TextRequest if path == "v2/translate" else MultilingualRequest
+    with pytest.raises(InvalidFields) as refused:
+        validated(model, Fields(fields))
+    assert len(refused.value.errors) <= 4
 
 
 def test_a_body_that_does_not_arrive_is_400(bundle_folder: Path) -> None:

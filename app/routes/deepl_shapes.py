@@ -53,7 +53,9 @@ class MultilingualRequest(Body):
     """A glossary to be made, with a dictionary for each of several pairs of languages."""
 
     name: str = Field(min_length=1, max_length=1_024, description="Any name", examples=["Animals"])
-    dictionaries: list[DictionaryRequest] = Field(min_length=1, max_length=100, description="One for each pair")
+    dictionaries: list[DictionaryRequest] = Field(
+        min_length=1, max_length=100, fail_fast=True, description="One for each pair"
+    )
 
 
 class ChangeRequest(Body):
@@ -61,7 +63,10 @@ class ChangeRequest(Body):
 
     name: str | None = Field(None, min_length=1, max_length=1_024, description="Its new name")
     dictionaries: list[DictionaryRequest] = Field(
-        [], max_length=100, description="Entries that are added, or take the place of those of the same term"
+        [],
+        max_length=100,
+        fail_fast=True,
+        description="Entries that are added, or take the place of those of the same term",
     )
 
 

@@ -23,6 +23,7 @@ from app.routes.deepl_wire import (
     Caller,
     Code,
     Names,
+    Strings,
     answered,
     documented,
     glossary_of,
@@ -92,7 +93,7 @@ def _several(value: object) -> object:
 class TextRequest(Styled):
     """Texts to translate."""
 
-    text: Annotated[list[str], BeforeValidator(_several, json_schema_input_type=str | list[str])] = Field(
+    text: Annotated[Strings, BeforeValidator(_several, json_schema_input_type=str | list[str])] = Field(
         min_length=1, description="One text or several"
     )
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
@@ -110,7 +111,7 @@ class TextRequest(Styled):
     preserve_formatting: bool = Field(False, description="Without effect: formatting is always preserved")
     show_billed_characters: bool = Field(True, description="Without effect: they are always shown")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Without effect")
-    custom_instructions: list[str] | None = Field(None, description="No instructions are followed here: refused")
+    custom_instructions: Strings | None = Field(None, description="No instructions are followed here: refused")
 
     def check(self) -> None:
         super().check()
