@@ -175,6 +175,11 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
     await passes()
     assert not decoder.jobs
     assert not together[1].settled
+    later = Asked(cache, 2)
+    await passes()
+    decoder.end_all()
+    await later.task
+    later.check()
 
 
 @on_a_loop
@@ -225,8 +230,12 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     for request in (document, same, text, near, far):
         await request.task
         request.check()
-    assert len(cache._kept) == 100
-    assert not cache._flights
+    other = Cache(decoder, PLENTY, Metrics())
+    alone = Asked(other, *range(100))
+    await passes(10)
+    decoder.end_all()
+    await alone.task
+    assert cache.bytes == other.bytes
 
 
 @settings(max_examples=150, deadline=None)
