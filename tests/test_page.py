@@ -418,6 +418,17 @@ def test_a_file_that_is_chosen_and_not_known_says_so(visit: Visit) -> None:
 # Everybody's page
 
 
+def test_a_browser_that_keeps_nothing_translates_all_the_same(visit: Visit) -> None:
+    page = visit.new()
+    for store in ("localStorage", "sessionStorage"):
+        page.add_init_script(f"Object.defineProperty(window, '{store}', {{ get() {{ throw new Error('no'); }} }})")
+    page.goto(visit.url)
+    type_in(page, "I am tired.")
+    expect(translation(page)).to_have_text("Je suis fatigué.")
+    page.click("#interface")
+    expect(page.locator("#copy")).to_have_text("复制")
+
+
 def test_the_keyboard_reaches_everything_in_the_order_that_is_seen(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
@@ -550,7 +561,7 @@ def test_the_panel_says_what_the_model_is(visit: Visit, url: str) -> None:
     expect(translation(page)).to_have_text(FRENCH)
     page.click("#model-panel summary")
     panel = page.locator("#model")
-    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "tokens a second"):
+    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "Tokens a second, now"):
         expect(panel).to_contain_text(said)
     expect(panel).to_contain_text(model["checksum"])
     expect(panel.locator("tbody").first.locator("tr")).to_have_count(

@@ -1,5 +1,7 @@
 // The service, as the page calls it: the key, problems, streams. Knows no element of the page.
 
+import { keep, recall } from "./storage.js";
+
 const BASE = new URL(document.querySelector('meta[name="interlinear-api"]').content, document.baseURI);
 const KEY = "interlinear.key";
 
@@ -21,6 +23,7 @@ export class Problem extends Error {
 /** The service cannot be reached: it has stopped, or the network has. */
 export class Unreachable extends Error {}
 
+let given = null; // in this visit; a browser may keep nothing
 let askForKey = async (problem) => {
   throw problem;
 };
@@ -34,14 +37,14 @@ export function onKeyWanted(ask) {
 
 /** @returns {string | null} the key that is sent */
 export function key() {
-  return sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
+  return given ?? recall(KEY);
 }
 
 /** Sends `value` from now on; `remember`: also after the browser was closed. An empty one forgets.
  *  @param {string} value @param {boolean} remember */
 export function setKey(value, remember) {
-  for (const store of [sessionStorage, localStorage]) store.removeItem(KEY);
-  if (value) (remember ? localStorage : sessionStorage).setItem(KEY, value);
+  given = value || null;
+  keep(KEY, given, remember ? "good" : "tab");
 }
 
 /** @param {string} path below the native API @param {{signal?: AbortSignal}} [options]

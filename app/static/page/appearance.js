@@ -1,5 +1,6 @@
 // Light or dark, English or Chinese, panels open or closed: the switches. What is dark is page.css's to say.
 
+import { keep, recall } from "./storage.js";
 import { interfaceLanguage, setInterfaceLanguage, text } from "./texts.js";
 
 const STORED = "interlinear.theme";
@@ -20,18 +21,17 @@ export function startAppearance() {
 
 function rememberOpen(panel) {
   const stored = `interlinear.${panel.id}`;
-  panel.open = localStorage.getItem(stored) === "open";
-  panel.addEventListener("toggle", () => localStorage.setItem(stored, panel.open ? "open" : "closed"));
+  panel.open = recall(stored) === "open";
+  panel.addEventListener("toggle", () => keep(stored, panel.open ? "open" : "closed"));
 }
 
 function chosenTheme() {
-  return localStorage.getItem(STORED) ?? "auto";
+  return recall(STORED) ?? "auto";
 }
 
 function nextTheme() {
   const next = THEMES[(THEMES.indexOf(chosenTheme()) + 1) % THEMES.length];
-  if (next === "auto") localStorage.removeItem(STORED);
-  else localStorage.setItem(STORED, next);
+  keep(STORED, next === "auto" ? null : next);
   document.dispatchEvent(new CustomEvent("themechosen")); // first.js does the rest
   reflect();
 }

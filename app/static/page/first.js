@@ -3,15 +3,21 @@
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
+  const stored = (name) => {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null; // the browser was told to keep nothing
+    }
+  };
   const apply = () => {
-    const chosen = localStorage.getItem("interlinear.theme");
-    root.dataset.theme = chosen ?? (dark.matches ? "dark" : "light");
+    root.dataset.theme = stored("interlinear.theme") ?? (dark.matches ? "dark" : "light");
     document.dispatchEvent(new CustomEvent("themechange"));
   };
   apply();
   dark.addEventListener("change", apply);
   document.addEventListener("themechosen", apply);
   // Nor should English be seen by whom main.js is about to show Chinese.
-  const language = localStorage.getItem("interlinear.interface") ?? navigator.language;
+  const language = stored("interlinear.interface") ?? navigator.language;
   if (language.toLowerCase().startsWith("zh")) root.dataset.waiting = "";
 })();

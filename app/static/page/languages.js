@@ -1,5 +1,6 @@
 // Which languages: the two lists, what was told of the text's own, and swapping them.
 
+import { keep, recall } from "./storage.js";
 import { languageName, number, text } from "./texts.js";
 
 const STORED = "interlinear.pair";
@@ -36,7 +37,7 @@ export class Languages {
   /** @param {{code: string, name: string, targets: string[]}[]} served as GET /languages tells them */
   load(served) {
     this.#served = served;
-    const [source, target] = (localStorage.getItem(STORED) ?? "").split("/");
+    const [source, target] = (recall(STORED) ?? "").split("/");
     this.choose(source || AUTO, target);
   }
 
@@ -50,7 +51,7 @@ export class Languages {
     fill(from, [AUTO, ...codes], chosen, (code) => this.#sourceName(code));
     fill(into, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
     this.#reflectSwap();
-    if (byHand) localStorage.setItem(STORED, `${this.source}/${this.target}`);
+    if (byHand) keep(STORED, `${this.source}/${this.target}`);
     this.told.changed(byHand);
   }
 

@@ -17,6 +17,7 @@ export class Links {
   #result = null;
   #chosen = null; // a sentence
   #stepped = null; // the word that the arrow keys are at
+  #unit; // of the text, that is pointed at
   #pointing = 0; // what was pointed at last; answers to what was before are too late
 
   /** @param {{choose: (index: number) => void, fault: (error: Error) => void, say: (words: string) => void}} told */
@@ -36,6 +37,7 @@ export class Links {
   show(result) {
     this.#result = result;
     this.#chosen = this.#stepped = null;
+    this.#unit = undefined;
     this.#dark();
   }
 
@@ -43,6 +45,7 @@ export class Links {
   choose(index) {
     this.#chosen = index;
     this.#dark();
+    panes.revealSource();
   }
 
   #dark() {
@@ -111,6 +114,8 @@ export class Links {
   #overSource({ clientX, clientY, buttons }) {
     if (!this.#result || buttons) return;
     const unit = panes.sourceUnitAt(clientX, clientY);
+    if (unit === this.#unit) return; // a long text is not lit anew for every pixel
+    this.#unit = unit;
     if (unit === null) this.#dark();
     else this.#pointAtUnit(unit);
   }
@@ -122,6 +127,7 @@ export class Links {
 
   #left() {
     this.#stepped = null;
+    this.#unit = undefined;
     if (this.#result) this.#dark();
   }
 

@@ -15,6 +15,7 @@ import * as panes from "./panes.js";
 import { linkTo, readPlace, writePlace } from "./place.js";
 import { AttentionPanel } from "./sight.js";
 import { codePoints } from "./spans.js";
+import { keep, recall } from "./storage.js";
 import { number, text, translatePage } from "./texts.js";
 
 const LIMIT = Number(document.querySelector('meta[name="interlinear-max-characters"]').content);
@@ -157,7 +158,7 @@ function typed() {
   panes.reflect();
   links.show(null);
   showCount();
-  sessionStorage.setItem(KEPT, panes.sourceText().slice(0, LIMIT));
+  keep(KEPT, panes.sourceText().slice(0, LIMIT), "tab");
 }
 
 function showCount() {
@@ -165,7 +166,7 @@ function showCount() {
   const count = codePoints(words);
   const figures = { count: number(count), limit: number(LIMIT) };
   at("count").textContent = text("count", figures);
-  at("count").ariaLabel = text("count.label", figures);
+  at("count-said").textContent = text("count.said", figures);
   at("count").classList.toggle("over", count > LIMIT);
   at("clear").hidden = !words;
 }
@@ -219,7 +220,7 @@ async function start() {
     showCount();
   });
   // Somebody may have been quicker than this script.
-  if (!panes.sourceText()) panes.setSourceText(sessionStorage.getItem(KEPT) ?? "");
+  if (!panes.sourceText()) panes.setSourceText(recall(KEPT) ?? "");
   typed();
   await loadLanguages();
   addEventListener("hashchange", goToPlace);

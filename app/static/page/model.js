@@ -61,7 +61,7 @@ export class ModelPanel {
     if (anew || names !== this.#shown) place.replaceChildren(...this.#models.map(record));
     this.#shown = names;
     const [first] = this.#models;
-    const size = number(first.parameters / 1e6, { maximumFractionDigits: 1 });
+    const size = number(first.parameters, { notation: "compact" });
     const words = { size, precision: first.precision, device: first.device, count: this.#models.length };
     aside.textContent = text(this.#models.length > 1 ? "model.asides" : "model.aside", words);
     this.#models.forEach((model, index) => this.#drawFigures(model, place.children[index]));
@@ -70,7 +70,7 @@ export class ModelPanel {
   /** What changes: only these are written again, so that whoever reads or selects is left alone. */
   #drawFigures(model, element) {
     const now = model.tokens_per_second;
-    set(element, "now", now === undefined ? null : text("speed.tokens", { count: number(Math.round(now)) }));
+    set(element, "now", now === undefined ? null : number(Math.round(now)));
     set(element, "precision", text("model.computed", { precision: model.precision, device: model.device }));
     const last = this.#last?.model === model.model ? this.#last : null;
     set(element, "last", last && lastWords(last));

@@ -124,6 +124,11 @@ export function lightTarget(words, sentence) {
   if (sentence !== null) target.children[sentence]?.lastChild.classList.add("lit-sentence");
 }
 
+/** Scrolls to what is lit of the text. */
+export function revealSource() {
+  mirror.querySelector("span")?.scrollIntoView({ block: "nearest" });
+}
+
 /** @param {number} x @param {number} y of the window
  *  @returns {number | null} the UTF-16 unit of the text that is there, if a character is */
 export function sourceUnitAt(x, y) {

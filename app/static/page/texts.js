@@ -2,6 +2,7 @@
 
 import { chinese } from "./chinese.js";
 import { english } from "./english.js";
+import { keep, recall } from "./storage.js";
 
 const STORED = "interlinear.interface";
 const CATALOGUES = { en: english, zh: chinese };
@@ -17,7 +18,7 @@ export function interfaceLanguage() {
 /** @param {string} code @returns {void} Says everything in another language, from now on. */
 export function setInterfaceLanguage(code) {
   language = code;
-  localStorage.setItem(STORED, code);
+  keep(STORED, code);
   translatePage();
   document.dispatchEvent(new CustomEvent("interfacechange"));
 }
@@ -58,7 +59,7 @@ export function number(value, options) {
 }
 
 function chosen() {
-  const stored = localStorage.getItem(STORED);
+  const stored = recall(STORED);
   if (stored in CATALOGUES) return stored;
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
