@@ -166,7 +166,30 @@ def test_every_layer_and_head_has_a_picture_that_is_darkest_where_the_weight_is_
         # A picture has 256 colours: weights that it cannot tell apart are equals.
         assert flat[darkest] == pytest.approx(max(flat), abs=0.01), name
         numbers = [place + 1 for place in (layer, head) if place is not None]
-        assert [int(number) for number in re.findall(r"\d+", name)] == numbers
+        assert [int(number) for number in re.findall(r"\d+", name.split(",")[0])] == numbers
+
+
+def test_a_head_that_mostly_does_one_thing_is_called_by_it(window: Window, answer: Any) -> None:
+    choose(window.page, "encoder")
+    named = 0
+    for thumb in window.page.locator(".thumb").all():
+        found = [int(number) - 1 for number in re.findall(r"\d+", (thumb.get_attribute("title") or "").split(",")[0])]
+        weights = matrix(answer, "encoder", *found)
+        last = len(weights) - 1
+        places = {
+            "before": [weights[row][row - 1] for row in range(1, last + 1)],
+            "itself": [weights[row][row] for row in range(last + 1)],
+            "after": [weights[row][row + 1] for row in range(last)],
+            "the end": [weights[row][last] for row in range(last + 1)],
+        }
+        share, place = max((sum(values) / len(values), place) for place, values in places.items())
+        label = thumb.get_attribute("aria-label") or ""
+        assert ("often" in label) == (share >= 0.4)
+        if share >= 0.4:
+            named += 1
+            assert place in label
+            assert float(label.split(": ")[1].split()[0]) == pytest.approx(share, abs=0.0051)
+    assert named
 
 
 def test_a_token_that_is_pointed_at_shows_what_it_looked_at_and_who_looked_at_it(window: Window, answer: Any) -> None:
@@ -380,3 +403,7 @@ def test_everything_is_said_in_both_languages(window: Window) -> None:
     )
     assert english == chinese
     assert any(places for _, places in english)
+    for words in ("交叉注意力", "Cross-attention"):
+        window.page.click("#interface")
+        expect(window.page.locator("#attention-view-cross .kind")).to_have_text(words)
+        window.settle()

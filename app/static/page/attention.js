@@ -8,6 +8,7 @@ import { make } from "./dom.js";
 import { Exports, png, save } from "./exports.js";
 import { Forced } from "./forced.js";
 import { Grid, name } from "./grid.js";
+import { habitWords } from "./habits.js";
 import { HeatMap } from "./heatmap.js";
 import { Lines } from "./lines.js";
 import { Loading } from "./loading.js";
@@ -80,7 +81,8 @@ class View {
     this.title = make("h3", { className: "map-title" });
     this.tableButton = make("button", { type: "button", className: "quiet", on: { click: toggle } });
     this.table = make("div", { className: "table-scroll", role: "region", tabIndex: 0, hidden: true });
-    const heading = make("div", { className: "heading" }, this.title, this.tableButton);
+    this.habit = make("span", { className: "habit" });
+    const heading = make("div", { className: "heading" }, this.title, this.habit, this.tableButton);
     return make(
       "div",
       { className: "maps" },
@@ -205,6 +207,7 @@ class View {
     const alignment = kind === "cross" && layer === null ? sentence.alignment : null;
     const [keys, queries] = [sentence.keys(kind), sentence.queries(kind)];
     this.view = matrix && { kind, title, matrix, alignment, keys, queries };
+    this.habit.textContent = matrix ? habitWords(this.text, kind, matrix) : "";
     this.lines.show(this.view);
     this.map.show(this.view, this.colours);
     this.exports.show(this.view !== null);

@@ -2,9 +2,10 @@
 
 import { make } from "./dom.js";
 import { faultWords } from "./notes.js";
-import { MOST_PIXELS } from "./paint.js";
+import { MOST_PIXELS, measured } from "./paint.js";
 
 const MARGIN = 24;
+const TITLE = 15;
 const HEAD = 28; // the title's room
 const PICTURES = ["lines", "map"];
 const FORMATS = [...PICTURES, "json", "bertviz", "svg"];
@@ -53,10 +54,11 @@ export function png(figure, title, colours) {
   context.scale(scale, scale);
   context.fillStyle = colours.surface;
   context.fillRect(0, 0, full.width, full.height);
-  context.font = `600 15px ${colours.font}`;
+  const room = width / measured(title, `600 ${TITLE}px ${colours.font}`);
+  context.font = `600 ${TITLE * Math.min(1, room)}px ${colours.font}`;
   context.fillStyle = colours.ink;
   context.textBaseline = "top";
-  context.fillText(title, MARGIN, MARGIN, full.width - 2 * MARGIN);
+  context.fillText(title, MARGIN, MARGIN);
   context.translate(MARGIN, MARGIN + HEAD);
   figure.picture(context, colours);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));

@@ -1,6 +1,7 @@
 // Every layer and head of one kind at a glance, each as a small heat map to be opened. Knows no tokens.
 
 import { make, rove } from "./dom.js";
+import { habitWords } from "./habits.js";
 import { paintPixels } from "./paint.js";
 
 const MANY = 8; // more heads than this, or layers, have smaller pictures
@@ -60,8 +61,8 @@ export class Grid {
     const title = name(this.text, layer, head);
     const picture = make("canvas", { aria: { hidden: "true" } });
     const on = { click: () => this.chosen(layer, head) };
-    const looks = { className: "thumb", type: "button", title, tabIndex: -1 };
-    return make("button", { ...looks, aria: { label: title }, on }, picture);
+    const looks = { className: "thumb", type: "button", title, ariaLabel: title, tabIndex: -1 };
+    return make("button", { ...looks, on }, picture);
   }
 
   fill() {
@@ -71,6 +72,8 @@ export class Grid {
       const picture = this.buttons[index].firstChild;
       paintPixels(picture, matrix, this.colours.heat);
       picture.classList.toggle("dense", Math.max(matrix.rows, matrix.columns) > DENSE);
+      const label = [name(this.text, layer, head), habitWords(this.text, this.kind, matrix)].filter(Boolean).join(", ");
+      Object.assign(this.buttons[index], { title: label, ariaLabel: label });
       this.buttons[index].classList.add("ready");
       this.painted.add(index);
     });

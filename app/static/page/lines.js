@@ -1,6 +1,7 @@
 // Two rows of tokens and lines between them: how much each below looked at each above. Knows one matrix at a time.
 
 import { draw, make, rove } from "./dom.js";
+import { paintLines } from "./lines_picture.js";
 import { Matrix, cut, isSymbol, spoken, words, written } from "./weights.js";
 
 const FAINTEST = 0.005; // of a token that is pointed at, lines lighter than this are not drawn
@@ -26,9 +27,12 @@ export class Lines {
     this.element.hidden = this.said.hidden = !view;
     if (!view) return;
     this.held = this.active = null;
-    for (const side of ["key", "query"]) this.fill(side, side === "key" ? view.keys : view.queries);
-    this.rows.key.setAttribute("aria-label", this.text(`attention.keys.${view.kind}`));
-    this.rows.query.setAttribute("aria-label", this.text(`attention.queries.${view.kind}`));
+    this.fill("key", view.keys);
+    this.fill("query", view.queries);
+    for (const [side, row] of Object.entries(this.rows)) {
+      row.ariaLabel = this.text(`attention.row.${view.kind}.${side}`);
+      row.dataset.name = this.text(`attention.side.${view.kind}.${side}`);
+    }
     this.layout();
     this.point(null);
   }
@@ -180,8 +184,9 @@ export class Lines {
   paint() {
     const paths = this.curves().map(({ points, weight }) => {
       const [from, first, second, to] = points;
+      const { thickness, opacity } = stroke(weight);
       const d = `M${from} C${first} ${second} ${to}`;
-      return draw("path", { d, "stroke-width": thickness(weight), "stroke-opacity": opacity(weight) });
+      return draw("path", { d, "stroke-width": thickness, "stroke-opacity": opacity });
     });
     this.svg.replaceChildren(...paths);
   }
@@ -211,59 +216,21 @@ export class Lines {
 
   /** The figure as it is seen, on a canvas context whose unit is a CSS pixel. */
   picture(context, colours) {
-    const frame = this.figure.getBoundingClientRect();
-    const drawing = this.svg.getBoundingClientRect();
-    context.save();
-    context.translate(drawing.left - frame.left, drawing.top - frame.top);
-    context.strokeStyle = colours.accent;
-    context.lineCap = "round";
-    for (const { points, weight } of this.curves()) {
-      context.globalAlpha = opacity(weight);
-      context.lineWidth = thickness(weight);
-      context.beginPath();
-      context.moveTo(...points[0]);
-      context.bezierCurveTo(...points[1], ...points[2], ...points[3]);
-      context.stroke();
-    }
-    context.restore();
-    this.figure.querySelectorAll(".token").forEach((token) => pictureOfToken(context, token, frame, colours));
+    const { figure, svg, rows } = this;
+    const curves = this.curves().map(({ points, weight }) => ({ points, ...stroke(weight) }));
+    paintLines(context, { figure, svg, rows: Object.values(rows), curves }, colours);
   }
 }
 
 const other = (side) => (side === "key" ? "query" : "key");
 const percent = (weight) => `${Math.round(100 * weight)}%`;
-const thickness = (weight) => (1 + 4 * weight).toFixed(2);
-const opacity = (weight) => Math.min(1, 0.08 + 0.92 * Math.sqrt(weight)).toFixed(3);
+
+/** How a weight is drawn. */
+function stroke(weight) {
+  return { thickness: (1 + 4 * weight).toFixed(2), opacity: (0.08 + 0.92 * Math.sqrt(Math.min(1, weight))).toFixed(3) };
+}
 
 function middle(token, frame, down) {
   const box = token.firstChild.getBoundingClientRect();
   return down ? (box.top + box.bottom) / 2 - frame.top : (box.left + box.right) / 2 - frame.left;
-}
-
-/** The token's background and texts, as the browser laid them out. */
-function pictureOfToken(context, token, frame, colours) {
-  const box = token.getBoundingClientRect();
-  context.fillStyle = getComputedStyle(token).backgroundColor;
-  context.beginPath();
-  context.roundRect(box.left - frame.left, box.top - frame.top, box.width, box.height, 6);
-  context.fill();
-  for (const part of token.querySelectorAll(".space, .rest, .share")) {
-    const { left, right, top, bottom } = part.getBoundingClientRect();
-    const style = getComputedStyle(part);
-    const [x, y] = [left - frame.left, top - frame.top];
-    if (part.className === "space") {
-      context.strokeStyle = colours.soft;
-      context.lineWidth = 1;
-      context.beginPath();
-      for (const [across, down] of [[0.5, 0], [0.5, 1], [-0.5, 1], [-0.5, 0]]) {
-        context.lineTo((across < 0 ? right - frame.left : x) + across, y + down * (bottom - top) - down * 0.5);
-      }
-      context.stroke();
-    } else {
-      context.font = `${style.fontWeight} ${style.fontSize} ${colours.font}`;
-      context.fillStyle = style.color;
-      context.textBaseline = "middle";
-      context.fillText(part.textContent, x, (top + bottom) / 2 - frame.top);
-    }
-  }
 }

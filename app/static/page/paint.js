@@ -13,7 +13,7 @@ export function measured(words, font) {
   return pen.measureText(words).width;
 }
 
-/** The theme's colours where `element` is, and `heat`: LEVELS colours from no weight to all of it. */
+/** The theme's colours where `element` is, and `heat`: the scale from no weight to all of it. */
 export function palette(element) {
   const style = getComputedStyle(element);
   const colour = (name) => resolved(element, style.getPropertyValue(name));
@@ -35,7 +35,7 @@ function resolved(element, colour) {
   return found;
 }
 
-/** LEVELS colours as [red, green, blue], even to the eye. */
+/** LEVELS colours, even to the eye: `data` holds red, green, blue and opacity of each, `packed` all four in one. */
 function ramp(from, to) {
   const canvas = new OffscreenCanvas(LEVELS, 1);
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -45,12 +45,17 @@ function ramp(from, to) {
     context.fillRect(level, 0, 1, 1);
   }
   const { data } = context.getImageData(0, 0, LEVELS, 1);
-  return Array.from({ length: LEVELS }, (_, level) => [...data.subarray(4 * level, 4 * level + 3)]);
+  return { data, packed: new Uint32Array(data.buffer) };
 }
 
-/** The colour of a weight. The scale is its square root, since most weights of a sentence are small; see the legend. */
-export function heatOf(weight, heat) {
-  return heat[Math.round(Math.sqrt(Math.min(1, weight)) * (heat.length - 1))];
+/** A weight's place in the scale, which is its square root, since most weights of a sentence are small. */
+function levelOf(weight) {
+  return Math.round(Math.sqrt(Math.min(1, weight)) * (LEVELS - 1));
+}
+
+/** [red, green, blue] */
+function colourAt(level, { data }) {
+  return [...data.subarray(4 * level, 4 * level + 3)];
 }
 
 /** A matrix with one pixel a weight: as small as a picture of it can be, for a browser to enlarge. */
@@ -59,10 +64,8 @@ export function paintPixels(canvas, matrix, heat) {
   canvas.height = matrix.rows;
   const context = canvas.getContext("2d");
   const image = context.createImageData(matrix.columns, matrix.rows);
-  matrix.values.forEach((weight, index) => {
-    image.data.set(heatOf(weight, heat), 4 * index);
-    image.data[4 * index + 3] = 255;
-  });
+  const pixels = new Uint32Array(image.data.buffer);
+  matrix.values.forEach((weight, index) => (pixels[index] = heat.packed[levelOf(weight)]));
   context.putImageData(image, 0, 0);
 }
 
@@ -77,7 +80,7 @@ export function paintCells(context, matrix, { x = 0, y = 0, cell, colours }) {
   matrix.values.forEach((weight, index) => {
     const left = x + (index % matrix.columns) * cell;
     const top = y + Math.floor(index / matrix.columns) * cell;
-    const colour = heatOf(weight, colours.heat);
+    const colour = colourAt(levelOf(weight), colours.heat);
     context.fillStyle = `rgb(${colour})`;
     context.fillRect(left, top, cell - gap, cell - gap);
     if (numbers && weight >= 0.005) {
@@ -97,7 +100,7 @@ function readable(colour) {
 /** The scale of the colours, with the weights they stand for. */
 export function paintLegend(context, { x, y, width, height, colours }) {
   for (let step = 0; step < width; step += 1) {
-    context.fillStyle = `rgb(${colours.heat[Math.round((step / (width - 1)) * (colours.heat.length - 1))]})`;
+    context.fillStyle = `rgb(${colourAt(Math.round((step / (width - 1)) * (LEVELS - 1)), colours.heat)})`;
     context.fillRect(x + step, y, 1, height);
   }
   context.save();
