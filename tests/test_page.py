@@ -561,7 +561,7 @@ def test_the_panel_says_what_the_model_is(visit: Visit, url: str) -> None:
     expect(translation(page)).to_have_text(FRENCH)
     page.click("#model-panel summary")
     panel = page.locator("#model")
-    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "Tokens a second, now"):
+    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "tokens/s"):
         expect(panel).to_contain_text(said)
     expect(panel).to_contain_text(model["checksum"])
     expect(panel.locator("tbody").first.locator("tr")).to_have_count(

@@ -397,11 +397,6 @@ def test_models_are_described_by_their_record(service: Service, bundle: Bundle) 
     assert speed >= 0
 
 
-def test_the_page_is_the_manual(service: Service) -> None:
-    response = service.get("/")
-    assert (response.status_code, response.headers["location"]) == (307, "/docs")
-
-
 def test_the_manual_asks_nobody_else_for_anything(service: Service) -> None:
     page = service.get("/docs")
     assert page.status_code == 200

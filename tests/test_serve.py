@@ -90,9 +90,10 @@ def test_health_answers_while_the_engine_is_busy(bundle_folder: Path, gate: Gate
         asking.join()
 
 
-def test_behind_a_proxy_s_path_the_manual_finds_itself(bundle_folder: Path) -> None:
+def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_folder: Path) -> None:
     with listening(bundle_folder, root_path="/mt") as address:
-        assert httpx.get(f"{address}/").headers["location"] == "/mt/docs"
+        assert 'src="page/main.js"' in httpx.get(f"{address}/").text
+        assert httpx.get(f"{address}/page/main.js").status_code == 200
         page = httpx.get(f"{address}/docs").text
         assert "'/mt/openapi.json'" in page
         script = re.search(r'src="/mt(/[^"]+)"', page)

@@ -70,7 +70,7 @@ export class ModelPanel {
   /** What changes: only these are written again, so that whoever reads or selects is left alone. */
   #drawFigures(model, element) {
     const now = model.tokens_per_second;
-    set(element, "now", now === undefined ? null : number(Math.round(now)));
+    set(element, "now", now === undefined ? null : text("speed.now", { rate: number(Math.round(now)) }));
     set(element, "precision", text("model.computed", { precision: model.precision, device: model.device }));
     const last = this.#last?.model === model.model ? this.#last : null;
     set(element, "last", last && lastWords(last));
