@@ -370,7 +370,9 @@ def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: B
         expect(page.locator(".token.active.held")).to_have_count(1)
         page.click("#attention-view-encoder")
         window.settle()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for width in (320, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate("map => map.scrollWidth > map.clientWidth", page.query_selector(".map-scroll"))
         page.focus(MAP)
         page.keyboard.press("Control+End")
