@@ -14,8 +14,9 @@ from app.schemas import StreamedPart
 DESCRIPTION = """Translates text with models of your own, and shows their attention.
 
 Errors are `application/problem+json` (RFC 9457); below the paths of LibreTranslate and DeepL they are as the clients of
-those know them. Unknown fields are refused, but by LibreTranslate's routes. Where the service has API keys, the routes
-with a lock want one. Every answer has an `X-Request-ID`, which is in the service's log as well."""
+those know them. Unknown fields are refused; by the routes of LibreTranslate and DeepL they are passed over. Where the
+service has API keys, the routes with a lock want one. Every answer has an `X-Request-ID`, which is in the service's log
+as well."""
 TAGS = [
     {"name": "translation", "description": "Texts, documents, and how a sentence was translated"},
     {"name": "what is served", "description": "Languages and models"},
@@ -69,12 +70,22 @@ def _complete(document: dict[str, Any], with_keys: bool) -> None:
         responses = operation["responses"]
         if "HTTPValidationError" in str(responses.get("422")):  # which we never send
             del responses["422"]
+        _offer_examples(operation, components["schemas"])
         for response in responses.values():
             response.setdefault("headers", {})[ID_HEADER] = {"$ref": f"#/components/headers/{ID_HEADER}"}
         if with_keys and _wants_key(responses):
             operation["security"] = [{name: []} for name in _TAKEN.get(operation["tags"][0], ["key"])]
     for name in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(name, None)
+
+
+def _offer_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Of what a body's schema has: the page shows a choice of a body's own alone."""
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        schema = schemas.get(content["schema"].get("$ref", "").rpartition("/")[2], {})
+        if "examples" in schema and "examples" not in content:
+            numbered = enumerate(schema["examples"], start=1)
+            content["examples"] = {f"example {number}": {"value": example} for number, example in numbered}
 
 
 def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,89 @@
+"""/docs, the manual as a page, in a real Chromium: it asks nobody but the service, and tries out what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import Visit, chromium
+from conftest import listening
+from playwright.sync_api import Browser, Locator, Page, Route
+
+from app.keys import new_key
+
+ROOT = "/mt"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+def opened(page: Page, path: str) -> Locator:
+    """An operation of the manual, unfolded, with its first example to be sent."""
+    operation = page.locator(".opblock", has=page.locator(f".opblock-summary-path[data-path='{path}']")).first
+    operation.locator(".opblock-summary-control").click()
+    operation.get_by_role("button", name="Try it out").click()
+    return operation
+
+
+def status(operation: Locator) -> str:
+    """Of the answer to what is sent now."""
+    operation.get_by_role("button", name="Execute").click()
+    return operation.locator(".live-responses-table .response .response-col_status").inner_text()
+
+
+def test_it_asks_nobody_else_and_its_example_is_answered(browser: Browser, bundle_folder: Path) -> None:
+    with listening(bundle_folder) as url:
+        visit = Visit(browser, url)
+        page = visit.page("/docs")
+        assert status(opened(page, "/translate")) == "200"
+        assert page.locator(".opblock").count() > 30
+        assert page.get_by_role("button", name="Authorize").count() == 0
+        assert f"{url}/translate" in visit.requests
+        visit.check()
+        visit.close()
+
+
+def test_where_keys_are_wanted_it_sends_the_one_it_is_given(
+    browser: Browser, bundle_folder: Path, tmp_path: Path
+) -> None:
+    key, line = new_key("reader")
+    (tmp_path / "keys").write_text(line)
+    with listening(bundle_folder, api_keys_file=tmp_path / "keys") as url:
+        visit = Visit(browser, url)
+        visit.allowed.append("Failed to load resource: the server responded with a status of 401")
+        page = visit.page("/docs")
+        operation = opened(page, "/translate")
+        assert status(operation) == "401"
+        page.get_by_role("button", name="Authorize").first.click()
+        page.get_by_label("auth-bearer-value").fill(key)
+        page.get_by_role("button", name="Apply credentials").first.click()
+        page.get_by_role("button", name="Close").first.click()
+        with page.expect_response(f"{url}/translate"):
+            operation.get_by_role("button", name="Execute").click()
+        operation.locator(".live-responses-table .response .response-col_status", has_text="200").wait_for()
+        visit.check()
+        visit.close()
+
+
+def test_it_is_whole_where_a_proxy_shows_it_below_a_path(browser: Browser, bundle_folder: Path) -> None:
+    with listening(bundle_folder, root_path=ROOT) as url:
+
+        def take_off(route: Route) -> None:
+            """As a proxy does, which knows the service by that path alone."""
+            asked = route.request.url
+            if asked.startswith(f"{url}{ROOT}/"):
+                route.continue_(url=asked.replace(ROOT, "", 1))
+            else:
+                route.abort()
+
+        visit = Visit(browser, url)
+        page = visit.new()
+        page.route("**/*", take_off)
+        page.goto(f"{url}{ROOT}/docs")
+        assert status(opened(page, "/translate")) == "200"
+        visit.check()
+        visit.close()
