@@ -314,6 +314,24 @@ def test_a_service_that_was_gone_is_found_again(visit: Visit) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+@pytest.mark.parametrize("status", [502, 503])
+def test_a_service_that_has_stopped_behind_a_proxy_is_waited_for(visit: Visit, status: int) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.page()
+    refusals = iter(range(2))
+
+    def gone_twice(route: Route) -> None:
+        if next(refusals, None) is None:
+            route.continue_()
+        else:
+            route.fulfill(status=status, content_type="text/html", body="<h1>nginx</h1>")
+
+    page.route("**/translate/stream", gone_twice)
+    type_in(page, "I am tired.")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(translation(page)).to_have_text("Je suis fatigué.")
+
+
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Another service, where a key is wanted and LibreTranslate's API is at the root: its URL and a key."""

@@ -87,10 +87,10 @@ export async function* stream(path, body, options = {}) {
   }
 }
 
-/** @returns {Promise<boolean>} whether the service answers at all */
-export async function isReachable() {
+/** @returns {Promise<boolean>} whether the service is there and has its models */
+export async function isReady() {
   try {
-    return (await fetch(new URL("health", document.baseURI), { cache: "no-store" })).ok;
+    return (await fetch(new URL("ready", document.baseURI), { cache: "no-store" })).ok;
   } catch {
     return false;
   }

@@ -58,6 +58,7 @@ export function createCycle(view) {
 
   async function untilItWorks(wanted, signal) {
     let refused = 0;
+    let gone = 0;
     for (;;) {
       try {
         return await translate(wanted, signal);
@@ -67,7 +68,7 @@ export function createCycle(view) {
         view.fault(error, wait);
         if (wait) notBefore = performance.now() + 1000 * wait;
         if (wait) await sleep(1000 * wait, signal);
-        else if (error instanceof api.Unreachable) await untilReachable(signal);
+        else if (isGone(error)) await untilReady(signal, PAUSE_MS * 2 ** Math.min(++gone, 5));
         else return void (asked = null);
         if (signal.aborted) return;
         view.begin();
@@ -96,11 +97,18 @@ export function createCycle(view) {
   return { change, again };
 }
 
-/** @param {AbortSignal} [signal] @returns {Promise<void>} when the service answers again, or `signal` says stop */
-export async function untilReachable(signal) {
-  for (let pause = 500; !signal?.aborted; pause = Math.min(2 * pause, 8000)) {
+/** @param {Error} error @returns {boolean} whether the service is not there, or not yet: then it is waited for */
+export function isGone(error) {
+  // A proxy in front of a service that has stopped says 502 or 503; a service that still loads its models 503.
+  return error instanceof api.Unreachable || error.status === 502 || (error.status === 503 && !error.retryAfter);
+}
+
+/** @param {AbortSignal} [signal] @param {number} [pause] milliseconds before it is first asked
+ *  @returns {Promise<void>} when the service answers again, or `signal` says stop */
+export async function untilReady(signal, pause = 500) {
+  for (; !signal?.aborted; pause = Math.min(2 * pause, 8000)) {
     await sleep(pause, signal, "online");
-    if (await api.isReachable()) return;
+    if (await api.isReady()) return;
   }
 }
 

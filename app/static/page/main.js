@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { startAppearance } from "./appearance.js";
 import { copy } from "./clipboard.js";
-import { createCycle, untilReachable } from "./cycle.js";
+import { createCycle, isGone, untilReady } from "./cycle.js";
 import { startFiles } from "./files.js";
 import { askForKeys } from "./keys.js";
 import { Languages } from "./languages.js";
@@ -105,7 +105,7 @@ function fault(error, wait) {
   enable();
   const words = wait ? `${faultWords(error)} ${waitWords(wait)}` : faultWords(error);
   const isKey = error.status === 401;
-  const helps = !wait && !(error instanceof api.Unreachable);
+  const helps = !wait && !isGone(error);
   const action = helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined;
   showFault(words, action, wait ? "warning" : "fault");
 }
@@ -233,11 +233,11 @@ async function loadLanguages() {
     clearNotes();
     await models.start();
   } catch (error) {
-    if (!(error instanceof api.Unreachable)) {
+    if (!isGone(error)) {
       return showFault(faultWords(error), { words: text("again"), act: loadLanguages });
     }
     showFault(faultWords(error));
-    await untilReachable();
+    await untilReady();
     await loadLanguages();
   }
 }

@@ -40,7 +40,7 @@ export function showFault(words, action, kind = "fault") {
 
 /** @param {Error} error @returns {string} what is wrong, for those whom it hinders */
 export function faultWords(error) {
-  if (error instanceof Unreachable) return text("unreachable");
+  if (error instanceof Unreachable || error.status === 502) return text("unreachable");
   if (!(error instanceof Problem)) return text("bug", { error: `${error.name}: ${error.message}` });
   const key = `problem.${error.slug}`;
   const title = text(key) === key ? error.title : text(key);
