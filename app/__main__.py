@@ -45,7 +45,7 @@ def serve() -> None:
     try:
         settings = load_settings()
         bundles = load_catalogue(settings)
-        app = create_app(settings, bundles)
+        app = create_app(settings, bundles, detect_early=True)
     except (SettingsError, BundleError) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None

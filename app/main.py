@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -43,9 +44,12 @@ ERRANDS = 16
 """So many are translated in the background, or wait to be, or to be fetched."""
 
 
-def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess) -> FastAPI:
+def create_app(
+    settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess, detect_early: bool = False
+) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
+    `detect_early`: what tells languages is loaded at the start, and not when it is first asked for, which then waits.
     Raises SettingsError.
     """
     metrics = Metrics()
@@ -59,8 +63,10 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
         scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         engine = Engine(order, scheduler, metrics, launch, worker_count(settings))
         errands = Errands[Any](ERRANDS * settings.max_file_bytes)
+        translator = Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries)
         await engine.start()
         await door.open()
+        loading = asyncio.create_task(asyncio.to_thread(translator.detector.load)) if detect_early else None
         try:
             yield State(
                 settings=settings,
@@ -71,11 +77,13 @@ def create_app(settings: Settings, bundles: Catalogue, launch: Launch = WorkerPr
                 errands=errands,
                 glossaries=glossary_store,
                 engine=engine,
-                translator=Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries),
+                translator=translator,
             )
         finally:
             await errands.close()
             await engine.stop()
+            if loading:
+                await loading
             await door.close()
 
     # As FastAPI, but the assets of /docs come from here and not from the network.
