@@ -218,8 +218,13 @@ async def result(document_id: DocumentId, request: Request, caller: Caller) -> R
         errand.result.content,
         media_type=errand.result.media_type,
         headers=download_headers(errand.result.name),
-        background=BackgroundTask(errands.forget, errand),  # once it is sent
+        background=BackgroundTask(_forget, errands, errand),  # once it is sent
     )
+
+
+async def _forget(errands: Errands[TranslatedDocument], errand: Errand[TranslatedDocument]) -> None:
+    """On the event loop, whose the errands are: what is no coroutine would be run in a thread."""
+    errands.forget(errand)
 
 
 async def _found(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
