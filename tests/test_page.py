@@ -318,15 +318,15 @@ def test_a_service_that_was_gone_is_found_again(visit: Visit) -> None:
 def test_a_service_that_has_stopped_behind_a_proxy_is_waited_for(visit: Visit, status: int) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
-    refusals = iter(range(2))
+    refusals = iter(range(1))
 
-    def gone_twice(route: Route) -> None:
+    def gone_once(route: Route) -> None:
         if next(refusals, None) is None:
             route.continue_()
         else:
             route.fulfill(status=status, content_type="text/html", body="<h1>nginx</h1>")
 
-    page.route("**/translate/stream", gone_twice)
+    page.route("**/translate/stream", gone_once)
     type_in(page, "I am tired.")
     expect(page.get_by_role("alert")).to_be_visible()
     expect(translation(page)).to_have_text("Je suis fatigué.")
@@ -586,6 +586,20 @@ def test_the_panel_says_what_the_model_is(visit: Visit, url: str) -> None:
         len({figure["set"] for figure in model["metrics"]})
     )
     expect(panel.locator('[data-figure="last"]')).to_contain_text("tokens in")
+
+
+def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, url: str) -> None:
+    [model] = httpx.get(f"{url}/models").json()
+    other = {**model, "model": "en-de@0", "target": "de", "licence": "another"}
+    page = visit.new()
+    page.route("**/languages", lambda route: route.fulfill(json=[{"code": "en", "name": "", "targets": ["fr", "de"]}]))
+    page.route("**/models", lambda route: route.fulfill(json=[model, other]))
+    page.goto(visit.url)
+    page.click("#model-panel summary")
+    expect(page.locator("#model h3")).to_have_text("English to French")
+    page.select_option("#target-language", "de")
+    expect(page.locator("#model h3")).to_have_text("English to German")
+    expect(page.locator("#model")).to_contain_text("another")
 
 
 # How it is served

@@ -86,7 +86,6 @@ export const chinese = {
   "attention.failed": "无法加载此视图。",
   model: "模型",
   "model.aside": "{size}参数，{precision}，{device}",
-  "model.asides": "{count} 个模型，{precision}，{device}",
   "model.pair": "{from}译成{into}",
   "model.name": "名称",
   "model.architecture": "结构",

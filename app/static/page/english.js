@@ -86,7 +86,6 @@ export const english = {
   "attention.failed": "This view could not be loaded.",
   model: "The model",
   "model.aside": "{size} parameters, {precision}, on {device}",
-  "model.asides": "{count} models, {precision}, on {device}",
   "model.pair": "{from} to {into}",
   "model.name": "Name",
   "model.architecture": "Architecture",

@@ -150,6 +150,7 @@ function swapped() {
 
 function languagesChanged(byHand) {
   if (byHand) writePlace(languages.source, languages.target);
+  models.show(wanted());
   cycle.change();
 }
 

@@ -1,4 +1,4 @@
-// The panel about the models: what they are, what they learnt from, how good they are, how fast now.
+// The panel about the model: what it is, what it learnt from, how good it is, how fast now.
 
 import * as api from "./api.js";
 import { faultWords } from "./notes.js";
@@ -11,9 +11,10 @@ const panel = document.getElementById("model-panel");
 const place = document.getElementById("model");
 const aside = document.getElementById("model-aside");
 
-/** The panel; asks for news only while it is open and seen. */
+/** The panel, of the model of the languages that are chosen; asks for news only while it is open and seen. */
 export class ModelPanel {
   #models = [];
+  #pair = {};
   #shown = "";
   #last = null;
   #timer = 0;
@@ -29,10 +30,16 @@ export class ModelPanel {
     await this.#ask();
   }
 
+  /** @param {{source: string, target: string}} pair whose model is shown; the source may be "auto" */
+  show(pair) {
+    this.#pair = pair;
+    this.#draw();
+  }
+
   /** @param {import("./cycle.js").Result} result the last translation, whose time is shown */
   measured(result) {
     this.#last = result;
-    this.#draw();
+    this.show(result);
   }
 
   async #refresh() {
@@ -56,24 +63,30 @@ export class ModelPanel {
   }
 
   #draw(anew = false) {
-    if (!this.#models.length) return;
-    const names = this.#models.map(({ model }) => model).join();
-    if (anew || names !== this.#shown) place.replaceChildren(...this.#models.map(record));
-    this.#shown = names;
-    const [first] = this.#models;
-    const size = number(first.parameters, { notation: "compact" });
-    const words = { size, precision: first.precision, device: first.device, count: this.#models.length };
-    aside.textContent = text(this.#models.length > 1 ? "model.asides" : "model.aside", words);
-    this.#models.forEach((model, index) => this.#drawFigures(model, place.children[index]));
+    const model = this.#chosen();
+    if (!model) return;
+    if (anew || model.model !== this.#shown) place.replaceChildren(record(model));
+    this.#shown = model.model;
+    const { precision, device } = model;
+    const size = number(model.parameters, { notation: "compact" });
+    aside.textContent = text("model.aside", { size, precision, device });
+    this.#drawFigures(model);
+  }
+
+  /** The model of the languages that are chosen; the first that could be, as long as the text's is not known. */
+  #chosen() {
+    const { source, target } = this.#pair;
+    const into = this.#models.filter((model) => model.target === target);
+    return into.find((model) => model.source === source) ?? into[0] ?? this.#models[0];
   }
 
   /** What changes: only these are written again, so that whoever reads or selects is left alone. */
-  #drawFigures(model, element) {
+  #drawFigures(model) {
     const now = model.tokens_per_second;
-    set(element, "now", now === undefined ? null : text("speed.now", { rate: number(Math.round(now)) }));
-    set(element, "precision", text("model.computed", { precision: model.precision, device: model.device }));
+    set("now", now === undefined ? null : text("speed.now", { rate: number(Math.round(now)) }));
+    set("precision", text("model.computed", { precision: model.precision, device: model.device }));
     const last = this.#last?.model === model.model ? this.#last : null;
-    set(element, "last", last && lastWords(last));
+    set("last", last && lastWords(last));
   }
 }
 
@@ -83,8 +96,8 @@ function lastWords({ milliseconds, tokens }) {
 }
 
 /** Shows a figure, or hides its line where there is none. */
-function set(element, name, words) {
-  const figure = element.querySelector(`[data-figure="${name}"]`);
+function set(name, words) {
+  const figure = place.querySelector(`[data-figure="${name}"]`);
   figure.hidden = figure.previousElementSibling.hidden = words === null;
   if (words !== null && figure.textContent !== words) figure.textContent = words;
 }
