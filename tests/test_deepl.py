@@ -31,7 +31,7 @@ from app.fields import Fields
 from app.keys import new_key
 from app.rates import Rate
 from app.routes.deepl_shapes import MultilingualRequest
-from app.routes.deepl_text import TextRequest
+from app.routes.deepl_text import TextRequest, item_of
 from app.routes.deepl_wire import pair_of, target_languages, validated
 from app.translation import Options, Translations
 from app.translator import Translator
@@ -141,6 +141,24 @@ def test_options_without_effect_are_taken(client: deepl.DeepLClient, url: str) -
         **EN_FR,
     )
     assert [str(found)] == plainly(url, "Hello.")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_is_too_long_or_in_no_language_served_is_refused(client: deepl.DeepLClient) -> None:
+    with pytest.raises(deepl.DeepLException, match="50001 characters, over the limit") as refused:
+        client.translate_text("a" * 50_001, **EN_FR)
+    assert refused.value.http_status_code == 413
+    with pytest.raises(deepl.DeepLException, match="in no language that is translated into fr"):
+        client.translate_text("Ich möchte heute Abend nicht mehr ins Kino gehen.", target_lang="FR")
+    with pytest.raises(deepl.DeepLException, match="'target_lang' not supported"):
+        client.translate_text("Hello.", source_lang="EN", target_lang="EN-GB")
+
+
+@pytest.mark.parametrize("unit", ["\n ", " \n", "a\n", " ", "a ", ". ", "\u2028", "<x>", "\n<x> "])
+@pytest.mark.parametrize("options", [{"split_sentences": "0"}, {"split_sentences": "0", "tag_handling": "xml"}])
+def test_hostile_text_is_made_one_sentence_too(unit: str, options: dict[str, str]) -> None:
+    body = TextRequest.model_validate({"target_lang": "FR", "text": [unit * 25_000], **options})
+    asyncio.run(item_of(body.text[0], body))
 
 
 def test_languages_are_those_served(client: deepl.DeepLClient) -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.catalogue import Catalogue
 from app.glossary_entries import read_csv, read_tsv, write_tsv
-from app.glossary_store import Pair, StoredGlossary, Terms, language
+from app.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms, language
 from app.routes.deepl_wire import Body, Code, refused
 
 _ID = "What it is used by; of the service's own, their name"
@@ -46,25 +46,25 @@ class DictionaryRequest(PairRequest):
 class GlossaryRequest(DictionaryRequest):
     """A glossary to be made."""
 
-    name: str = Field(min_length=1, max_length=1_024, description="Any name", examples=["Animals"])
+    name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
 
 
 class MultilingualRequest(Body):
     """A glossary to be made, with a dictionary for each of several pairs of languages."""
 
-    name: str = Field(min_length=1, max_length=1_024, description="Any name", examples=["Animals"])
+    name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
     dictionaries: list[DictionaryRequest] = Field(
-        min_length=1, max_length=100, fail_fast=True, description="One for each pair"
+        min_length=1, max_length=MOST_PAIRS, fail_fast=True, description="One for each pair"
     )
 
 
 class ChangeRequest(Body):
     """What is to be changed of a glossary."""
 
-    name: str | None = Field(None, min_length=1, max_length=1_024, description="Its new name")
+    name: str | None = Field(None, min_length=1, max_length=MAX_NAME, description="Its new name")
     dictionaries: list[DictionaryRequest] = Field(
         [],
-        max_length=100,
+        max_length=MOST_PAIRS,
         fail_fast=True,
         description="Entries that are added, or take the place of those of the same term",
     )

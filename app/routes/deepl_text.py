@@ -182,23 +182,24 @@ async def translate(request: Request, caller: Caller) -> Response:
     body.check()
     translator: Translator = request.state.translator
     translator.check_count(len(body.text))
+    for text in body.text:
+        translator.check_length(len(text))
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     caller.charge(sum(map(len, body.text)))
     options = Options(source or AUTO, target, glossary)
-    items = [await _item(translator, text, body) for text in body.text]
+    items = [await item_of(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
     told = _words_of(translator, target)
     return answered({"translations": [_entry(*pair, body, told) for pair in zip(body.text, done.items, strict=True)]})
 
 
-async def _item(translator: Translator, text: str, body: TextRequest) -> Item:
-    """Raises TooMuchText."""
+async def item_of(text: str, body: TextRequest) -> Item:
+    """What the translator is given, for the sentences to be split as `body` says, and its elements meant so."""
     whole = body.split_sentences == "0"
     if body.tag_handling is None:
         text = text if body.split_sentences in (None, "1") else _BREAKS.sub(" ", text)
         return [Passage(text, whole=True)] if whole else text
-    translator.check_length(len(text))
     found = await asyncio.to_thread(pieces, text, body.rules) if len(text) > _LONG else pieces(text, body.rules)
     if not whole:
         return found
