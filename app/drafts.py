@@ -185,9 +185,8 @@ def mend(sentence: Sentence) -> None:
     if sentence.mended:
         return
     hypothesis, text = sentence.hypothesis, sentence.passage.text
-    for other in hypothesis.finished:
-        _cut_loops(sentence, other)
-    if _cut_loops(sentence, hypothesis):
+    cut = [_cut_loops(sentence, found) for found in sentence.hypotheses]
+    if cut[0]:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     elif says_again(hypothesis.tokens, hypothesis.source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")

@@ -36,8 +36,8 @@ def said(bundle: Bundle, text: str, score: float) -> Hypothesis:
 def found(bundle: Bundle, **texts: float) -> Sentence:
     """A sentence decoded with a beam that found `texts`, by their scores; the best first."""
     one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
-    one.hypothesis.finished = [said(bundle, text, score) for text, score in texts.items()]
-    best = one.hypothesis.finished[0]
+    best, *others = (said(bundle, text, score) for text, score in texts.items())
+    one.hypothesis.finished = [one.hypothesis, *others]  # as the engine has it
     one.hypothesis.tokens, one.hypothesis.log_probs = best.tokens, best.log_probs
     one.hypothesis.aligned, one.hypothesis.finish_reason = best.aligned, best.finish_reason
     return one
