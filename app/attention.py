@@ -59,7 +59,7 @@ class Selection:
         depth = min(depths[kind] for kind in self.kinds)
         faults = [*_beyond("layer", self.layers, depth), *_beyond("head", self.heads, config.num_heads)]
         if faults:
-            raise InvalidFields(f"{faults[0].pointer}: {faults[0].detail}", faults)
+            raise InvalidFields.of(faults)
 
     def of(self, weights: Tensor) -> Tensor:
         """[layer, head, query, key] to the selected layers and heads of it."""
@@ -87,8 +87,7 @@ def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[P
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     pieces = _pieces(bundle, "text", text[start:end], bundle.limits.max_source)
     if not pieces:
-        fault = FieldError(pointer="#/text", detail="holds no sentence")
-        raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault])
+        raise InvalidFields.at("#/text", "holds no sentence")
     hypothesis = Hypothesis([piece.id for piece in pieces], bundle.limits.target(len(pieces)), record=True)
     if target_text is not None:
         forced = _pieces(bundle, "target_text", target_text.strip(), bundle.limits.max_target)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,9 +29,9 @@ from app.errors import (
     ServiceError,
     TooMuchText,
     WrongContentType,
-    invalid_fields,
     path_of,
     refusal,
+    validated,
 )
 from app.settings import Settings
 
@@ -42,12 +44,8 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            deadlines: Deadlines = self.scope["state"]["deadlines"]
-            try:
-                with deadlines.limit():
-                    self._body = await self._arrived(settings.max_body_bytes)
-            except TimeoutError:
-                raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
+            with arriving(self):
+                self._body = await self._arrived(settings.max_body_bytes)
         return self._body
 
     async def _arrived(self, limit: int) -> bytes:
@@ -55,10 +53,10 @@ class JSONRequest(Request):
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise ClientLeft("The client left while it sent the body.")
+                raise ClientDisconnect
             body += message.get("body", b"")
             if len(body) > limit:
-                raise TooMuchText(f"The body is over the limit of {limit} bytes.")
+                raise too_large("body", limit)
             more = message.get("more_body", False)
         return bytes(body)
 
@@ -79,9 +77,32 @@ class JSONRequest(Request):
         headers = dict(self.scope["headers"])
         content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
-            found = content_type.decode("latin-1") or "of no type: the header Content-Type is missing"
-            raise WrongContentType(f"The body must be application/json; it is {found}.")
+            raise wrong_type("application/json", content_type.decode("latin-1"))
         check_uncompressed(headers)
+
+
+@contextmanager
+def arriving(request: Request) -> Iterator[None]:
+    """While this lasts, the body of `request` is read. Raises BodyTooSlow and ClientLeft."""
+    settings: Settings = request.scope["state"]["settings"]
+    deadlines: Deadlines = request.scope["state"]["deadlines"]
+    try:
+        with deadlines.limit():
+            yield
+    except TimeoutError:
+        raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
+    except ClientDisconnect:
+        raise ClientLeft("The client left while it sent the body.") from None
+
+
+def too_large(what: str, limit: int) -> TooMuchText:
+    return TooMuchText(f"The {what} is over the limit of {limit} bytes.")
+
+
+def wrong_type(wanted: str, found: str) -> WrongContentType:
+    """`found`: what the header says, "" if it is not there."""
+    found = found or "of no type: the header Content-Type is missing"
+    return WrongContentType(f"The body must be {wanted}; it is {found}.")
 
 
 def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:
@@ -106,16 +127,11 @@ class JSONRoute(APIRoute):
         """Raises ServiceError."""
         if not isinstance(request, JSONRequest):
             request = JSONRequest(request.scope, request.receive)
-        # Both before the body is read: refusing must cost little.
+        # Before the body is read, as `check_load` is.
         door: Door = request.scope["state"]["door"]
         door.enter(request, bearer(request))
-        engine: Engine = request.scope["state"]["engine"]
-        engine.scheduler.check()
-        sent = await request.json()
-        try:
-            body = self._model.model_validate(sent)
-        except ValidationError as error:
-            raise invalid_fields(error.errors(include_url=False), sent) from None
+        check_load(request)
+        body = validated(self._model, await request.json())
         response: Response = await self.endpoint(body, request)
         return response
 
@@ -155,6 +171,12 @@ class StraightToJSON:
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
         return self.routes.get(path_of(scope))
+
+
+def check_load(request: Request) -> None:
+    """Called before the body is read: refusing must cost little. Raises Overloaded."""
+    engine: Engine = request.scope["state"]["engine"]
+    engine.scheduler.check()
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -25,18 +25,19 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
+M = TypeVar("M", bound=BaseModel)
 _METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
-_PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
 class FieldError(BaseModel):
@@ -108,6 +109,15 @@ class InvalidFields(ServiceError):
     status, slug, title = 422, "invalid-fields", "Wrong fields"
     example = "#/target: Field required"
 
+    @classmethod
+    def of(cls, faults: Sequence[FieldError]) -> InvalidFields:
+        return cls("; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:3]), faults)
+
+    @classmethod
+    def at(cls, pointer: str, detail: str) -> InvalidFields:
+        """With one fault, at `pointer`: "#/text/3", or "#" for the body as a whole."""
+        return cls.of([FieldError(pointer=pointer, detail=detail)])
+
 
 class TooManyRequests(ServiceError):
     status, slug, title = 429, "too-many-requests", "Too many requests"
@@ -145,14 +155,21 @@ class DeadlinePassed(ServiceError):
     example = "Not finished within 60000 ms."
 
 
-class ProblemResponse(Response):
-    """A problem on the wire. ASCII, since a wrong body may hold what no encoding can carry: lone surrogates."""
+class ASCIIResponse(JSONResponse):
+    """JSON in ASCII: words about a wrong body may hold what no encoding can carry, lone surrogates."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode("ascii")
+
+
+class ProblemResponse(ASCIIResponse):
+    """A problem on the wire."""
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, problem: Problem, headers: dict[str, str] | None = None) -> None:
-        body = json.dumps(problem.model_dump(exclude_defaults=True))
-        super().__init__(body, problem.status, headers)
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        asked = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+        super().__init__(problem.model_dump(exclude_defaults=True), problem.status, {**(headers or {}), **asked})
 
 
 def path_of(scope: Scope) -> str:
@@ -172,8 +189,6 @@ def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
     headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
     if isinstance(error, BodyTooSlow):
         headers["Connection"] = "close"  # or the rest would still be waited for
-    if isinstance(error, NotAuthorised):
-        headers["WWW-Authenticate"] = "Bearer"
     return voice(error.problem(), headers)
 
 
@@ -191,40 +206,6 @@ class Voices:
         return ProblemResponse
 
 
-def documented(
-    *kinds: type[ServiceError], voice: Voice = ProblemResponse, schema: Mapping[str, Any] = _PROBLEM
-) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page.
-
-    `voice` words them, in the shape of `schema`.
-    """
-    said: dict[int, dict[type[ServiceError], Response]] = {}
-    for kind in kinds:
-        response = refusal(kind(kind.example), voice)
-        said.setdefault(response.status_code, {})[kind] = response
-    return {status: _documented_status(said[status], schema) for status in sorted(said)}
-
-
-def _documented_status(said: Mapping[type[ServiceError], Response], schema: Mapping[str, Any]) -> dict[str, Any]:
-    examples = {
-        kind.slug: {"summary": kind.title, "value": json.loads(bytes(response.body))} for kind, response in said.items()
-    }
-    media_type = next(iter(said.values())).media_type
-    return {
-        "description": "; ".join(kind.title for kind in said),
-        "content": {media_type: {"schema": schema, "examples": examples}},
-        **({"headers": headers} if (headers := _documented_headers(said)) else {}),
-    }
-
-
-def _documented_headers(said: Mapping[type[ServiceError], Response]) -> dict[str, Any]:
-    if any("www-authenticate" in response.headers for response in said.values()):
-        return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
-    if Overloaded in said or TooManyRequests in said:
-        return {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
-    return {}
-
-
 def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> None:
     """Makes every error of `app` a problem, in the voice of its path; `count` is told each one's slug."""
 
@@ -235,7 +216,8 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return await refuse(request, invalid_fields([{**e, "loc": e["loc"][1:]} for e in error.errors()], error.body))
+        faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
+        return await refuse(request, _invalid_fields(faults, error.body))
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -268,13 +250,22 @@ def _allowed(request: Request) -> str:
     return ", ".join(methods or ["GET", "HEAD"])  # static files are no routes, and have none
 
 
-def invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
+def validated(model: type[M], sent: Any, strict: bool | None = None) -> M:
+    """What was sent as a `model`; `strict`: instead of as the model says. Raises InvalidFields."""
+    try:
+        return model.model_validate(sent, strict=strict)
+    except ValidationError as error:
+        raise _invalid_fields(error.errors(include_url=False), sent) from None
+
+
+def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
     """What pydantic found, as pointers into the body that was sent; `faults` are its errors, places from there on."""
-    found = [
-        FieldError(pointer=_pointer(fault["loc"], body), detail=fault["msg"].removeprefix("Value error, "))
-        for fault in faults
-    ]
-    return InvalidFields("; ".join(f"{e.pointer}: {e.detail}" for e in found[:3]), found)
+    return InvalidFields.of(
+        [
+            FieldError(pointer=_pointer(fault["loc"], body), detail=fault["msg"].removeprefix("Value error, "))
+            for fault in faults
+        ]
+    )
 
 
 def _pointer(location: Sequence[str | int], body: Any) -> str:

@@ -16,11 +16,9 @@ from fastapi import Request
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import ClientDisconnect
 
-from app.body import JSONRequest, check_uncompressed
-from app.deadlines import Deadlines
-from app.errors import BodyTooSlow, ClientLeft, FieldError, InvalidFields, TooMuchText, WrongContentType
+from app.body import JSONRequest, arriving, check_uncompressed, too_large, wrong_type
+from app.errors import InvalidFields, TooMuchText, WrongContentType
 from app.settings import Settings
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -29,7 +27,6 @@ _MORE_FIELDS = 32
 _AROUND_BYTES = 1 << 16
 """What a body may have beside its file: the fields, and what stands between them."""
 _LONG = 1 << 14
-_NO_TYPE = "of no type: the header Content-Type is missing"
 _CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
 
 Texts = dict[str, list[str]]
@@ -80,7 +77,7 @@ async def read_fields(request: Request) -> Fields:
     if kind == PARTS:
         settings: Settings = request.state.settings
         limit = settings.max_body_bytes
-        parts = await _parts(request, limit, TooMuchText(f"The body is over the limit of {limit} bytes."), files=0)
+        parts = await _parts(request, limit, too_large("body", limit), files=0)
         return Fields(texts={**query, **_texts(parts)})
     reader = JSONRequest(request.scope, request.receive)  # which reads any body as it should be read
     body = await reader.body()
@@ -91,7 +88,7 @@ async def read_fields(request: Request) -> Fields:
         form = _form(body, most) if len(body) < _LONG else await asyncio.to_thread(_form, body, most)
         return Fields(texts={**query, **form})
     if kind != JSON:
-        raise WrongContentType(f"The body must be {JSON}, {FORM} or {PARTS}; it is {kind or _NO_TYPE}.")
+        raise wrong_type(f"{JSON}, {FORM} or {PARTS}", kind)
     return Fields(_object(await reader.json()), query)
 
 
@@ -102,46 +99,40 @@ async def read_upload(request: Request) -> tuple[File, Fields]:
     """
     kind = _content_type(request)
     if kind != PARTS:
-        raise WrongContentType(f"The body must be {PARTS}; it is {kind or _NO_TYPE}.")
+        raise wrong_type(PARTS, kind)
     query = _form(request.scope["query_string"], _most(request))
     settings: Settings = request.state.settings
     limit = settings.max_file_bytes
-    too_large = TooMuchText(f"The file is over the limit of {limit} bytes.")
-    parts = await _parts(request, limit + _AROUND_BYTES, too_large, files=1)
+    too_much = too_large("file", limit)
+    parts = await _parts(request, limit + _AROUND_BYTES, too_much, files=1)
     try:
         sent = parts.get("file")
         if not isinstance(sent, UploadFile) or not sent.filename:
-            raise _invalid("#/file", "A file with a name is required")
+            raise InvalidFields.at("#/file", "A file with a name is required")
         file = File(_utf8(sent.filename), await sent.read())
     finally:
         await parts.close()
     if len(file.content) > limit:
-        raise too_large
+        raise too_much
     return file, Fields(texts={**query, **_texts(parts)})
 
 
 async def _parts(request: Request, limit: int, too_much: TooMuchText, files: int) -> FormData:
     """A form of at most `limit` bytes in parts. Its texts are not decoded yet: see `_utf8`."""
-    settings: Settings = request.state.settings
-    deadlines: Deadlines = request.state.deadlines
     # Told that they are in latin-1, the parser leaves the bytes as they are; otherwise it would take them for that
     # where they are not UTF-8, and say nothing.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
-    stream = _arriving(request, limit, too_much)
+    stream = _chunks(request, limit, too_much)
     parser = MultiPartParser(headers, stream, max_files=files, max_fields=_most(request), max_part_size=limit)
     parser.spool_max_size = limit + 1  # never on disk
     try:
-        with deadlines.limit():
+        with arriving(request):
             return await parser.parse()
-    except TimeoutError:
-        raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
-    except ClientDisconnect:
-        raise ClientLeft("The client left while it sent the body.") from None
     except MultiPartException as error:
-        raise _invalid("#", error.message) from None
+        raise InvalidFields.at("#", error.message) from None
 
 
-async def _arriving(request: Request, limit: int, too_much: TooMuchText) -> AsyncGenerator[bytes, None]:
+async def _chunks(request: Request, limit: int, too_much: TooMuchText) -> AsyncGenerator[bytes, None]:
     length = 0
     async for chunk in request.stream():
         length += len(chunk)
@@ -163,7 +154,7 @@ def _utf8(text: str) -> str:
     try:
         return text.encode("latin-1").decode()
     except UnicodeError:
-        raise _invalid("#", "The form is not in UTF-8") from None
+        raise InvalidFields.at("#", "The form is not in UTF-8") from None
 
 
 def _form(sent: bytes, most: int) -> Texts:
@@ -173,21 +164,21 @@ def _form(sent: bytes, most: int) -> Texts:
         for name, value in parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=most, errors="strict"):
             found.setdefault(name, []).append(value)
     except UnicodeDecodeError:
-        raise _invalid("#", "The form is not in UTF-8") from None
+        raise InvalidFields.at("#", "The form is not in UTF-8") from None
     except ValueError:
-        raise _invalid("#", f"The form has more than {most} fields") from None
+        raise InvalidFields.at("#", f"The form has more than {most} fields") from None
     return found
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _invalid("#", "The body must be a JSON object")
+        raise InvalidFields.at("#", "The body must be a JSON object")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise _invalid("#", "The body holds a lone surrogate, which is no character") from None
+        raise InvalidFields.at("#", "The body holds a lone surrogate, which is no character") from None
     except RecursionError:
-        raise _invalid("#", "The JSON is nested too deeply") from None
+        raise InvalidFields.at("#", "The JSON is nested too deeply") from None
     return {name: field for name, field in value.items() if field is not None}
 
 
@@ -205,7 +196,3 @@ def _content_type(request: Request) -> str:
 def _most(request: Request) -> int:
     settings: Settings = request.state.settings
     return settings.max_items + _MORE_FIELDS
-
-
-def _invalid(pointer: str, detail: str) -> InvalidFields:
-    return InvalidFields(f"{pointer}: {detail}", [FieldError(pointer=pointer, detail=detail)])

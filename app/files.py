@@ -12,7 +12,7 @@ from urllib.parse import quote
 from app import documents
 from app.documents import Document
 from app.errands import patiently
-from app.errors import FieldError, InvalidFields, TooMuchText, WrongContentType
+from app.errors import InvalidFields, TooMuchText, WrongContentType
 from app.glossary import Glossary
 from app.passage import Passage
 from app.settings import Settings
@@ -47,7 +47,7 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
     except documents.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
     except documents.UnreadableDocument as error:
-        raise InvalidFields(f"#/file: {error}", [FieldError(pointer="#/file", detail=str(error))]) from None
+        raise InvalidFields.at("#/file", str(error)) from None
     characters = sum(len(passage.text) for passage in document.passages)
     limit = settings.max_text_chars * settings.max_items
     if characters > limit:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from app.errors import FieldError, InvalidFields, Unavailable
+from app.errors import InvalidFields, Unavailable
 from app.glossary import Glossaries, Glossary
+from app.languages import language_alone
 from app.settings import PREFIX, SettingsError
 
 MOST = 1_000
@@ -168,13 +169,8 @@ def _check_owner(found: StoredGlossary) -> None:
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
     found: dict[str, dict[Pair, Terms]] = {}
     for (name, source, target), glossary in shared.by_pair.items():
-        found.setdefault(name, {})[language(source), language(target)] = glossary.terms
+        found.setdefault(name, {})[language_alone(source), language_alone(target)] = glossary.terms
     return [StoredGlossary(name, None, dictionaries, id=name) for name, dictionaries in found.items()]
-
-
-def language(code: str) -> str:
-    """The language alone: "en" for "en-US"."""
-    return code.partition("-")[0].lower()
 
 
 # ---- In a folder
@@ -242,4 +238,4 @@ def _path(folder: Path, glossary: StoredGlossary) -> Path:
 
 
 def _refused(place: str, detail: str) -> InvalidFields:
-    return InvalidFields(f"#/{place}: {detail}.", [FieldError(pointer=f"#/{place}", detail=f"{detail}.")])
+    return InvalidFields.at(f"#/{place}", f"{detail}.")

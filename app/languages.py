@@ -107,7 +107,7 @@ _WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 
 def language_name(code: str) -> str:
     """The English name of `code`, or of its language where the region has none, or the code itself."""
-    return NAMES.get(code) or NAMES.get(_language(code)) or code
+    return NAMES.get(code) or NAMES.get(language_alone(code)) or code
 
 
 def joint(source: str, target: str) -> str:
@@ -115,8 +115,9 @@ def joint(source: str, target: str) -> str:
 
     "你好。我很好。" has none; "Hello. I am fine." needs one.
     """
-    return " " if _language(source) in _WITHOUT_SPACES and _language(target) not in _WITHOUT_SPACES else ""
+    return " " if language_alone(source) in _WITHOUT_SPACES and language_alone(target) not in _WITHOUT_SPACES else ""
 
 
-def _language(code: str) -> str:
+def language_alone(code: str) -> str:
+    """Without its region or script, in small letters: "en" for "en-US"."""
     return code.replace("_", "-").split("-")[0].lower()

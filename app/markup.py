@@ -20,7 +20,7 @@ written app/entities.py's. No model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 from unicodedata import category

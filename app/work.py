@@ -14,7 +14,7 @@ from app.catalogue import Catalogue
 from app.detection import Detected, Detector
 from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
 from app.engine import Decoder
-from app.errors import FieldError, InvalidFields, PairNotServed, ServiceError, TooMuchText
+from app.errors import InvalidFields, PairNotServed, ServiceError, TooMuchText
 from app.faults import named
 from app.glossary import Glossaries, Glossary
 from app.languages import language_name
@@ -243,8 +243,7 @@ class Work:
             known = ", ".join(glossaries.names) or "none"
             raise ValueError(f"There is no glossary {wanted!r} for {bundle.pair}. There are: {known}.")
         except ValueError as error:
-            fault = FieldError(pointer="#/glossary", detail=str(error))
-            raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault]) from None
+            raise InvalidFields.at("#/glossary", str(error)) from None
 
     def _is_settled(self, sentence: Sentence) -> bool:
         failed = any(sentence.hypothesis in job.errors for job in self.jobs)

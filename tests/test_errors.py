@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.errors import Overloaded, ServiceError, StepFailed, Voices, add_handlers, documented
+from app.errors import Overloaded, ServiceError, Voices, add_handlers
 
 
 def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
@@ -63,11 +63,3 @@ def test_a_bug_is_a_problem_that_tells_nothing() -> None:
     assert response.headers["content-type"] == "application/problem+json"
     assert "secret" not in response.text
     assert counted == ["internal-server-error"]
-
-
-def test_errors_are_documented_by_status_with_an_example_each() -> None:
-    responses = documented(StepFailed, Overloaded)
-    assert list(responses) == [500, 503]
-    examples = responses[503]["content"]["application/problem+json"]["examples"]
-    assert examples["overloaded"]["value"]["detail"] == Overloaded.example
-    assert "Retry-After" in responses[503]["headers"]

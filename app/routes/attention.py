@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from torch import Tensor
 
-from app import errors
 from app.attention import Attention, Selection, attend
 from app.body import JSONRoute, while_connected
 from app.door import Client
+from app.manual_parts import documented
 from app.pictures import draw
 from app.routes.translate import FAILURES
 from app.schemas import AttentionRequest, AttentionResponse, AttentionView
@@ -40,7 +40,7 @@ _ANSWER: dict[str, Any] = {
     "/attention",
     summary="Translate a sentence and show its attention",
     response_model=AttentionResponse | list[AttentionView],
-    responses={200: _ANSWER, **errors.documented(*FAILURES)},
+    responses={200: _ANSWER, **documented(*FAILURES)},
     tags=["translation"],
 )
 async def attention(body: AttentionRequest, request: Request) -> Response:

@@ -19,7 +19,8 @@ from app.errands import Errand, Errands
 from app.errors import InvalidFields, TooManyCharacters
 from app.fields import PARTS, File, read_fields, read_upload
 from app.files import Given, download_headers, open_document, translate_at_leisure
-from app.routes.deepl_text import READING, Styled
+from app.manual_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched, with_file
+from app.routes.deepl_text import Styled
 from app.routes.deepl_wire import (
     Body,
     Caller,
@@ -30,7 +31,7 @@ from app.routes.deepl_wire import (
     pair_of,
     refused,
     request_body,
-    shown,
+    schema_of,
     validated,
 )
 from app.settings import Settings
@@ -42,8 +43,6 @@ DocumentId = Annotated[str, Path(description="Of a document", examples=["0123456
 _NOT_READY = "The document is not translated yet."
 PATIENCE_S = 2.0
 """So long does the answer wait for the document: the client that is told of none asks again after five seconds."""
-_SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff"}
-"""Suffixes of one format."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +88,19 @@ class DocumentStatus(BaseModel):
     error_message: str | None = Field(default=None, description="Why it cannot be translated")
 
 
-def _form() -> dict[str, Any]:
-    schema = shown(DocumentRequest)
-    file = {
-        "type": "string",
-        "format": "binary",
-        "description": f"Its name tells the format: {', '.join(documents.FORMATS)}; or else how it begins",
-    }
-    schema["properties"] = {"file": file, **schema["properties"]}
-    schema["required"] = ["file", *schema["required"]]
-    example = {"file": "Hello.", "target_lang": "FR", "source_lang": "EN"}
-    return {"requestBody": {"required": True, "content": {PARTS: {"schema": schema, "example": example}}}}
+_FORM = {
+    "schema": with_file(schema_of(DocumentRequest), f"{FORMAT_OF_NAME}; or else how it begins"),
+    "example": {"file": "Hello.", "target_lang": "FR", "source_lang": "EN"},
+}
 
 
 @router.post(
     "/v2/document",
     summary="Leave a document to be translated",
     response_model=DocumentHandle,
-    openapi_extra=_form(),
+    openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
     responses=documented(
-        *(kind for kind in READING if kind is not errors.NotJSON),
+        *READING_FORM,
         errors.PairNotServed,
         errors.TooManyCharacters,
         errors.Overloaded,
@@ -162,7 +154,7 @@ def _named(file: File, body: DocumentRequest) -> str:
     if _suffix(name) not in documents.FORMATS:
         raise refused("file", f"A file's name must end in one of {', '.join(documents.FORMATS)}.")
     wanted = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
-    if _SAME.get(wanted, wanted) != _SAME.get(_suffix(name), _suffix(name)):
+    if documents.FORMATS.get(wanted) != documents.FORMATS[_suffix(name)]:
         raise refused("output_format", f"A document stays of its own format, {_suffix(name)[1:]}.")
     return name
 
@@ -196,13 +188,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     response_class=Response,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses={
-        200: {
-            "description": "The translated file, of the media type of its format",
-            "content": {
-                media_type: {"schema": {"type": "string", "format": "binary"}}
-                for _, media_type in documents.FORMATS.values()
-            },
-        },
+        200: fetched("The translated file"),
         **documented(*READING, missing=["document"], not_ready=_NOT_READY),
     },
 )

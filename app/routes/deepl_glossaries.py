@@ -14,6 +14,7 @@ from app.door import Client
 from app.fields import read_fields
 from app.glossary_entries import write_tsv
 from app.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
+from app.manual_parts import READING
 from app.routes.deepl_shapes import (
     ChangeRequest,
     DictionaryInfo,
@@ -30,11 +31,10 @@ from app.routes.deepl_shapes import (
     SupportedPairs,
     dictionary_entries,
     dictionary_info,
+    glossary_info,
+    multilingual_info,
     pairs_of,
-    shown,
-    shown_alone,
 )
-from app.routes.deepl_text import READING
 from app.routes.deepl_wire import Caller, documented, not_found, refused, request_body, validated
 
 router = APIRouter()
@@ -102,14 +102,14 @@ async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
 async def create(request: Request, caller: Caller) -> GlossaryInfo:
     """Makes a glossary, which nobody can use or see but who has made it."""
     body = validated(GlossaryRequest, await read_fields(request))
-    return shown_alone(await _add(request, caller, body.name, [body]))
+    return glossary_info(await _add(request, caller, body.name, [body]))
 
 
 @router.get("/v2/glossaries", summary="The glossaries of one pair of languages", responses=documented())
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """The client's own, and those of the service's folder, whose ids are their names. Others are in /v3/glossaries."""
     found = [one for one in _store(request).of(caller.name) if len(one.dictionaries) == 1]
-    return GlossaryList(glossaries=[shown_alone(one) for one in found])
+    return GlossaryList(glossaries=[glossary_info(one) for one in found])
 
 
 @router.get(
@@ -117,7 +117,7 @@ async def glossaries(request: Request, caller: Caller) -> GlossaryList:
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
     """A glossary without its entries."""
-    return shown_alone(_alone(_found(request, caller, glossary_id)))
+    return glossary_info(_alone(_found(request, caller, glossary_id)))
 
 
 @router.get(
@@ -178,19 +178,19 @@ async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> R
 async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
     """Makes a glossary, which nobody can use or see but who has made it."""
     body = validated(MultilingualRequest, await read_fields(request))
-    return shown(await _add(request, caller, body.name, body.dictionaries))
+    return multilingual_info(await _add(request, caller, body.name, body.dictionaries))
 
 
 @router.get("/v3/glossaries", summary="All glossaries", responses=documented())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """The client's own, and those of the service's folder, whose ids are their names."""
-    return MultilingualList(glossaries=[shown(one) for one in _store(request).of(caller.name)])
+    return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=documented(missing=_MISSING))
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """A glossary without its entries."""
-    return shown(_found(request, caller, glossary_id))
+    return multilingual_info(_found(request, caller, glossary_id))
 
 
 @router.patch(
@@ -210,7 +210,7 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
             dictionaries[pair] = {**dictionaries.get(pair, {}), **terms}
         return replace(found, name=body.name or found.name, dictionaries=dictionaries)
 
-    return shown(_there(await _store(request).change(glossary_id, caller.name, changed)))
+    return multilingual_info(_there(await _store(request).change(glossary_id, caller.name, changed)))
 
 
 @router.get(

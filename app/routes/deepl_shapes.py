@@ -8,8 +8,10 @@ from pydantic import BaseModel, Field
 
 from app.catalogue import Catalogue
 from app.glossary_entries import read_csv, read_tsv, write_tsv
-from app.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms, language
-from app.routes.deepl_wire import Body, Code, refused
+from app.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
+from app.languages import language_alone
+from app.routes.deepl_wire import Body, refused
+from app.schemas import Language
 
 _ID = "What it is used by; of the service's own, their name"
 _TIME = "When it was made; of the service's own, when the service began"
@@ -18,12 +20,12 @@ _TIME = "When it was made; of the service's own, when the service began"
 class PairRequest(Body):
     """Which pair of languages is meant."""
 
-    source_lang: Code = Field(description="The language of the terms", examples=["en"])
-    target_lang: Code = Field(description="The language of their translations", examples=["fr"])
+    source_lang: Language = Field(description="The language of the terms", examples=["en"])
+    target_lang: Language = Field(description="The language of their translations", examples=["fr"])
 
     @property
     def pair(self) -> Pair:
-        return language(self.source_lang), language(self.target_lang)
+        return language_alone(self.source_lang), language_alone(self.target_lang)
 
 
 class DictionaryRequest(PairRequest):
@@ -134,7 +136,7 @@ class EntriesResponse(BaseModel):
 
 def pairs_of(catalogue: Catalogue) -> list[Pair]:
     """The pairs served, without variants."""
-    return list(dict.fromkeys((language(bundle.source), language(bundle.target)) for bundle in catalogue))
+    return list(dict.fromkeys((language_alone(bundle.source), language_alone(bundle.target)) for bundle in catalogue))
 
 
 def dictionary_info(pair: Pair, terms: Terms) -> DictionaryInfo:
@@ -145,7 +147,7 @@ def dictionary_entries(pair: Pair, terms: Terms) -> DictionaryEntries:
     return DictionaryEntries(source_lang=pair[0], target_lang=pair[1], entries=write_tsv(terms))
 
 
-def shown(found: StoredGlossary) -> MultilingualInfo:
+def multilingual_info(found: StoredGlossary) -> MultilingualInfo:
     return MultilingualInfo(
         glossary_id=found.id,
         name=found.name,
@@ -154,7 +156,7 @@ def shown(found: StoredGlossary) -> MultilingualInfo:
     )
 
 
-def shown_alone(found: StoredGlossary) -> GlossaryInfo:
+def glossary_info(found: StoredGlossary) -> GlossaryInfo:
     ((pair, terms),) = found.dictionaries.items()
     return GlossaryInfo(
         glossary_id=found.id, name=found.name, creation_time=_time(found), **dictionary_info(pair, terms).model_dump()

@@ -10,18 +10,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app import errors
-from app.body import while_connected
+from app.body import check_load, while_connected
 from app.elements import Rules
-from app.engine import Engine
 from app.fields import read_fields
-from app.glossary_store import language
+from app.languages import language_alone
+from app.manual_parts import READING, TRANSLATING
 from app.markup import pieces
 from app.passage import Passage
 from app.routes.deepl_wire import (
+    MAX_GLOSSARIES,
     Body,
     Caller,
-    Code,
     Names,
     Strings,
     answered,
@@ -34,6 +33,7 @@ from app.routes.deepl_wire import (
     target_languages,
     validated,
 )
+from app.schemas import Language
 from app.translation import AUTO, Item, Options, Translated
 from app.translator import Translator
 from app.work import UNDETERMINED
@@ -41,16 +41,6 @@ from app.work import UNDETERMINED
 router = APIRouter()
 NO_LIMIT = 1_000_000_000_000
 """Characters: what a client is told that has no limit, since its format knows no other way to say so."""
-READING = (errors.NotJSON, errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
-"""What may be wrong with a body."""
-TRANSLATING = (
-    errors.PairNotServed,
-    errors.TooManyCharacters,
-    errors.StepFailed,
-    errors.Unavailable,
-    errors.Overloaded,
-    errors.DeadlinePassed,
-)
 _BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
 _LONG = 2_000
@@ -60,13 +50,15 @@ _LONG = 2_000
 class Styled(Body):
     """What can be asked of texts and of documents alike."""
 
-    target_lang: Code = Field(description="The language to translate into", examples=["FR"])
-    source_lang: Code | None = Field(None, description="Without it, each text's is told by itself", examples=["EN"])
+    target_lang: Language = Field(description="The language to translate into", examples=["FR"])
+    source_lang: Language | None = Field(None, description="Without it, each text's is told by itself", examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
         "default", description="No language has another formality here: `more` and `less` are refused"
     )
     glossary_id: str | None = Field(None, description="A glossary's id. Demands `source_lang`")
-    glossary_ids: Names | None = Field(None, description="Ids of up to 5 glossaries; the first that has a term holds")
+    glossary_ids: Names | None = Field(
+        None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term holds"
+    )
     style_id: str | None = Field(None, description="There are no style rules here: refused")
     translation_memory_id: str | None = Field(None, description="There are no translation memories here: refused")
 
@@ -176,8 +168,7 @@ class CharacterUsage(BaseModel):
 )
 async def translate(request: Request, caller: Caller) -> Response:
     """Translates texts. If one of them cannot be translated, the answer is why."""
-    engine: Engine = request.state.engine
-    engine.scheduler.check()  # before the body is read: refusing must cost little
+    check_load(request)
     body = validated(TextRequest, await read_fields(request))
     body.check()
     translator: Translator = request.state.translator
@@ -215,7 +206,7 @@ def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[st
     """Raises the error that the text ended in."""
     if done.error:
         raise done.error
-    detected = body.source_lang or language(told if done.source == UNDETERMINED else done.source)
+    detected = body.source_lang or language_alone(told if done.source == UNDETERMINED else done.source)
     entry = {"detected_source_language": detected.upper(), "text": done.text, "billed_characters": len(text)}
     if body.model_type:
         entry["model_type_used"] = body.model_type.removeprefix("prefer_")

@@ -5,25 +5,23 @@ The format is that of DeepL's published API and of its client for Python, `deepl
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from app import errors
+from app import errors, manual_parts
 from app.catalogue import Catalogue
 from app.door import Client, Door, authorization
-from app.errors import FieldError, InvalidFields, Problem, ServiceError, invalid_fields
+from app.errors import ASCIIResponse, InvalidFields, M, Problem, ServiceError
 from app.fields import FORM, JSON, PARTS, Fields
 from app.glossary import Glossary
-from app.glossary_store import GlossaryStore, language
-from app.languages import language_name
+from app.glossary_store import GlossaryStore
+from app.languages import language_alone, language_name
 
-M = TypeVar("M", bound=BaseModel)
 MAX_GLOSSARIES = 5
 """Of one request."""
 QUOTA_EXCEEDED = 456
@@ -35,6 +33,7 @@ _VARIANTS = {
     "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
 }
 """Under which codes a language served without a variant is offered as a target: the client sends no others."""
+_ERROR = {"$ref": "#/components/schemas/DeepLError"}
 _OTHER_SCRIPTS = {"zh-hant"}
 """What a language served without a variant is not."""
 
@@ -65,15 +64,12 @@ class DeepLError(BaseModel):
 def voice(problem: Problem, headers: dict[str, str]) -> Response:
     """A problem in DeepL's words and with its statuses."""
     status = _SLUGS.get(problem.type.rpartition(":")[2]) or _STATUSES.get(problem.status, problem.status)
-    kept = {name: value for name, value in headers.items() if name.lower() != "www-authenticate"}
-    # ASCII, as our own are: a wrong body may hold what no encoding can carry.
-    body = json.dumps({"message": problem.title, "detail": problem.detail})
-    return Response(body, status, kept, media_type="application/json")
+    return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
 
 
 def refused(field: str, detail: str) -> InvalidFields:
     """`field` is what is wrong."""
-    return InvalidFields(f"#/{field}: {detail}", [FieldError(pointer=f"#/{field}", detail=detail)])
+    return InvalidFields.at(f"#/{field}", detail)
 
 
 def not_found(what: str) -> HTTPException:
@@ -87,22 +83,11 @@ def documented(
 
     `missing`: what may not be there; `not_ready`: what may be said of it with status 503.
     """
-    everywhere: Sequence[type[ServiceError]] = (errors.NotAuthorised, errors.TooManyRequests)
-    problems = [(kind.slug, kind(kind.example).problem()) for kind in (*everywhere, *kinds)]
-    problems += [(f"no-{what}", _problem(404, "Not Found", not_found(what).detail)) for what in missing]
-    problems += [("not-ready", _problem(503, "Service Unavailable", not_ready))] if not_ready else []
-    found: dict[int | str, dict[str, Any]] = {}
-    for name, problem in problems:
-        answer = voice(problem, {})
-        example = {"summary": problem.title, "value": json.loads(bytes(answer.body))}
-        described = found.setdefault(answer.status_code, {"description": problem.title, "content": {}})
-        content = described["content"].setdefault(JSON, {"schema": {"$ref": "#/components/schemas/DeepLError"}})
-        content.setdefault("examples", {})[name] = example
-        if problem.title not in described["description"]:
-            described["description"] += f"; {problem.title}"
-    for response in found.values():
-        response["model"] = DeepLError
-    return found
+    others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
+    if not_ready:
+        others["not-ready"] = _problem(503, "Service Unavailable", not_ready)
+    found = manual_parts.documented(*manual_parts.ENTERING, *kinds, voice=voice, schema=_ERROR, others=others)
+    return {status: {**response, "model": DeepLError} for status, response in found.items()}
 
 
 def _problem(status: int, title: str, detail: str) -> Problem:
@@ -127,7 +112,6 @@ def _listed(value: object) -> object:
     return value
 
 
-Code = Annotated[str, StringConstraints(min_length=1, max_length=35)]
 Strings = Annotated[list[str], Field(fail_fast=True)]
 """Of wrong ones the first is told: to list a hundred thousand of them would take seconds."""
 Names = Annotated[Strings, BeforeValidator(_listed, json_schema_input_type=str | list[str])]
@@ -139,22 +123,19 @@ def validated(model: type[M], fields: Fields) -> M:
     sent = fields.by_name()
     if not fields.typed:
         sent = {name: value for name, value in sent.items() if value != "" or name == "text"}
-    try:
-        return model.model_validate(sent, strict=bool(fields.typed))
-    except ValidationError as error:
-        raise invalid_fields(error.errors(include_url=False), sent) from None
+    return errors.validated(model, sent, strict=bool(fields.typed))
 
 
 def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
     """For `openapi_extra`: a body that is JSON, or a form if it may be one."""
-    schema = shown(model)
+    schema = schema_of(model)
     shapes = (JSON, FORM, PARTS) if forms else (JSON,)
     named = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
     content = {shape: {"schema": schema, "examples": named} for shape in shapes}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def shown(model: type[BaseModel]) -> dict[str, Any]:
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of what may be sent as `model`, which stands alone."""
     schema = model.model_json_schema(mode="validation")
     defined = schema.pop("$defs", {})
@@ -200,18 +181,18 @@ def _served(wanted: str, codes: Sequence[str], field: str) -> str:
 def _found(wanted: str, codes: Collection[str]) -> str | None:
     """The code itself, else the language without its variant, else any variant of the language."""
     wanted = wanted.lower()
-    alone = language(wanted)
+    alone = language_alone(wanted)
     tests: list[Callable[[str], bool]] = [
         lambda code: code == wanted,
         lambda code: code == alone and wanted not in _OTHER_SCRIPTS,
-        lambda code: language(code) == wanted,
+        lambda code: language_alone(code) == wanted,
     ]
     return next((code for test in tests for code in codes if test(code.lower())), None)
 
 
 def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Codes and names."""
-    return [(code.upper(), language_name(code)) for code in dict.fromkeys(language(b.source) for b in catalogue)]
+    return [(code.upper(), language_name(code)) for code in dict.fromkeys(language_alone(b.source) for b in catalogue)]
 
 
 def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -238,7 +219,7 @@ async def glossary_of(
         raise refused("source_lang", "With a glossary, source_lang must be given")
     if len(ids) > MAX_GLOSSARIES:
         raise refused("glossary_ids", f"At most {MAX_GLOSSARIES} glossaries at once")
-    pair = language(source), language(target)
+    pair = language_alone(source), language_alone(target)
     found = []
     for id in ids:
         glossary = store.find(id, owner)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
-from pydantic import Field, ValidationError
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
-from app import documents, errors
-from app.body import while_connected
+from app import documents
+from app.body import check_load, while_connected
 from app.door import Client
-from app.engine import Engine
-from app.errors import invalid_fields
-from app.fields import Fields, File, read_upload
+from app.errors import validated
+from app.fields import PARTS, File, read_upload
 from app.files import download_headers, open_document, translate_document
+from app.manual_parts import ENTERING, READING_FORM, TRANSLATING, documented, fetched, with_file
 from app.routes.dependencies import KnownClient
-from app.routes.translate import FAILURES
 from app.schemas import Body, Language
 from app.translation import Translations
 from app.translator import Translator
@@ -26,44 +24,20 @@ router = APIRouter()
 class FileFields(Body):
     """What is sent beside the file."""
 
-    source: Language
-    target: Language
-    glossary: str | None = Field(None, max_length=200)
+    source: Language = Field(description="The language of the document, or `auto`")
+    target: Language = Field(description="The language to translate into")
+    glossary: str | SkipJsonSchema[None] = Field(
+        None, max_length=200, description="The name of a glossary that the service has"
+    )
 
 
-_CODE = {"type": "string", "minLength": 1, "maxLength": 35}
-_BODY: dict[str, Any] = {
-    "required": True,
-    "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["file", "source", "target"],
-                "properties": {
-                    "file": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": f"Its name tells the format: {', '.join(documents.FORMATS)}",
-                    },
-                    "source": {**_CODE, "description": "The language of the document, or `auto`"},
-                    "target": {**_CODE, "description": "The language to translate into"},
-                    "glossary": {
-                        "type": "string",
-                        "maxLength": 200,
-                        "description": "The name of a glossary that the service has",
-                    },
-                },
-            },
-            "example": {"file": "Hello.", "source": "en", "target": "fr"},
-        }
-    },
+_FORM = {
+    "schema": with_file(FileFields.model_json_schema()),
+    "example": {"file": "Hello.", "source": "en", "target": "fr"},
 }
-_ANSWER: dict[str, Any] = {
-    "description": "The translated file, of the media type of its format",
-    "content": {
-        media_type: {"schema": {"type": "string", "format": "binary"}} for _, media_type in documents.FORMATS.values()
-    },
-    "headers": {
+_FETCHED = fetched(
+    "The translated file",
+    **{
         "Content-Disposition": {
             "description": "The file's new name",
             "schema": {"type": "string"},
@@ -76,15 +50,15 @@ _ANSWER: dict[str, Any] = {
         },
         "X-Interlinear-Warnings": {"description": "How many there were", "schema": {"type": "integer"}},
     },
-}
+)
 
 
 @router.post(
     "/translate/file",
     summary="Translate a document",
     response_class=Response,
-    openapi_extra={"requestBody": _BODY},
-    responses={200: _ANSWER, **errors.documented(*(kind for kind in FAILURES if kind is not errors.NotJSON))},
+    openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
+    responses={200: _FETCHED, **documented(*ENTERING, *READING_FORM, *TRANSLATING)},
     tags=["translation"],
 )
 async def translate_file(request: Request, client: KnownClient) -> Response:
@@ -93,10 +67,9 @@ async def translate_file(request: Request, client: KnownClient) -> Response:
     Catalogues (.po, .xliff) are filled in where they have no translation yet, and say that a machine did it. If any
     part of the document cannot be translated, the answer is why.
     """
-    engine: Engine = request.state.engine
-    engine.scheduler.check()  # before the body is read: refusing must cost little
+    check_load(request)
     file, sent = await read_upload(request)
-    fields = _fields(sent)
+    fields = validated(FileFields, sent.by_name())
     content, media_type, done = await while_connected(request, _translated(request, client, file, fields))
     headers = {
         "X-Interlinear-Model": done.model,
@@ -115,11 +88,3 @@ async def _translated(
     glossary = fields.glossary or None
     content, done = await translate_document(translator, document, fields.source, fields.target, glossary)
     return content, document.media_type, done
-
-
-def _fields(sent: Fields) -> FileFields:
-    fields = sent.by_name()
-    try:
-        return FileFields.model_validate(fields)
-    except ValidationError as error:
-        raise invalid_fields(error.errors(include_url=False), fields) from None

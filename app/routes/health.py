@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from app import errors
+from app.manual_parts import ENTERING, documented
 from app.metrics import CONTENT_TYPE
 from app.routes.dependencies import EngineState, KnownClient, MetricsState, TranslatorState
 from app.schemas import Health, Ready
@@ -20,7 +21,7 @@ async def health() -> Health:
 
 
 @router.head("/ready", include_in_schema=False)
-@router.get("/ready", summary="Can it translate?", responses=errors.documented(errors.Unavailable))
+@router.get("/ready", summary="Can it translate?", responses=documented(errors.Unavailable))
 async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
     if not engine.ready:
@@ -34,7 +35,7 @@ async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     response_class=Response,
     responses={
         200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **errors.documented(errors.NotAuthorised, errors.TooManyRequests),
+        **documented(*ENTERING),
     },
 )
 async def metrics(metrics: MetricsState, client: KnownClient) -> Response:

@@ -8,16 +8,14 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
 
 from app import documents
-from app.body import while_connected
+from app.body import check_load, while_connected
 from app.catalogue import Catalogue
 from app.documents import FORMATS
 from app.door import Client, Door, bearer
 from app.downloads import Download, Downloads
-from app.engine import Engine
-from app.errors import InvalidFields, PairNotServed, TooMuchText, invalid_fields
+from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
 from app.fields import Fields, File, read_fields, read_upload
 from app.files import download_headers, open_document, translate_document
 from app.languages import language_name
@@ -33,8 +31,7 @@ from app.routes.libretranslate_manual import (
     missing,
     voice,
 )
-from app.schemas import Health
-from app.schemas_libretranslate import (
+from app.routes.libretranslate_shapes import (
     MOST_ALTERNATIVES,
     Asked,
     FileToTranslate,
@@ -48,6 +45,7 @@ from app.schemas_libretranslate import (
     ToDetect,
     ToTranslate,
 )
+from app.schemas import Health
 from app.settings import Settings
 from app.translation import AUTO, Options, Translated
 from app.translator import Translator
@@ -65,7 +63,7 @@ async def translate(request: Request) -> Response:
     Of a list, either all is translated, or the answer is why not. With source `auto`, texts of a list that seem to be
     in no language that is translated stay as they are, as long as there are others; their confidence is then near 0.
     """
-    _check_load(request)
+    check_load(request)
     fields = await read_fields(request)
     client = _enter(request, fields)
     asked = _asked(ToTranslate, fields, "q", "source", "target")
@@ -175,7 +173,7 @@ async def suggest() -> Response:
 @router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
 async def libre_translate_file(request: Request) -> Response:
     """Translates a document, and tells where the translation may be fetched in the next minutes."""
-    _check_load(request)
+    check_load(request)
     file, fields = await read_upload(request)
     client = _enter(request, fields)
     asked = _asked(FileToTranslate, fields, "source", "target")
@@ -213,12 +211,6 @@ async def download_file(
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
 
 
-def _check_load(request: Request) -> None:
-    """Before the body is read: refusing must cost little. Raises Overloaded."""
-    engine: Engine = request.state.engine
-    engine.scheduler.check()
-
-
 def _enter(request: Request, fields: Fields) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     door: Door = request.state.door
@@ -232,10 +224,7 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
     for name in needed:
         if name not in sent:
             raise InvalidFields(missing(name))
-    try:
-        return kind.model_validate(sent)
-    except ValidationError as error:
-        raise invalid_fields(error.errors(include_url=False), sent) from None
+    return validated(kind, sent)
 
 
 def _check_languages(catalogue: Catalogue, source: str, target: str) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from fastapi import Response
 from pydantic import BaseModel
 
 from app import errors
-from app.documents import FORMATS
-from app.errors import PairNotServed, Problem
+from app.errors import ASCIIResponse, PairNotServed, Problem
 from app.fields import FORM, JSON, PARTS
-from app.schemas_libretranslate import FileToTranslate, LibreError, ToDetect, ToTranslate
+from app.manual_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
+from app.routes.libretranslate_shapes import FileToTranslate, LibreError, ToDetect, ToTranslate
 
 _STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
 """LibreTranslate's for ours. 503 and 504 it does not know, but whatever stands between it and its clients does."""
@@ -28,24 +27,7 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
         "value": {"q": "<p>My <b>house</b>.</p>", "source": "en", "target": "fr", "format": "html", "alternatives": 2},
     },
 }
-_REFUSED = (
-    errors.NotAuthorised,
-    errors.BodyTooSlow,
-    errors.TooMuchText,
-    errors.WrongContentType,
-    errors.InvalidFields,
-    errors.TooManyRequests,
-)
-_NOT_TRANSLATED = (
-    errors.PairNotServed,
-    errors.TooManyCharacters,
-    errors.StepFailed,
-    errors.Unavailable,
-    errors.Overloaded,
-    errors.DeadlinePassed,
-)
 _ERROR = {"$ref": "#/components/schemas/LibreError"}
-_BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 def missing(name: str) -> str:
@@ -60,14 +42,11 @@ def voice(problem: Problem, headers: dict[str, str]) -> Response:
         status = 400
     said = [f"{fault.pointer[2:]}: {fault.detail}".removeprefix(": ") for fault in problem.errors[:3]]
     error = f"Invalid request: {'; '.join(said)}" if said else problem.detail
-    # Who gets a 403 is not asked to say who he is, as with a 401.
-    kept = {name: value for name, value in headers.items() if name != "WWW-Authenticate"}
-    # ASCII, since a wrong body may hold what no encoding can carry: lone surrogates.
-    return Response(json.dumps({"error": error}), status, kept, "application/json")
+    return ASCIIResponse({"error": error}, status, headers)
 
 
 def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
-    responses = errors.documented(*kinds, voice=voice, schema=_ERROR)
+    responses = documented(*kinds, voice=voice, schema=_ERROR)
     # Ours name fields as JSON does; here there is most often one missing, and LibreTranslate has words for that.
     responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing("target")}
     return responses
@@ -103,36 +82,30 @@ def _any_way(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example
 
 def _file(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The request of a route that takes a file."""
-    schema = _form(kind)
-    of = f"Its name tells the format: {', '.join(FORMATS)}"
-    schema["properties"]["file"] = {"type": "string", "format": "binary", "description": of}
-    schema["required"].append("file")
-    content = {PARTS: {"schema": schema, "example": example}}
+    content = {PARTS: {"schema": with_file(_form(kind)), "example": example}}
     return {"requestBody": {"required": True, "content": content}, "parameters": _query(kind)}
 
 
 TRANSLATE: dict[str, Any] = {
     "openapi_extra": _any_way(ToTranslate, _EXAMPLES, _HELLO),
-    "responses": _responses(errors.NotJSON, *_REFUSED, *_NOT_TRANSLATED),
+    "responses": _responses(*ENTERING, *READING, *TRANSLATING),
 }
 DETECT: dict[str, Any] = {
     "openapi_extra": _any_way(
         ToDetect, {"text": {"summary": "A text", "value": {"q": "How are you?"}}}, {"q": "How are you?"}
     ),
-    "responses": _responses(errors.NotJSON, *_REFUSED),
+    "responses": _responses(*ENTERING, *READING),
 }
 TRANSLATE_FILE: dict[str, Any] = {
     "openapi_extra": _file(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
-    "responses": _responses(*_REFUSED, *_NOT_TRANSLATED),
+    "responses": _responses(*ENTERING, *READING_FORM, *TRANSLATING),
 }
 GONE = "There is no such file, or not any more."
 DOWNLOAD: dict[str, Any] = {
     "responses": {
-        200: {
-            "description": "The file, of the media type of its format",
-            "content": {media_type: _BYTES for _, media_type in FORMATS.values()},
-            "headers": {"Content-Disposition": {"description": "The file's name", "schema": {"type": "string"}}},
-        },
+        200: fetched(
+            "The file", **{"Content-Disposition": {"description": "The file's name", "schema": {"type": "string"}}}
+        ),
         404: {
             "description": "No such file, or not any more",
             "model": LibreError,

@@ -9,31 +9,17 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
-from app import errors
 from app.alignment import word_pairs
 from app.body import JSONRoute, while_connected
 from app.door import Client
-from app.errors import FieldError, InvalidFields, ServiceError
+from app.errors import InvalidFields, ServiceError
+from app.manual_parts import ENTERING, READING, TRANSLATING, documented
 from app.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
 from app.translation import Options, Part, Translated, Translations
 from app.translator import Translator
 
 router = APIRouter(route_class=JSONRoute)
-FAILURES = (
-    errors.NotJSON,
-    errors.NotAuthorised,
-    errors.PairNotServed,
-    errors.BodyTooSlow,
-    errors.TooMuchText,
-    errors.WrongContentType,
-    errors.InvalidFields,
-    errors.TooManyRequests,
-    errors.TooManyCharacters,
-    errors.StepFailed,
-    errors.Unavailable,
-    errors.Overloaded,
-    errors.DeadlinePassed,
-)
+FAILURES = (*ENTERING, *READING, *TRANSLATING)
 EVENTS = "text/event-stream"
 _EVENT = {
     "type": "object",
@@ -67,14 +53,13 @@ data: {"translations":[...],"model":"en-fr@0123456789ab","usage":{"source_tokens
     "/translate",
     summary="Translate texts",
     response_model=TranslateResponse,
-    responses=errors.documented(*FAILURES),
+    responses=documented(*FAILURES),
     tags=["translation"],
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
     """Translates texts. All that is no text stays as it is: white space, placeholders, and of HTML the markup."""
     if body.alignment and body.format == "html":
-        fault = FieldError(pointer="#/alignment", detail="offered for plain text only")
-        raise InvalidFields(f"{fault.pointer}: {fault.detail}", [fault])
+        raise InvalidFields.at("#/alignment", "offered for plain text only")
     translator: Translator = request.state.translator
     done = await while_connected(request, translator.translate(_texts(request, body), _options(body)))
     # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
@@ -91,7 +76,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
             "(a TranslateResponse) or `error` (a Problem)",
             "content": {EVENTS: {"itemSchema": _EVENT, "example": _EXAMPLE}},
         },
-        **errors.documented(*FAILURES),
+        **documented(*FAILURES),
     },
     tags=["translation"],
 )

@@ -1,0 +1,89 @@
+"""What routes say in the OpenAPI document alike: the errors that they may end in, files that are sent and fetched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import Response
+
+from app import errors
+from app.documents import FORMATS
+from app.errors import Problem, ProblemResponse, ServiceError, Voice, refusal
+
+ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
+"""How a request may end at the door."""
+READING_FORM = (errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
+READING = (errors.NotJSON, *READING_FORM)
+"""What may be wrong with a body; of a form all but that it is no JSON."""
+TRANSLATING = (
+    errors.PairNotServed,
+    errors.TooManyCharacters,
+    errors.StepFailed,
+    errors.Unavailable,
+    errors.Overloaded,
+    errors.DeadlinePassed,
+)
+FORMAT_OF_NAME = f"Its name tells the format: {', '.join(FORMATS)}"
+_BYTES = {"type": "string", "format": "binary"}
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+
+
+class _Said(NamedTuple):
+    """An error as an API words it."""
+
+    slug: str
+    title: str
+    response: Response
+
+
+def documented(
+    *kinds: type[ServiceError],
+    voice: Voice = ProblemResponse,
+    schema: Mapping[str, Any] = _PROBLEM,
+    others: Mapping[str, Problem] | None = None,
+) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page.
+
+    `voice` words them, in the shape of `schema`. `others`: problems that are no ServiceErrors, by name.
+    """
+    said = [_Said(kind.slug, kind.title, refusal(kind(kind.example), voice)) for kind in kinds]
+    said += [_Said(slug, problem.title, voice(problem, {})) for slug, problem in (others or {}).items()]
+    statuses = sorted({each.response.status_code for each in said})
+    return {
+        status: _documented_status([each for each in said if each.response.status_code == status], schema)
+        for status in statuses
+    }
+
+
+def _documented_status(said: list[_Said], schema: Mapping[str, Any]) -> dict[str, Any]:
+    examples = {slug: {"summary": title, "value": json.loads(bytes(response.body))} for slug, title, response in said}
+    return {
+        "description": "; ".join(dict.fromkeys(each.title for each in said)),
+        "content": {said[0].response.media_type: {"schema": schema, "examples": examples}},
+        **({"headers": headers} if (headers := _documented_headers(said)) else {}),
+    }
+
+
+def _documented_headers(said: list[_Said]) -> dict[str, Any]:
+    if any("www-authenticate" in each.response.headers for each in said):
+        return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
+    if any(each.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for each in said):
+        return {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
+    return {}
+
+
+def with_file(schema: dict[str, Any], described: str = FORMAT_OF_NAME) -> dict[str, Any]:
+    """The schema of a form, and a file in it that is `described`."""
+    properties = {"file": {**_BYTES, "description": described}, **schema["properties"]}
+    return {**schema, "properties": properties, "required": ["file", *schema["required"]]}
+
+
+def fetched(described: str, **headers: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is a file, `described` but for its media type, with the `headers`."""
+    return {
+        "description": f"{described}, of the media type of its format",
+        "content": {media_type: {"schema": _BYTES} for _, media_type in FORMATS.values()},
+        **({"headers": headers} if headers else {}),
+    }
