@@ -11,6 +11,7 @@ import dataclasses
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ from training.vocabulary import train_vocabulary
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
 RESERVED_SHARE = 0.05
+TUNING_DEV = 100
+"""Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
 # Sentences of this many tokens or fewer are never out of proportion: "Thanks." may well take eight.
 _RATIO_FROM_TOKENS = 24
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
@@ -46,7 +49,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault."""
+    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
+
+    `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
+    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one.
+    """
 
     pairs: tuple[str, ...]
     source: str
@@ -62,6 +69,8 @@ class PrepareOptions:
     encoding: str | None = None
     seed: int = 1
     replace: bool = False
+    mix: tuple[str, ...] = ()
+    vocabulary: str | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -113,7 +122,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     cannot be used, FileExistsError for an `out` that must not be replaced, ValueError for other options.
     """
     check_free(options.out, options.replace)
-    corpora = [_looked_at(options, text) for text in options.pairs]
+    corpora = [_looked_at(options, text) for text in (*options.pairs, *options.mix)]
     given = [_looked_at(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
@@ -122,6 +131,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     pool = _read(corpora, skipped, set())
     dev = _read(given, skipped[len(corpora) :], None).pairs
     pool, dev = _split(options, pool, dev, skipped)
+    corpora = _weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, say)
     pool, tokens = _encode(options, pool, tokenizer, skipped)
@@ -190,17 +200,33 @@ def _split(options: PrepareOptions, pool: Pool, dev: list[Pair], skipped: Sequen
     if dev:
         dev_keys = SideKeys.of(dev)
     else:
-        size = min(options.dev_size or development_size(len(pool.pairs)), max(1, len(pool.pairs) - 1))
-        chosen = choose_development(keys, size, options.seed)
+        own = np.array(pool.corpora) < len(options.pairs)  # [pairs]
+        wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
+        chosen = np.zeros(len(own), np.bool_)
+        chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
         dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
         pool = pool.keep(~chosen, skipped, "set apart for development")
     pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
-    _require(bool(pool.pairs), "no pair is left to train on: every one shares a sentence with the development set")
+    left = min(pool.corpora, default=len(options.pairs)) < len(options.pairs)
+    _require(left, "no pair is left to train on: every one shares a sentence with the development set")
     return pool, dev
 
 
+def _weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
+    """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
+    count = Counter(pool.corpora)
+    own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
+    weighed = list(corpora[: len(options.pairs)])
+    for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
+        weight = corpus.spec.weight * own / max(1, count[number])
+        weighed.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
+    return weighed
+
+
 def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
+    if options.vocabulary is not None:
+        return Tokenizer.load(Path(options.vocabulary))
     sentences = list(_vocabulary_sentences(pool, [corpus.spec.weight for corpus in corpora], options.seed))
     size = options.vocab_size or vocabulary_size(len(pool.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
@@ -266,7 +292,9 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
 
 def _digests(options: PrepareOptions) -> dict[str, str]:
     given = [options.dev] if options.dev else []
-    return digests(path for text in [*options.pairs, *given] for path in parse_spec(text).paths)
+    vocabulary = [Path(options.vocabulary)] if options.vocabulary else []
+    paths = [path for text in [*options.pairs, *options.mix, *given] for path in parse_spec(text).paths]
+    return digests([*paths, *vocabulary])
 
 
 def _progress(items: Iterable[Item], what: str) -> Iterable[Item]:

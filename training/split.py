@@ -64,9 +64,9 @@ class SideKeys:
         return np.isin(self.source, keys) | np.isin(self.target, keys)
 
 
-def development_size(pairs: int) -> int:
-    """A twentieth of the pairs, at least one and at most a thousand."""
-    return max(1, min(1000, pairs // 20))
+def development_size(pairs: int, least: int = 1) -> int:
+    """A twentieth of the pairs, at most a thousand; or `least` if that is more, but then at most a fifth."""
+    return max(1, min(1000, max(pairs // 20, min(least, pairs // 5))))
 
 
 def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
