@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # As root it has no sandbox, and in a container little shared memory.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+PATIENCE_MS = 15_000
+"""For whatever a page is expected to do, on a busy machine."""
 REFUSED = "Failed to load resource"
 """How Chromium's console begins when an answer's status is no good one."""
 
@@ -25,6 +27,7 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("no Chromium on this machine")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        expect.set_options(timeout=PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -48,7 +51,7 @@ class Visit:
     def new(self, **options: Any) -> Page:
         """The same, before it goes anywhere."""
         context = self.browser.new_context(**{"locale": "en-GB", **options})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", self._read)

@@ -9,7 +9,8 @@ import time
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 import pytest
@@ -37,7 +38,12 @@ from training.train import train
 from training.trainer import Recipe
 from training.vocabulary import train_vocabulary
 
+if TYPE_CHECKING:
+    from deepl import DeepLClient
+    from playwright.sync_api import Browser
+
 T = TypeVar("T")
+SHIPPED = Path(__file__).parent.parent / "bundles"
 SENTENCES = [
     "Hello.",
     "How are you?",
@@ -107,6 +113,32 @@ class Service:
 
         return self.run(together())
 
+    def leave(self, gate: Gate, path: str, **options: Any) -> int:
+        """Posts, and leaves when a decoder is at `gate`. The status of the answer, which nobody is there to read."""
+
+        async def left() -> int:
+            request = httpx.Request("POST", f"http://test{path}", **options)
+            bodies, is_gone, sent = [await request.aread()], asyncio.Event(), list[Any]()
+
+            async def receive() -> dict[str, Any]:
+                if bodies:
+                    return {"type": "http.request", "body": bodies.pop()}
+                await is_gone.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            scope = {"type": "http", "method": "POST", "path": path, "root_path": "", "query_string": b""}
+            headers = [(name.lower(), value) for name, value in request.headers.raw]
+            answering = asyncio.create_task(self._with_state({**scope, "headers": headers}, receive, send))
+            await asyncio.to_thread(gate.entered.wait)
+            is_gone.set()
+            await answering
+            return int(sent[0]["status"])
+
+        return self.run(left())
+
     async def _with_state(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.app({**scope, "state": dict(self.state)}, receive, send)
 
@@ -156,6 +188,39 @@ def listening(bundles: Path, **settings: Any) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@pytest.fixture(scope="session")
+def shipped_url() -> Iterator[str]:
+    """Of the service of the bundle that comes with it, which says different things of different texts."""
+    with listening(SHIPPED) as url:
+        yield url
+
+
+@pytest.fixture
+def deepl_client(shipped_url: str) -> Iterator[DeepLClient]:
+    """DeepL's own."""
+    from deepl_clients import client_of
+
+    with client_of(shipped_url) as client:
+        yield client
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepL's clients made in this test try once, and ask after documents without a pause of five seconds."""
+    monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
+    monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
+    monkeypatch.setattr("app.routes.deepl_documents.PATIENCE_S", 0.1)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Of each module its own: while there is one, its event loop stands in the way of any other in this thread."""
+    from chromium import chromium
+
+    with chromium() as browser:
+        yield browser
 
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -319,29 +317,9 @@ def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[s
 
 
 def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
-    left, sent, bodies = asyncio.Event(), list[Any](), [urlencode(HELLO).encode()]
-    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
-    scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers, "root_path": ""}
-
-    async def receive() -> dict[str, Any]:
-        if not bodies:
-            await left.wait()
-            return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": bodies.pop()}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def scenario() -> None:
-        request = asyncio.create_task(service._with_state(scope, receive, send))
-        await asyncio.to_thread(gate.entered.wait)
-        left.set()
-        await request
-
     with serving(bundle_folder) as service:
-        service.run(scenario())
+        assert service.leave(gate, PATH, data=HELLO) == 499
         gate.opened.set()
-    assert sent[0]["status"] == 499
 
 
 # ---- Errors

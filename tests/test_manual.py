@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from chromium import Visit, chromium
+from chromium import Visit
 from conftest import listening
 from playwright.sync_api import Browser, Locator, Page, Route
 
 from app.keys import new_key
 
 ROOT = "/mt"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def opened(page: Page, path: str) -> Locator:

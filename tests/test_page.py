@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from chromium import REFUSED, Visit, chromium
+from chromium import REFUSED, Visit
 from conftest import Service, listening, serving
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
@@ -21,13 +21,6 @@ TEXT, FRENCH = "My house is red. The cat sleeps on the table.", "Ma maison est r
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 LIMIT = 200
 """Characters that the service with keys takes."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        expect.set_options(timeout=15_000)
-        yield browser
 
 
 @pytest.fixture(scope="module")

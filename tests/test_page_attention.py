@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import httpx
 import pytest
-from chromium import REFUSED, Visit, chromium
+from chromium import REFUSED, Visit
 from conftest import listening
 from playwright.sync_api import Browser, Page, Request, expect
 
@@ -29,13 +29,6 @@ def url() -> Iterator[str]:
     """Of the service with the repository's own bundle, whose attention means something."""
     with listening(Path("bundles")) as root:
         yield root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        expect.set_options(timeout=15_000)
-        yield browser
 
 
 class Window:

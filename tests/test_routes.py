@@ -293,32 +293,11 @@ def test_what_is_not_done_by_its_deadline_is_504(bundle_folder: Path, gate: Gate
 
 
 def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
-    left = asyncio.Event()
-
-    async def receive() -> dict[str, Any]:
-        if not bodies:
-            await left.wait()
-            return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": bodies.pop()}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def scenario() -> None:
-        scope = {"type": "http", "method": "POST", "path": "/translate", "query_string": b"", "headers": [header]}
-        request = asyncio.create_task(service._with_state({**scope, "root_path": ""}, receive, send))
-        await asyncio.to_thread(gate.entered.wait)
-        left.set()
-        await request
-
-    sent: list[Any] = []
-    bodies, header = [json.dumps(HELLO).encode()], (b"content-type", b"application/json")
     with serving(bundle_folder) as service:
-        service.run(scenario())
+        assert service.leave(gate, "/translate", json=HELLO) == 499
         gate.opened.set()
         assert service.post("/translate", {**HELLO, "text": ""}).status_code == 200
     assert len(gate.sizes) == 1  # the step that was under way, and none after it
-    assert sent[0]["status"] == 499
 
 
 def test_without_a_worker_ready_and_translate_say_why_while_health_answers(

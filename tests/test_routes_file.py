@@ -180,32 +180,9 @@ def test_a_form_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> N
 
 
 def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
-    left, sent = asyncio.Event(), list[Any]()
-    form = httpx.Request("POST", "http://test", files={"file": ("a.txt", b"Hello.")}, data=FIELDS)
-    bodies = [form.read()]
-
-    async def receive() -> dict[str, Any]:
-        if not bodies:
-            await left.wait()
-            return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": bodies.pop()}
-
-    async def scenario() -> None:
-        headers = [(b"content-type", form.headers["content-type"].encode())]
-        scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        request = asyncio.create_task(service._with_state({**scope, "root_path": ""}, receive, send))
-        await asyncio.to_thread(gate.entered.wait)
-        left.set()
-        await request
-
     with serving(bundle_folder) as service:
-        service.run(scenario())
+        assert service.leave(gate, PATH, files={"file": ("a.txt", b"Hello.")}, data=FIELDS) == 499
         gate.opened.set()
-    assert sent[0]["status"] == 499
 
 
 def test_when_there_is_too_much_to_do_the_file_is_not_read(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,222 @@
+"""DeepL's API below its client: how fields may come, how languages are named, in which words it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Gate, Service, serving
+from deepl_clients import EN_FR
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.errors import InvalidFields
+from app.fields import Fields
+from app.routes.deepl_shapes import MultilingualRequest
+from app.routes.deepl_text import TextRequest
+from app.routes.deepl_wire import pair_of, target_languages, validated
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "asked", "found"),
+    [
+        (["en-fr"], ("EN", "FR"), ("en", "fr")),
+        (["en-fr"], ("en-US", "fr-CA"), ("en", "fr")),
+        (["en-fr"], (None, "fr"), (None, "fr")),
+        (["fr-pt-BR", "fr-pt"], ("FR", "PT-BR"), ("fr", "pt-BR")),
+        (["fr-pt-BR", "fr-pt"], ("FR", "PT-PT"), ("fr", "pt")),
+        (["fr-en-GB"], ("FR", "EN-US"), None),
+        (["zh-Hans-en"], ("ZH", "EN-GB"), ("zh-Hans", "en")),
+        (["en-zh"], ("EN", "ZH-HANS"), ("en", "zh")),
+        (["en-zh"], ("EN", "ZH-HANT"), None),
+        (["en-fr", "de-fr-CA"], ("DE", "FR"), ("de", "fr-CA")),
+        (["en-fr"], ("XX", "FR"), None),
+        (["en-fr"], ("EN", "E"), None),
+    ],
+)
+def test_codes_are_found_in_any_case_and_with_variants(
+    pairs: list[str], asked: tuple[str | None, str], found: tuple[str | None, str] | None
+) -> None:
+    served: Any = [_bundle(pair) for pair in pairs]
+    if found is None:
+        with pytest.raises(InvalidFields, match="not supported"):
+            pair_of(served, *asked)
+    else:
+        assert pair_of(served, *asked) == found
+
+
+def _bundle(pair: str) -> SimpleNamespace:
+    """For "fr-pt-BR": variants are in capitals, or a script's name."""
+    parts = pair.split("-")
+    at = 2 if len(parts) > 2 and (parts[1].isupper() or len(parts[1]) == 4) else 1
+    return SimpleNamespace(source="-".join(parts[:at]), target="-".join(parts[at:]))
+
+
+def test_every_target_offered_can_be_asked_for() -> None:
+    served: Any = [_bundle(f"fr-{target}") for target in ("en", "pt", "zh", "de", "es-419")]
+    offered = [code for code, _ in target_languages(served)]
+    assert offered == ["EN-GB", "EN-US", "PT-BR", "PT-PT", "ZH", "ZH-HANS", "DE", "ES-419"]
+    for code in offered:
+        assert pair_of(served, "FR", code)
+
+
+def test_a_form_is_as_good_as_json(service: Service) -> None:
+    fields = {"text": ["Hello.", "Bye."], "target_lang": "fr", "source_lang": "en", "formality": ""}
+    expected = service.post("/deepl/v2/translate", {**EN_FR, "text": fields["text"]})
+    assert expected.status_code == 200
+    form = service.request("POST", "/deepl/v2/translate", data=fields)
+    assert form.json() == expected.json()
+    parts = [(name, (None, each)) for name, value in fields.items() for each in _all(value)]
+    assert service.request("POST", "/deepl/v2/translate", files=parts).json() == expected.json()
+    query = {"target_lang": "FR", "source_lang": "EN", "text": fields["text"]}
+    assert service.request("POST", "/deepl/v2/translate", params=query).json() == expected.json()
+    tags: dict[str, Any] = {**EN_FR, "text": "<x>Hello.</x> Bye.", "tag_handling": "xml", "outline_detection": "0"}
+    kept = service.request("POST", "/deepl/v2/translate", data={**tags, "ignore_tags": "y, x"}).json()
+    assert "<x>Hello.</x>" in kept["translations"][0]["text"]
+
+
+def _all(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_the_type_of_languages_may_be_in_the_query_or_in_a_form(service: Service) -> None:
+    path = "/deepl/v2/languages"
+    targets = service.get(f"{path}?type=target").json()
+    assert targets == [{"language": "FR", "name": "French", "supports_formality": False}]
+    for method in ("GET", "POST"):
+        assert service.request(method, path, content=b"type=target", headers=FORM).json() == targets
+    assert service.get(path).json() == [{"language": "EN", "name": "English"}]
+    assert service.get(f"{path}?type=other").status_code == 400
+    assert service.request("POST", "/deepl/v2/usage").json() == service.get("/deepl/v2/usage").json()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status"),
+    [
+        ("POST", "translate", {"json": {"text": ["a"]}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": []}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": [1]}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "split_sentences": 1}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "outline_detection": "0"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "ignore_tags": [1]}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "glossary_id": "a"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "style_id": "a"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "translation_memory_id": "a"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "custom_instructions": ["a"]}}, 400),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a"], "glossary_id": "a", "glossary_ids": ["b"]}}, 400),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a"], "glossary_ids": list("abcdef")}}, 400),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a"], "glossary_id": "a"}}, 404),
+        ("POST", "translate", {"json": {**EN_FR, "source_lang": "FR", "text": ["a"]}}, 400),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a", "a" * 50_001]}}, 413),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a" * 50_001], "tag_handling": "xml"}}, 413),
+        ("POST", "translate", {"json": {**EN_FR, "text": ["a"] * 1_001}}, 413),
+        ("POST", "translate", {"json": []}, 400),
+        ("POST", "translate", {"content": b"{", "headers": {"content-type": "application/json"}}, 400),
+        ("POST", "translate", {"content": b"a", "headers": {"content-type": "text/plain"}}, 400),
+        ("POST", "document", {"json": EN_FR}, 400),
+        ("POST", "document", {"data": EN_FR, "files": {"other": ("a.txt", b"a")}}, 400),
+        ("POST", "document/x", {"json": {}}, 400),
+        ("POST", "document/x", {"json": {"document_key": "a"}}, 404),
+        ("GET", "glossaries/x", {}, 404),
+        ("GET", "translate", {}, 405),
+        ("GET", "nothing", {}, 404),
+    ],
+)
+def test_every_refusal_is_in_deepls_words(
+    service: Service, method: str, path: str, options: dict[str, Any], status: int
+) -> None:
+    response = service.request(method, f"/deepl/v2/{path}", **options)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-trace-id"]
+    answer = response.json()
+    assert sorted(answer) == ["detail", "message"]
+    assert all(isinstance(text, str) and text for text in answer.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("v2/translate", {"target_lang": "FR", "text": [1] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "ignore_tags": [1] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "custom_instructions": [1] * 100_000}),
+        ("v3/glossaries", {"name": "a", "dictionaries": [1] * 100_000}),
+        ("v3/glossaries", {"name": "a", "dictionaries": [{}] * 100}),
+    ],
+)
+def test_of_many_faults_few_are_listed(path: str, fields: dict[str, Any]) -> None:
+    model = TextRequest if path == "v2/translate" else MultilingualRequest
+    with pytest.raises(InvalidFields) as refused:
+        validated(model, Fields(fields))
+    assert len(refused.value.errors) <= 4
+
+
+def test_a_body_that_does_not_arrive_is_400(bundle_folder: Path) -> None:
+    async def stalled() -> Any:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    with serving(bundle_folder, deadline_ms=30) as service:
+        options = {"content": stalled(), "headers": {"content-type": "application/json"}}
+        assert service.request("POST", "/deepl/v2/translate", **options).status_code == 400
+
+
+def test_what_is_too_late_or_too_much_keeps_its_status(
+    bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(bundle_folder, deadline_ms=300) as service:
+        late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
+        gate.opened.set()
+        monkeypatch.setattr(service.state["errands"], "most", 0)
+        full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
+    assert late.status_code == 504
+    assert (full.status_code, full.headers["retry-after"]) == (503, "1")
+    assert sorted(late.json()) == sorted(full.json()) == ["detail", "message"]
+
+
+def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+    with serving(bundle_folder) as service:
+        assert service.leave(gate, "/deepl/v2/translate", json={**EN_FR, "text": ["Hello."]}) == 499
+        assert service.state["engine"].scheduler.waiting == 0
+        gate.opened.set()
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    [
+        *("text", "target_lang", "source_lang", "split_sentences", "tag_handling", "ignore_tags", "splitting_tags"),
+        *("glossary_id", "glossary_ids", "formality", "outline_detection", "model_type", "context", "style_id"),
+        *("name", "entries", "entries_format", "dictionaries", "document_key", "type"),
+    ]
+)
+LIKELY = st.sampled_from(["FR", "EN", "xml", "0", "1", "tsv", "csv", "a\tb", "<p>Hello.", ["Hello."], True])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    fields=st.dictionaries(FIELDS, LIKELY | ANYTHING, max_size=6),
+    path=st.sampled_from(
+        [
+            *(("POST", "v2/translate"), ("POST", "v2/glossaries"), ("POST", "v3/glossaries"), ("GET", "v2/languages")),
+            *(("POST", "v2/document/a"), ("PUT", "v3/glossaries/a/dictionaries"), ("PATCH", "v3/glossaries/a")),
+        ]
+    ),
+)
+def test_no_fields_break_it(service: Service, fields: dict[str, Any], path: tuple[str, str]) -> None:
+    content = json.dumps(fields).encode()
+    headers = {"content-type": "application/json"}
+    response = service.request(path[0], f"/deepl/{path[1]}", content=content, headers=headers)
+    assert response.status_code < 500
+    if response.status_code >= 400:
+        assert sorted(response.json()) == ["detail", "message"]
