@@ -77,6 +77,10 @@ class Door:
             with suppress(asyncio.CancelledError):
                 await self._watcher
 
+    def knows(self, key: str | None) -> bool:
+        """Whether whoever has `key` may come in, if not too often."""
+        return self._keys is None or (key is not None and self._keys.find(key) is not None)
+
     def enter(self, request: HTTPConnection, key: str | None) -> Client:
         """Who asks, with `key` if one was sent. Raises NotAuthorised and TooManyRequests."""
         client, identity, rate = self._known(key) if self._keys else self._at(address(request.scope))

@@ -19,12 +19,13 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.body import JSONRequest, arriving, check_uncompressed, too_large, wrong_type
 from app.errors import InvalidFields, TooMuchText, WrongContentType
+from app.room import Place
 from app.settings import Settings
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MORE_FIELDS = 32
 """That a form may have beside as many texts as a request may have."""
-_AROUND_BYTES = 1 << 16
+AROUND_BYTES = 1 << 16
 """What a body may have beside its file: the fields, and what stands between them."""
 _LONG = 1 << 14
 _CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
@@ -77,7 +78,7 @@ async def read_fields(request: Request) -> Fields:
     if kind == PARTS:
         settings: Settings = request.state.settings
         limit = settings.max_body_bytes
-        parts = await _parts(request, limit, too_large("body", limit), files=0)
+        parts = await _parts(request, limit, too_large("body", limit))
         return Fields(texts={**query, **_texts(parts)})
     reader = JSONRequest(request.scope, request.receive)  # which reads any body as it should be read
     body = await reader.body()
@@ -92,10 +93,15 @@ async def read_fields(request: Request) -> Fields:
     return Fields(_object(await reader.json()), query)
 
 
-async def read_upload(request: Request) -> tuple[File, Fields]:
+def read_query(request: Request) -> Fields:
+    """The fields of the query alone, for which no body is waited for. Raises InvalidFields."""
+    return Fields(texts=_form(request.scope["query_string"], _most(request)))
+
+
+async def read_upload(request: Request, place: Place) -> tuple[File, Fields]:
     """The form with one file, `file`, in the request's body, and its other fields with those of the query.
 
-    Raises what `read_fields` does.
+    All that comes takes room in `place`. Raises what `read_fields` does, and Overloaded if there is none.
     """
     kind = _content_type(request)
     if kind != PARTS:
@@ -104,7 +110,7 @@ async def read_upload(request: Request) -> tuple[File, Fields]:
     settings: Settings = request.state.settings
     limit = settings.max_file_bytes
     too_much = too_large("file", limit)
-    parts = await _parts(request, limit + _AROUND_BYTES, too_much, files=1)
+    parts = await _parts(request, limit + AROUND_BYTES, too_much, place)
     try:
         sent = parts.get("file")
         if not isinstance(sent, UploadFile) or not sent.filename:
@@ -117,13 +123,17 @@ async def read_upload(request: Request) -> tuple[File, Fields]:
     return file, Fields(texts={**query, **_texts(parts)})
 
 
-async def _parts(request: Request, limit: int, too_much: TooMuchText, files: int) -> FormData:
-    """A form of at most `limit` bytes in parts. Its texts are not decoded yet: see `_utf8`."""
+async def _parts(request: Request, limit: int, too_much: TooMuchText, place: Place | None = None) -> FormData:
+    """A form of at most `limit` bytes in parts; with a file, if that has a `place`.
+
+    Its texts are not decoded yet: see `_utf8`.
+    """
     # Told that they are in latin-1, the parser leaves the bytes as they are; otherwise it would take them for that
     # where they are not UTF-8, and say nothing.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
-    stream = _chunks(request, limit, too_much)
-    parser = MultiPartParser(headers, stream, max_files=files, max_fields=_most(request), max_part_size=limit)
+    stream = _chunks(request, limit, too_much, place)
+    files, most = 1 if place else 0, _most(request)
+    parser = MultiPartParser(headers, stream, max_files=files, max_fields=most, max_part_size=limit)
     parser.spool_max_size = limit + 1  # never on disk
     try:
         with arriving(request):
@@ -132,12 +142,16 @@ async def _parts(request: Request, limit: int, too_much: TooMuchText, files: int
         raise InvalidFields.at("#", error.message) from None
 
 
-async def _chunks(request: Request, limit: int, too_much: TooMuchText) -> AsyncGenerator[bytes, None]:
+async def _chunks(
+    request: Request, limit: int, too_much: TooMuchText, place: Place | None
+) -> AsyncGenerator[bytes, None]:
     length = 0
     async for chunk in request.stream():
         length += len(chunk)
         if length > limit:
             raise too_much
+        if place:
+            place.take(len(chunk))
         yield chunk
 
 

@@ -22,10 +22,12 @@ from app.downloads import Downloads
 from app.engine import Engine
 from app.errands import Errands
 from app.errors import ProblemResponse, Voices, add_handlers
+from app.fields import AROUND_BYTES
 from app.glossary import load_glossaries
 from app.glossary_store import GlossaryStore
 from app.link import Launch, WorkerProcess
 from app.metrics import Metrics
+from app.room import Room
 from app.routes import attention, catalogue, deepl, file, health, libretranslate, page, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
@@ -40,6 +42,8 @@ EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model
 """Headers that a page of another origin may read."""
 DOWNLOADS = 4
 """So many files of the largest size are kept for those who fetch them later."""
+UPLOADS, STRANGERS = 16, 4
+"""So many may be sent at once by those who are known, and by those whose key comes with the file."""
 ERRANDS = 16
 """So many are translated in the background, or wait to be, or to be fetched."""
 
@@ -75,6 +79,8 @@ def create_app(
                 door=door,
                 downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
                 errands=errands,
+                uploads=Room(UPLOADS * (settings.max_file_bytes + AROUND_BYTES)),
+                strangers=Room(STRANGERS * (settings.max_file_bytes + AROUND_BYTES)),
                 glossaries=glossary_store,
                 engine=engine,
                 translator=translator,

@@ -26,6 +26,7 @@ from app.errors import (
     WrongContentType,
 )
 from app.fields import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
+from app.room import Room
 from app.settings import Settings
 
 URL = "http://test/"
@@ -57,7 +58,8 @@ def read(*, method: str = "POST", url: str = URL, limits: dict[str, Any] | None 
 
 
 def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[File, Fields]:
-    return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {}))))
+    with Room(1 << 20).place() as place:
+        return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {})), place))
 
 
 def in_parts(fields: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from app.routes.deepl_wire import (
     schema_of,
     validated,
 )
+from app.routes.dependencies import PlaceForFile
 from app.settings import Settings
 from app.translation import AUTO
 from app.translator import Translator
@@ -107,9 +108,9 @@ _FORM = {
         missing=["glossary"],
     ),
 )
-async def upload(request: Request, caller: Caller) -> Response:
+async def upload(request: Request, caller: Caller, place: PlaceForFile) -> Response:
     """Begins to translate a document. The service keeps it in memory, for an hour at most, until it is fetched."""
-    file, fields = await read_upload(request)
+    file, fields = await read_upload(request, place)
     body = validated(DocumentRequest, fields)
     body.check()
     name = _named(file, body)

@@ -5,6 +5,7 @@ They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs e
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
 from fastapi import Depends, Request
@@ -16,6 +17,7 @@ from app.engine import Engine
 from app.errands import Errands
 from app.glossary_store import GlossaryStore
 from app.metrics import Metrics
+from app.room import Place, Room
 from app.settings import Settings
 from app.translator import Translator
 
@@ -30,6 +32,10 @@ class State(TypedDict):
     downloads: Downloads
     errands: Errands[Any]
     """Documents that are translated in the background, for DeepL's API."""
+    uploads: Room
+    """For files, of those who are known."""
+    strangers: Room
+    """For files, of those whose key comes with the file."""
     glossaries: GlossaryStore
     """Made over HTTP."""
     metrics: Metrics
@@ -58,7 +64,15 @@ async def _client(request: Request) -> Client:
     return door.enter(request, bearer(request))
 
 
+async def _place(request: Request) -> AsyncIterator[Place]:
+    uploads: Room = request.state.uploads
+    with uploads.place() as place:
+        yield place
+
+
 EngineState = Annotated[Engine, Depends(_engine)]
 MetricsState = Annotated[Metrics, Depends(_metrics)]
 KnownClient = Annotated[Client, Depends(_client)]
+PlaceForFile = Annotated[Place, Depends(_place)]
+"""Till the answer is sent. Comes after who asks."""
 TranslatorState = Annotated[Translator, Depends(_translator)]

@@ -13,7 +13,7 @@ from app.errors import validated
 from app.fields import PARTS, File, read_upload
 from app.files import download_headers, open_document, translate_document
 from app.manual_parts import ENTERING, READING_FORM, TRANSLATING, documented, fetched, with_file
-from app.routes.dependencies import KnownClient
+from app.routes.dependencies import KnownClient, PlaceForFile
 from app.schemas import Body, Language
 from app.translation import Translations
 from app.translator import Translator
@@ -61,14 +61,14 @@ _FETCHED = fetched(
     responses={200: _FETCHED, **documented(*ENTERING, *READING_FORM, *TRANSLATING)},
     tags=["translation"],
 )
-async def translate_file(request: Request, client: KnownClient) -> Response:
+async def translate_file(request: Request, client: KnownClient, place: PlaceForFile) -> Response:
     """Translates the text of a document, and gives it back with all else as it was: layout, markup, code, numbers.
 
     Catalogues (.po, .xliff) are filled in where they have no translation yet, and say that a machine did it. If any
     part of the document cannot be translated, the answer is why.
     """
     check_load(request)
-    file, sent = await read_upload(request)
+    file, sent = await read_upload(request, place)
     fields = validated(FileFields, sent.by_name())
     content, media_type, done = await while_connected(request, _translated(request, client, file, fields))
     headers = {

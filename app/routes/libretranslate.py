@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, HTTPException, Path, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from app import documents
@@ -16,9 +16,10 @@ from app.documents import FORMATS
 from app.door import Client, Door, bearer
 from app.downloads import Download, Downloads
 from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
-from app.fields import Fields, File, read_fields, read_upload
+from app.fields import Fields, File, read_fields, read_query, read_upload
 from app.files import download_headers, open_document, translate_document
 from app.languages import language_name
+from app.room import Place, Room
 from app.routes.dependencies import TranslatorState
 from app.routes.libretranslate_manual import (
     DETECT,
@@ -170,11 +171,23 @@ async def suggest() -> Response:
     return JSONResponse({"error": NO_SUGGESTIONS}, 403)
 
 
+async def _place(request: Request) -> AsyncIterator[Place]:
+    """Where the key may come behind the file, as LibreTranslate's own page sends it, the room is that of strangers.
+
+    Raises InvalidFields.
+    """
+    door: Door = request.state.door
+    known = door.knows(_key(request, read_query(request)))
+    room: Room = request.state.uploads if known else request.state.strangers
+    with room.place() as place:
+        yield place
+
+
 @router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
-async def libre_translate_file(request: Request) -> Response:
+async def libre_translate_file(request: Request, place: Annotated[Place, Depends(_place)]) -> Response:
     """Translates a document, and tells where the translation may be fetched in the next minutes."""
     check_load(request)
-    file, fields = await read_upload(request)
+    file, fields = await read_upload(request, place)
     client = _enter(request, fields)
     asked = _asked(FileToTranslate, fields, "source", "target")
     translator: Translator = request.state.translator
@@ -214,8 +227,12 @@ async def download_file(
 def _enter(request: Request, fields: Fields) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     door: Door = request.state.door
+    return door.enter(request, _key(request, fields))
+
+
+def _key(request: Request, fields: Fields) -> str | None:
     key = fields.one("api_key")
-    return door.enter(request, key if key and isinstance(key, str) else bearer(request))
+    return key if key and isinstance(key, str) else bearer(request)
 
 
 def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
