@@ -25,20 +25,20 @@ const EXTENSIONS = { json: ".json", bertviz: ".bertviz.json", svg: ".svg" };
  * Puts the view into `element`. Nothing is asked of the service before it can be seen: where `element` is in a
  * <details>, that is when it is open.
  * @param element an empty section
- * @param options {api: {get, post, answer}, text(key, values)}
+ * @param options {api: {get, post, answer}, text(key, values), choice: {kind, layer, head}}; `choice` is changed when
+ *   another is made, so that a view that is built again shows the same
  * @returns {{show: (asked: {text: string, source: string, target: string}) => void, clear: () => void}}
  */
-export function mountAttention(element, { api, text }) {
+export function mountAttention(element, { api, text, choice }) {
   addTexts({ en: english, zh: chinese });
-  const view = new View(element, api, text);
+  const view = new View(element, api, text, choice);
   return { show: (asked) => view.ask(asked), clear: () => view.clear() };
 }
 
 class View {
-  constructor(element, api, text) {
-    Object.assign(this, { element, api, text, loading: new Loading(api) });
+  constructor(element, api, text, choice) {
+    Object.assign(this, { element, api, text, choice, loading: new Loading(api) });
     Object.assign(this, { given: null, wanted: null, asked: null, sentence: null, view: null });
-    this.choice = { kind: "cross", layer: null, head: null };
     this.request = new AbortController();
     this.build();
     this.say(text("attention.empty"));
@@ -168,7 +168,7 @@ class View {
   fit() {
     const { kind, layer, head } = this.choice;
     const isThere = layer < this.sentence.depth[kind] && head < this.sentence.heads;
-    if (!isThere) this.choice = { kind, layer: null, head: null };
+    if (!isThere) Object.assign(this.choice, { layer: null, head: null });
   }
 
   choose(choice) {

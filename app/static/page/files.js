@@ -1,7 +1,7 @@
 // Files: dropped anywhere or chosen, translated one after another, given back as links.
 
 import * as api from "./api.js";
-import { faultWords, say, waitWords } from "./notes.js";
+import { faultWords, say } from "./notes.js";
 import { languageName, number, text } from "./texts.js";
 
 const list = document.getElementById("files");
@@ -88,7 +88,7 @@ class FileJob {
       return await api.postForm("translate/file", this.form, { signal });
     } catch (error) {
       if (!error.retryAfter) throw error;
-      this.said.textContent = `${faultWords(error)} ${waitWords(error.retryAfter)}`;
+      this.said.textContent = faultWords(error, error.retryAfter);
       await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
       return api.postForm("translate/file", this.form, { signal });
     }

@@ -9,7 +9,7 @@ import { askForKeys } from "./keys.js";
 import { Languages } from "./languages.js";
 import { Links } from "./links.js";
 import { ModelPanel } from "./model.js";
-import { clearNotes, faultWords, say, showFault, showWarnings, waitWords } from "./notes.js";
+import { clearNotes, faultWords, say, showFault, showWarnings } from "./notes.js";
 import { Others } from "./others.js";
 import * as panes from "./panes.js";
 import { linkTo, readPlace, writePlace } from "./place.js";
@@ -88,9 +88,7 @@ function done(answer) {
   panes.endAfter(answer.sentences.length);
   links.show(answer);
   languages.tell(answer.source, answer.confidence);
-  showWarnings(answer.warnings);
-  const time = number(Math.round(answer.milliseconds));
-  at("time").textContent = text("time", { time });
+  showAbout(answer);
   models.measured(answer);
   look(0);
   enable();
@@ -98,12 +96,17 @@ function done(answer) {
   say(words.length <= SPOKEN ? words : text("spoken.done"), QUIET_MS);
 }
 
+function showAbout({ warnings, milliseconds }) {
+  showWarnings(warnings);
+  at("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
+}
+
 function fault(error, wait) {
   forget();
   at("time").textContent = "";
   others.show(null);
   enable();
-  const words = wait ? `${faultWords(error)} ${waitWords(wait)}` : faultWords(error);
+  const words = faultWords(error, wait);
   const isKey = error.status === 401;
   const helps = !wait && !isGone(error);
   const action = helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined;
@@ -125,7 +128,8 @@ function look(index) {
     ? { text: result.text.slice(...sentence.source), source: result.source, target: result.target }
     : null;
   others.show(shown && { ...shown, translation: sentence.text });
-  attention.show(shown && { ...shown, ...(sentence.isReplaced && { target_text: sentence.text }) });
+  const count = result?.sentences.length ?? 0;
+  attention.show(shown && { ...shown, ...(sentence.isReplaced && { target_text: sentence.text }) }, index, count);
 }
 
 function choose(index) {
@@ -219,6 +223,7 @@ async function start() {
   document.addEventListener("interfacechange", () => {
     languages.rename();
     showCount();
+    if (result) showAbout(result);
   });
   // Somebody may have been quicker than this script.
   if (!panes.sourceText()) panes.setSourceText(recall(KEPT) ?? "");

@@ -4,6 +4,7 @@ import { Problem, Unreachable } from "./api.js";
 import { number, text } from "./texts.js";
 
 const MOST_WARNINGS = 3;
+const RETRY = / Retry after \d+ s\.$/; // which the service says to all, and the page in its own words
 
 const notes = document.getElementById("notes");
 const spoken = document.getElementById("spoken");
@@ -38,8 +39,13 @@ export function showFault(words, action, kind = "fault") {
   notes.replaceChildren(line);
 }
 
-/** @param {Error} error @returns {string} what is wrong, for those whom it hinders */
-export function faultWords(error) {
+/** @param {Error} error @param {number | null} [wait] seconds until it is tried again by itself
+ *  @returns {string} what is wrong, for those whom it hinders */
+export function faultWords(error, wait = null) {
+  return wait ? `${problemWords(error).replace(RETRY, "")} ${waitWords(wait)}` : problemWords(error);
+}
+
+function problemWords(error) {
   if (error instanceof Unreachable || error.status === 502) return text("unreachable");
   if (!(error instanceof Problem)) return text("bug", { error: `${error.name}: ${error.message}` });
   const key = `problem.${error.slug}`;
@@ -48,8 +54,7 @@ export function faultWords(error) {
   return error.detail && error.detail !== title ? `${title}${text("colon")}${error.detail}` : title;
 }
 
-/** @param {number} seconds @returns {string} when it will be tried again */
-export function waitWords(seconds) {
+function waitWords(seconds) {
   if (seconds < 100) return text("again.in", { seconds: number(seconds) });
   const time = new Date(Date.now() + 1000 * seconds);
   return text("again.at", { time: time.toLocaleTimeString(document.documentElement.lang, { timeStyle: "short" }) });

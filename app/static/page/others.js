@@ -18,6 +18,7 @@ export class Others {
   constructor(take) {
     this.take = take;
     button.addEventListener("click", () => this.#open(list.hidden));
+    document.addEventListener("interfacechange", () => list.hidden || this.#ask());
   }
 
   /** @param {{text: string, source: string, target: string, translation: string} | null} sentence the chosen one */

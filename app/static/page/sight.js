@@ -1,30 +1,42 @@
 // The panel that shows how a sentence was translated. The view itself is attention.js, loaded when it is first wanted.
 
 import * as api from "./api.js";
-import { text } from "./texts.js";
+import { number, text } from "./texts.js";
 
 const panel = document.getElementById("attention-panel");
 const place = document.getElementById("attention");
+const which = document.getElementById("attention-which");
 
 /** Shows a sentence's attention, while the panel is open. */
 export class AttentionPanel {
   #sentence = null;
+  #index = 0;
+  #count = 0;
   #view = null;
+  #choice = { kind: "cross", layer: null, head: null }; // what is looked at of a sentence
 
   constructor() {
     panel.addEventListener("toggle", () => this.#reflect());
     document.addEventListener("interfacechange", () => {
       this.#view = null;
       place.replaceChildren();
+      this.#sayWhich();
       this.#reflect();
     });
   }
 
   /** @param {{text: string, source: string, target: string, target_text?: string} | null} sentence the one that is
-   *  looked at; `target_text`: its translation, where that is not the model's first */
-  show(sentence) {
-    this.#sentence = sentence;
+   *  looked at; `target_text`: its translation, where that is not the model's first
+   *  @param {number} index which one of the text's it is @param {number} count how many there are */
+  show(sentence, index, count) {
+    [this.#sentence, this.#index, this.#count] = [sentence, index, count];
+    this.#sayWhich();
     this.#reflect();
+  }
+
+  #sayWhich() {
+    which.hidden = this.#count < 2;
+    which.textContent = text("attention.which", { number: number(this.#index + 1), count: number(this.#count) });
   }
 
   async #reflect() {
@@ -38,7 +50,7 @@ export class AttentionPanel {
   async #load() {
     try {
       const { mountAttention } = await import("./attention.js");
-      return mountAttention(place, { api, text });
+      return mountAttention(place, { api, text, choice: this.#choice });
     } catch (error) {
       console.error(error);
       place.textContent = text("attention.failed");

@@ -1,0 +1,104 @@
+"""What the page says: in the language that was chosen, of the sentence that is looked at, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import REFUSED, Visit
+from conftest import listening
+from playwright.sync_api import Browser, Page, Route, expect
+
+TEXT, FRENCH = "I am tired. The cat sleeps on the table.", "Je suis fatigué. Le chat dort sur la table."
+CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with listening(Path("bundles")) as url:
+        yield url
+
+
+@pytest.fixture
+def visit(browser: Browser, url: str) -> Iterator[Visit]:
+    visit = Visit(browser, url)
+    yield visit
+    visit.check()
+    visit.close()
+
+
+def translated(visit: Visit) -> Page:
+    page = visit.page()
+    page.locator("#source-text").fill(TEXT)
+    expect(page.locator("#target-text")).to_have_text(FRENCH)
+    return page
+
+
+def test_another_interface_language_changes_all_words_and_nothing_that_was_chosen(visit: Visit) -> None:
+    page = translated(visit)
+    page.locator("#show-others").click()
+    page.locator("#attention-panel summary").click()
+    page.get_by_role("tab", name="Decoder").click()
+    page.get_by_role("combobox", name="Layer").select_option(label="2")
+    expect(page.locator(".map-title")).to_have_text("layer 2 · mean of heads")
+    page.locator("#interface").click()
+    expect(page.locator(".map-title")).to_have_text("第 2 层 · 各头平均")
+    expect(page.locator('[role="tab"][aria-selected="true"]')).to_contain_text("解码器")
+    for place in "#others h3", "#time", "#attention-which":
+        expect(page.locator(place)).to_have_text(CHINESE)
+
+
+def test_it_says_which_of_several_sentences_is_looked_at(visit: Visit) -> None:
+    page = translated(visit)
+    page.locator("#attention-panel summary").click()
+    expect(page.locator("#attention-which")).to_contain_text("Sentence 1 of 2")
+    page.locator("#target-text .sentence").nth(1).click()
+    expect(page.locator("#attention-which")).to_contain_text("Sentence 2 of 2")
+    page.locator("#source-text").fill("I am tired.")
+    expect(page.locator("#attention-which")).to_be_hidden()
+
+
+def test_when_it_is_tried_again_is_said_once(visit: Visit) -> None:
+    page = visit.page()
+    visit.allowed.append(REFUSED)
+    problem = {
+        "type": "urn:interlinear:error:too-many-characters",
+        "title": "Too many characters",
+        "status": 429,
+        "detail": "Over the limit of 3000/day characters. Retry after 60 s.",
+    }
+
+    def refuse(route: Route) -> None:
+        headers = {"Retry-After": "60", "Content-Type": "application/problem+json"}
+        route.fulfill(status=429, headers=headers, body=json.dumps(problem))
+
+    page.route("**/translate/stream", refuse)
+    page.locator("#source-text").fill(TEXT)
+    words = "More text than is allowed: Over the limit of 3000/day characters. Trying again in 60 s."
+    expect(page.locator("#notes")).to_have_text(words)
+
+
+def test_scores_are_rounded_as_on_the_model_card(visit: Visit) -> None:
+    page = visit.page()
+    page.locator("#model-panel summary").click()
+    card = Path("bundles/en-fr/README.md").read_text(encoding="utf-8")
+    scores = re.findall(r"\| (?:BLEU|chrF) \| ([\d.]+) \|", card)
+    assert scores
+    expect(page.locator("#model table").first.locator("td:not(:nth-child(2))")).to_have_text(scores)
+
+
+def test_the_ring_around_a_picture_is_whole(visit: Visit) -> None:
+    """The layers' names, which stay while the pictures scroll, cover no part of it."""
+    page = translated(visit)
+    page.locator("#attention-panel summary").click()
+    name = page.locator('.grid th[scope="row"]').last
+    picture = page.locator('.thumb[aria-pressed="true"]')
+    expect(picture).to_be_visible()
+    shadow, box, ring = name.evaluate("at => getComputedStyle(at).boxShadow"), name.bounding_box(), 4
+    right, _, _, spread = (float(size) for size in re.findall(r"(-?[\d.]+)px", shadow))
+    at = picture.bounding_box()
+    assert box is not None and at is not None
+    assert box["x"] + box["width"] + right + spread <= at["x"] - ring
