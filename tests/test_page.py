@@ -23,16 +23,10 @@ LIMIT = 200
 """Characters that the service with keys takes."""
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with listening(Path("bundles")) as url:
-        yield url
-
-
 @pytest.fixture
-def visit(browser: Browser, url: str) -> Iterator[Visit]:
+def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
     """What was visited is checked at the end of each test."""
-    visit = Visit(browser, url)
+    visit = Visit(browser, shipped_url)
     yield visit
     visit.check()
     visit.close()
@@ -71,9 +65,9 @@ def test_what_is_typed_is_translated(visit: Visit) -> None:
     expect(page.locator("#time")).to_contain_text("ms")
 
 
-def test_a_long_text_keeps_its_paragraphs(visit: Visit, url: str) -> None:
+def test_a_long_text_keeps_its_paragraphs(visit: Visit, shipped_url: str) -> None:
     text = "\n\n".join([f"{TEXT} He reads a book number {number}." for number in range(1, 13)])
-    whole = httpx.post(f"{url}/translate", json={"text": text, "source": "en", "target": "fr"}).json()
+    whole = httpx.post(f"{shipped_url}/translate", json={"text": text, "source": "en", "target": "fr"}).json()
     page = visit.page()
     type_in(page, text)
     expect(page.locator(".sentence")).to_have_count(36)
@@ -565,8 +559,8 @@ def test_both_languages_have_the_same_words_and_each_is_said() -> None:
 # The model's panel
 
 
-def test_the_panel_says_what_the_model_is(visit: Visit, url: str) -> None:
-    [model] = httpx.get(f"{url}/models").json()
+def test_the_panel_says_what_the_model_is(visit: Visit, shipped_url: str) -> None:
+    [model] = httpx.get(f"{shipped_url}/models").json()
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -581,8 +575,8 @@ def test_the_panel_says_what_the_model_is(visit: Visit, url: str) -> None:
     expect(panel.locator('[data-figure="last"]')).to_contain_text("tokens in")
 
 
-def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, url: str) -> None:
-    [model] = httpx.get(f"{url}/models").json()
+def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, shipped_url: str) -> None:
+    [model] = httpx.get(f"{shipped_url}/models").json()
     other = {**model, "model": "en-de@0", "target": "de", "licence": "another"}
     page = visit.new()
     page.route("**/languages", lambda route: route.fulfill(json=[{"code": "en", "name": "", "targets": ["fr", "de"]}]))

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 from chromium import REFUSED, Visit
-from conftest import listening
 from playwright.sync_api import Browser, Page, Request, expect
 
 SENTENCE = "The children were playing in the garden."
@@ -22,13 +21,6 @@ LONG = "My brother said that he would come to the house " * 8
 ASKED = {"text": SENTENCE, "source": "en", "target": "fr"}
 KINDS = ["cross", "encoder", "decoder"]
 LINES, MAP = ".lines", ".map-body"
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Of the service with the repository's own bundle, whose attention means something."""
-    with listening(Path("bundles")) as root:
-        yield root
 
 
 class Window:
@@ -66,16 +58,16 @@ class Window:
 
 
 @pytest.fixture(scope="module")
-def window(browser: Browser, url: str) -> Iterator[Window]:
+def window(browser: Browser, shipped_url: str) -> Iterator[Window]:
     """With SENTENCE; tests leave it translated and open, and choose for themselves what they look at."""
-    with Window(browser, url) as window:
+    with Window(browser, shipped_url) as window:
         window.translate()
         yield window
 
 
 @pytest.fixture(scope="module")
-def answer(url: str) -> Any:
-    return httpx.post(f"{url}/attention", json=ASKED).json()
+def answer(shipped_url: str) -> Any:
+    return httpx.post(f"{shipped_url}/attention", json=ASKED).json()
 
 
 def choose(page: Page, kind: str, layer: int | None = None, head: int | None = None) -> None:
@@ -276,11 +268,11 @@ def saved(page: Page, form: str) -> tuple[str, bytes]:
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
-def test_what_is_saved_is_the_services_answer(window: Window, url: str) -> None:
+def test_what_is_saved_is_the_services_answer(window: Window, shipped_url: str) -> None:
     for form, name in (("json", "attention-en-fr.json"), ("bertviz", "attention-en-fr.bertviz.json")):
         called, data = saved(window.page, form)
         assert called == name
-        assert json.loads(data) == httpx.post(f"{url}/attention", json={**ASKED, "as": form}).json()
+        assert json.loads(data) == httpx.post(f"{shipped_url}/attention", json={**ASKED, "as": form}).json()
     name, drawn = saved(window.page, "svg")
     assert name == "attention-en-fr.svg"
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
@@ -299,7 +291,7 @@ def test_pictures_are_saved_at_twice_their_size(window: Window) -> None:
         assert (width - 2 * size["width"], height - 2 * size["height"]) == pytest.approx((96, 152), abs=3)
 
 
-def test_another_translation_can_be_looked_at_and_left(window: Window, url: str) -> None:
+def test_another_translation_can_be_looked_at_and_left(window: Window, shipped_url: str) -> None:
     page = window.page
     choose(page, "cross")
     translation = page.input_value(".forced input")
@@ -307,7 +299,7 @@ def test_another_translation_can_be_looked_at_and_left(window: Window, url: str)
     page.keyboard.press("Enter")
     expect(page.get_by_text("As translated", exact=True)).to_be_visible()
     window.settle()
-    expected = httpx.post(f"{url}/attention", json={**ASKED, "target_text": FORCED}).json()
+    expected = httpx.post(f"{shipped_url}/attention", json={**ASKED, "target_text": FORCED}).json()
     pieces = page.locator("[data-side='query'] .piece").all_text_contents()
     assert pieces == [token["piece"] for token in expected["target_tokens"]]
     weights = matrix(expected, "cross")
@@ -318,8 +310,10 @@ def test_another_translation_can_be_looked_at_and_left(window: Window, url: str)
     expect(page.get_by_text("As translated", exact=True)).to_be_hidden()
 
 
-def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays(browser: Browser, url: str) -> None:
-    with Window(browser, url) as window:
+def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays(
+    browser: Browser, shipped_url: str
+) -> None:
+    with Window(browser, shipped_url) as window:
         window.visit.allowed.append(REFUSED)
         page = window.translate()
         page.fill(".forced input", "oui " * 300)
@@ -332,9 +326,9 @@ def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays
 
 
 def test_nothing_is_asked_before_the_view_is_open_and_of_a_long_sentence_only_what_is_shown(
-    browser: Browser, url: str
+    browser: Browser, shipped_url: str
 ) -> None:
-    with Window(browser, url) as window:
+    with Window(browser, shipped_url) as window:
         page = window.page
         page.fill("#source-text", LONG)
         expect(page.locator("#target-text")).not_to_be_empty()
@@ -355,9 +349,9 @@ GROUND = f"""canvas => {{
 }}"""
 
 
-def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: Browser, url: str) -> None:
+def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: Browser, shipped_url: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
-    with Window(browser, url, **phone) as window:
+    with Window(browser, shipped_url, **phone) as window:
         page = window.translate(LONG)
         page.locator("[data-side='query'] .token").nth(3).tap()
         expect(page.locator(".token.active.held")).to_have_count(1)
@@ -379,8 +373,8 @@ def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: B
         assert dark < 110 < light
 
 
-def test_tokens_are_text_whatever_they_hold(browser: Browser, url: str) -> None:
-    with Window(browser, url) as window:
+def test_tokens_are_text_whatever_they_hold(browser: Browser, shipped_url: str) -> None:
+    with Window(browser, shipped_url) as window:
         page = window.translate("The <b>cat</b> & <img src=x onerror=alert(1)> sleep.")
         pieces = page.locator("[data-side='key'] .piece").all_text_contents()
         assert "<" in "".join(pieces)
