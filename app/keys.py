@@ -11,6 +11,7 @@ import hmac
 import logging
 import re
 import secrets
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from app.settings import PREFIX, SettingsError
 LOOK_S = 1.0
 """So often is the file looked at."""
 MAX_KEY_CHARS = 512
+MAX_FILE_BYTES = 1 << 22
+"""About forty thousand keys."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 log = logging.getLogger(__name__)
@@ -64,23 +67,31 @@ class Keys:
         while True:
             await asyncio.sleep(LOOK_S)
             try:
-                if self._stamp() != self._seen:
-                    self._read()
+                if await asyncio.to_thread(self._changed):
                     log.info("%d API keys are read from %s", len(self._keys), self.path)
                 told = ""
             except (OSError, ValueError) as error:
                 if told != (told := _said(error)):
                     log.error("%s: %s; the API keys stay as they were", self.path, told)
 
+    def _changed(self) -> bool:
+        """Whether the file has, which is then read. Raises what `_read` does."""
+        seen = self._seen
+        self._read()
+        return self._seen != seen
+
     def _read(self) -> None:
-        """Raises OSError and ValueError."""
-        seen = self._stamp()  # before: what changes while it is read is read again
+        """Reads the file unless it is as it was. Raises OSError and ValueError."""
+        status = self.path.stat()  # before: what changes while it is read is read again
+        seen = status.st_mtime_ns, status.st_size, status.st_ino
+        if seen == self._seen:
+            return
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no file")  # of a pipe nobody knows when it ends, or begins
+        if status.st_size > MAX_FILE_BYTES:
+            raise ValueError(f"it has over {MAX_FILE_BYTES >> 20} MiB")
         self._keys = read_keys(self.path.read_text("utf-8-sig").splitlines())
         self._seen = seen
-
-    def _stamp(self) -> object:
-        status = self.path.stat()
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def new_key(name: str) -> tuple[str, str]:
@@ -97,6 +108,7 @@ def read_keys(lines: Iterable[str]) -> list[Key]:
     Empty lines and those that begin with "#" say nothing. Raises ValueError that names the line.
     """
     keys: list[Key] = []
+    names, digests = set[str](), set[bytes]()
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -104,9 +116,11 @@ def read_keys(lines: Iterable[str]) -> list[Key]:
             key = _read_key(line.split())
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-        if any(key.name == other.name or key.digest == other.digest for other in keys):
+        if key.name in names or key.digest in digests:
             raise ValueError(f"line {number}: this name or this key is there already")
         keys.append(key)
+        names.add(key.name)
+        digests.add(key.digest)
     if not keys:
         raise ValueError("there is no key in it: make one with `python -m app key NAME`")
     return keys
@@ -123,7 +137,8 @@ def _read_key(words: list[str]) -> Key:
     for word in rates:
         kind, _, rate = word.partition("=")
         if kind not in ("requests", "characters") or kind in read:
-            raise ValueError(f"{word!r} is not requests=RATE or characters=RATE, each at most once")
+            # Not shown either, for the same reason.
+            raise ValueError("after the hash come requests=RATE and characters=RATE, each at most once, or nothing")
         read[kind] = Rate.read(rate)
     return Key(name, bytes.fromhex(found[1]), read.get("requests"), read.get("characters"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,9 +51,10 @@ def test_a_key_may_have_rates_of_its_own() -> None:
         (["alice"], "line 1: after the name"),
         ([f"al/ice {HASH}"], "line 1: a line begins with a name"),
         (["# x", "alice my-secret"], "line 2: after the name"),
-        ([f"alice {HASH} often"], "line 1: 'often' is not"),
+        ([f"alice {HASH} often"], "line 1: after the hash come requests=RATE"),
+        ([f"alice {HASH} my-secret"], "line 1: after the hash come requests=RATE"),
         ([f"alice {HASH} requests=5"], "line 1: '5' is not a rate"),
-        ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: 'requests=6/day' is not"),
+        ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: after the hash come requests=RATE"),
         ([f"alice {HASH}", f"bob {HASH}"], "line 2: this name or this key"),
         ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: this name or this key"),
     ],
@@ -101,6 +103,45 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
     bad, gone = caplog.messages
     assert "line 1: " in bad
     assert "stay as they were" in gone
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_large(path: Path) -> None:
+    path.write_bytes(b"#" * (keys.MAX_FILE_BYTES + 1))
+
+
+@pytest.mark.parametrize("put", [put_folder, put_pipe, put_large])
+def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, put: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr(keys, "LOOK_S", 0.001)
+    key, line = new_key("alice")
+    file = tmp_path / "keys"
+    file.write_text(line)
+    found = Keys(file)
+    file.unlink()
+    put(file)
+
+    async def watched() -> None:
+        watcher = asyncio.create_task(found.watch())
+        async with asyncio.timeout(10):
+            while not caplog.records:  # noqa: ASYNC110  nobody tells of it
+                await asyncio.sleep(0.001)
+        watcher.cancel()
+
+    with caplog.at_level("WARNING"):
+        asyncio.run(watched())
+    assert "stay as they were" in caplog.messages[0]
+    assert found.find(key)
+    with pytest.raises(SettingsError, match="INTERLINEAR_API_KEYS_FILE="):
+        Keys(file)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 65, '"'])
