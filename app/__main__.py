@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import signal
 import sys
 from enum import StrEnum
@@ -28,9 +29,13 @@ GC_THRESHOLDS = 10_000, 50, 50
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
-@cli.command(epilog=f"Settings, from the environment:\n\n\b\n{described()}")
+SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", described(), flags=re.MULTILINE)
+"""Each setting's meaning below it: side by side they are wider than a terminal."""
+
+
+@cli.command(epilog=f"Settings, from the environment:\n\n\b\n{SETTINGS}")
 def serve() -> None:
-    """Serves the bundles over HTTP, with the manual at /docs."""
+    """Serves the bundles over HTTP: the page at /, the manual at /docs."""
     import uvicorn
 
     from app.catalogue import load_catalogue

@@ -151,7 +151,8 @@ def _scale() -> _Block:
         for weight in (0, 0.05, 0.25, 0.5, 1)
     ]
     bar = '<rect class="frame" width="200" height="12" style="fill:url(#scale)"/>'
-    return _Block(200, 28, [bar, *ticks, '<text class="said note" x="220" y="11">weight</text>'])
+    note = "weight; layers and heads are counted from 0"
+    return _Block(640, 28, [bar, *ticks, f'<text class="said note" x="220" y="11">{note}</text>'])
 
 
 def _grid(shown: Attention, kind: Kind, selection: Selection, told: bool) -> _Grid:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
+from app.__main__ import cli
 from app.settings import Settings, SettingsError, described, ignored_variables, load_settings
 
 
@@ -74,3 +76,11 @@ def test_the_described_defaults_are_settings_that_work(monkeypatch: pytest.Monke
         name, _, default = line.split(" ", 1)[0].partition("=")
         monkeypatch.setenv(name, default)
     assert load_settings() == Settings.model_construct()
+
+
+def test_in_the_help_each_setting_is_a_line_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = [line.strip() for line in CliRunner().invoke(cli, ["serve", "--help"]).output.splitlines()]
+    assert [line for line in shown if line.startswith("INTERLINEAR_")] == [
+        line.split(" ", 1)[0] for line in described().splitlines()
+    ]
