@@ -72,12 +72,11 @@ async def attend(
 ) -> Attention:
     """Translates `text` as one sentence, white space around it left out as in translation, and keeps the weights.
 
-    `target_text` forces the translation. Raises InvalidFields, TooMuchText, and what `Translator.translate` does.
+    `target_text` forces the translation. Raises InvalidFields, TooMuchText if there are more tokens than the model
+    takes, and what `Translator.translate` does.
     """
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.model.config)
-    translator.check_length(len(text))
-    translator.check_length(len(target_text or ""))
     pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
     await translator.decode_one(bundle, hypothesis)
     return await asyncio.to_thread(_read, bundle, hypothesis, text, pieces, selection)

@@ -95,6 +95,16 @@ class Translator:
         if items > self.settings.max_items:
             raise TooMuchText(f"{items} texts are over the limit of {self.settings.max_items}.")
 
+    def check(self, texts: Sequence[str]) -> None:
+        """Raises TooMuchText if there are too many texts for a request, or one of them is too long."""
+        self.check_count(len(texts))
+        for text in texts:
+            self.check_length(len(text))
+
+    def cost(self, texts: Sequence[str]) -> int:
+        """What a client is charged: the characters of all texts but those that are too long and not translated."""
+        return sum(len(text) for text in texts if len(text) <= self.settings.max_text_chars)
+
     def detect(self, text: str) -> Detected:
         """The language of `text`, of those served."""
         return self.detector.detect(text)

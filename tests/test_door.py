@@ -16,7 +16,8 @@ from app.door import address
 from app.keys import new_key
 from app.rates import Rate
 
-HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+EN_FR = {"source": "en", "target": "fr"}
+HELLO = {"text": "Hello.", **EN_FR}
 PROTECTED = [
     ("POST", "/translate"),
     ("POST", "/translate/stream"),
@@ -118,6 +119,22 @@ def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
         assert never.status_code == 429
         assert "retry-after" not in never.headers
         assert never.json()["type"] == "urn:interlinear:error:too-many-characters"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/translate", {"text": ["Hello, all of you."], **EN_FR}),
+        ("/translate/stream", {"text": "Hello, all of you.", **EN_FR}),
+        ("/attention", {"text": "Hello.", "target_text": "Bonjour à tous.", **EN_FR}),
+        ("/libretranslate/translate", {"q": ["Hello.", "Hello, all of you."], **EN_FR}),
+        ("/deepl/v2/translate", {"text": ["Hello.", "Hello, all of you."], "target_lang": "FR"}),
+    ],
+)
+def test_what_is_too_long_costs_nothing(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
+    with serving(bundle_folder, rate_characters=Rate.read("10/hour"), max_text_chars=8) as service:
+        assert service.post(path, fields).status_code in (400, 413)
+        assert service.post("/translate", {"text": "x" * 8, **EN_FR}).status_code == 200
 
 
 def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Path) -> None:

@@ -47,7 +47,10 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     """Translates one sentence and shows every attention weight of the pass that did it."""
     translator: Translator = request.state.translator
     client: Client = request.state.client
-    client.charge(len(body.text) + len(body.target_text or ""))
+    texts = [body.text, body.target_text or ""]
+    for text in texts:
+        translator.check_length(len(text))
+    client.charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
     shown = await while_connected(request, work)

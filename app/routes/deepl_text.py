@@ -172,12 +172,10 @@ async def translate(request: Request, caller: Caller) -> Response:
     body = validated(TextRequest, await read_fields(request))
     body.check()
     translator: Translator = request.state.translator
-    translator.check_count(len(body.text))
-    for text in body.text:
-        translator.check_length(len(text))
+    translator.check(body.text)
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
-    caller.charge(sum(map(len, body.text)))
+    caller.charge(translator.cost(body.text))
     options = Options(source or AUTO, target, glossary)
     items = [await item_of(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))

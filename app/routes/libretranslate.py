@@ -76,10 +76,10 @@ async def translate(request: Request) -> Response:
 
 async def _translated(translator: Translator, client: Client, asked: ToTranslate) -> Sequence[Translated]:
     """Raises what the translator does, for any of the texts."""
-    translator.check_count(len(asked.texts))
+    translator.check(asked.texts)
     if asked.source == asked.target:
         return [Translated(text, None, None) for text in asked.texts]
-    client.charge(sum(map(len, asked.texts)))
+    client.charge(translator.cost(asked.texts))
     options = Options(asked.source, asked.target, alternatives=_wanted(asked), html=asked.format == "html")
     done = await translator.translate(asked.texts, options)
     for item in done.items:

@@ -116,7 +116,7 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
     client: Client = request.state.client
-    client.charge(sum(map(len, texts)))
+    client.charge(translator.cost(texts))
     return texts
 
 
