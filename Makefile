@@ -23,7 +23,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-i
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000 (the manual: /docs)
+serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000: a page, and an API with its manual at /docs
 	$(BIN)/python -m app serve
 
 train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs my.tsv --source en --target fr --out bundles/mine"

@@ -11,7 +11,7 @@ from app.access import ID_HEADER
 from app.errors import NotAuthorised
 from app.schemas import StreamedPart
 
-DESCRIPTION = """Translates text with models of your own, and shows their attention.
+DESCRIPTION = """Translates text with models of your own, and shows their attention; [the page](./) does so for people.
 
 Errors are `application/problem+json` (RFC 9457); below the paths of LibreTranslate and DeepL they are as the clients of
 those know them. Unknown fields are refused; by the routes of LibreTranslate and DeepL they are passed over. Where the
@@ -22,7 +22,7 @@ TAGS = [
     {"name": "what is served", "description": "Languages and models"},
     {"name": "operation", "description": "For whoever runs the service, and for what watches it"},
     {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},
-    {"name": "DeepL", "description": "DeepL's API, version 2, for its clients"},
+    {"name": "DeepL", "description": "DeepL's API, for its clients: version 2, and version 3 of glossaries"},
 ]
 _BEARER = {"type": "http", "scheme": "bearer", "description": "A key of this service: `Authorization: Bearer KEY`"}
 _FIELD = {

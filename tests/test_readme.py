@@ -1,4 +1,4 @@
-"""The READMEs and the pages they link to, against the service: links lead somewhere; settings and metrics are its own."""
+"""The READMEs and the pages they link to, against the service: links lead somewhere, settings and metrics are its."""
 
 from __future__ import annotations
 
