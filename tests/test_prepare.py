@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import typer
 from conftest import NAMES, PAIRS
-from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
@@ -40,10 +39,13 @@ def corpus(tmp_path: Path, pairs: list[Pair] = PAIRS, name: str = "pairs.tsv") -
 
 
 def rows(data: Path) -> list[tuple[list[int], list[int]]]:
-    arrays = load_file(data / "train.safetensors")
+    pairs, _ = load_pairs(data)
     sides = [
-        [ids.tolist() for ids in np.split(arrays[f"{side}_ids"], arrays[f"{side}_offsets"][1:-1])]
-        for side in ("source", "target")
+        [
+            side.ids[np.arange(start, start + length)].tolist()
+            for start, length in zip(side.starts, side.lengths, strict=True)
+        ]
+        for side in (pairs.source, pairs.target)
     ]
     return list(zip(*sides, strict=True))
 
@@ -107,7 +109,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path
     file = corpus(tmp_path)
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         prepare_corpora(options(tmp_path, file, out=tmp_path / name, seed=seed), lambda line: None)
-    names = ["prepared.json", "sentencepiece.model", "train.safetensors", "dev.tsv"]
+    names = ["prepared.json", "sentencepiece.model", "tokens-00000.bin", "dev.tsv"]
     one, again, other = ([(tmp_path / run / name).read_bytes() for name in names] for run in ("one", "again", "other"))
     assert one == again
     assert all(mine != theirs for mine, theirs in zip(one, other, strict=True))
@@ -238,10 +240,10 @@ def test_a_failed_replacement_leaves_the_old_folder_and_what_a_killed_one_left_i
     file = corpus(tmp_path)
     chosen = options(tmp_path, file, replace=True)
     prepare_corpora(chosen, lambda line: None)
-    before = (chosen.out / "train.safetensors").read_bytes()
+    before = (chosen.out / "tokens-00000.bin").read_bytes()
     with pytest.raises(ValueError, match="too small"):
         prepare_corpora(replace(chosen, vocab_size=10), lambda line: None)
-    assert (chosen.out / "train.safetensors").read_bytes() == before
+    assert (chosen.out / "tokens-00000.bin").read_bytes() == before
     for left_over in (".data.partial", ".data.old"):
         (tmp_path / left_over).mkdir()
         (tmp_path / left_over / "half").touch()
@@ -271,7 +273,7 @@ def test_files_of_the_same_name_each_have_their_checksum(tmp_path: Path) -> None
     [
         (None, "no prepared.json"),
         ("{", "is damaged"),
-        ('{"format_version": 9}', "format 9, not 1"),
+        ('{"format_version": 9}', "format 9, not 2"),
         ("{}", "is damaged"),
     ],
 )

@@ -1,12 +1,12 @@
 """Prepared pairs, and the order in which training meets them: batches by token budget, bucketed by length.
 
-The order is a function of seed and epoch alone, so that a position in it is two numbers. How pairs were prepared is
-`training.prepare`'s.
+The order is a function of seed and epoch alone, so that a position in it is two numbers. It is made of the lengths:
+the tokens themselves are looked up batch by batch, in files that may be larger than memory.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 from torch import Tensor
 
 from model.config import ModelConfig
+from training.prepared import PreparedSummary
+from training.shards import Shards, TokenFiles
 
-Integers = NDArray[np.int64]
+Integers = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -46,32 +47,29 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences of token ids, end to end: the n-th is ids[offsets[n]:offsets[n + 1]]."""
+    """Sequences of token ids: the n-th is the `lengths[n]` from `starts[n]` on of `ids`, in memory or in files."""
 
-    ids: NDArray[np.int32]
-    offsets: Integers
+    ids: NDArray[np.int32] | TokenFiles
+    starts: Integers
+    lengths: NDArray[Any]
 
     @classmethod
     def of(cls, sequences: list[list[int]]) -> Ragged:
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
         flat = np.fromiter((id for sequence in sequences for id in sequence), np.int32, int(lengths.sum()))
-        return cls(flat, np.concatenate([[0], lengths.cumsum()]).astype(np.int64))
-
-    @property
-    def lengths(self) -> Integers:
-        return np.diff(self.offsets)
+        return cls(flat, lengths.cumsum() - lengths, lengths)
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.lengths)
 
     def padded(self, rows: Integers, first: int | None, last: int | None, pad: int) -> Tensor:
         """The sequences `rows`, with `first` before and `last` after each if given: [rows, longest]."""
-        lengths = self.lengths[rows]
+        lengths = self.lengths[rows].astype(np.int64)
         begin = int(first is not None)
         width = int(lengths.max()) + begin + int(last is not None)
         table = np.full((len(rows), width), pad, np.int64)
         within = np.arange(width - begin) < lengths[:, None]
-        source = self.offsets[rows][:, None] + np.arange(width - begin)
+        source = self.starts[rows][:, None] + np.arange(width - begin)
         table[:, begin:][within] = self.ids[source[within]]
         if first is not None:
             table[:, 0] = first
@@ -99,17 +97,21 @@ class Pairs:
         src = self.source.padded(rows, None, config.eos_id, config.pad_id)
         tgt_in = self.target.padded(rows, config.bos_id, None, config.pad_id)
         tgt_out = self.target.padded(rows, None, config.eos_id, config.pad_id)
-        return Batch(src, tgt_in, tgt_out, int(self.target.lengths[rows].sum()) + len(rows))
+        return Batch(src, tgt_in, tgt_out, int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows))
 
 
 def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
-    """The training pairs of a prepared data folder and its record (`prepared.json`)."""
-    record: dict[str, Any] = json.loads((data / "prepared.json").read_text(encoding="utf-8"))
-    arrays = load_file(data / "train.safetensors")
-    corpus_weights = np.array([corpus["weight"] for corpus in record["corpora"]], np.float64)
-    source = Ragged(arrays["source_ids"], arrays["source_offsets"])
-    target = Ragged(arrays["target_ids"], arrays["target_offsets"])
-    return Pairs(source, target, corpus_weights[arrays["corpus"]]), record
+    """The training pairs of a prepared data folder, mapped rather than read, and its record (`prepared.json`).
+
+    Raises ValueError, in one line, if the folder is none, of another version, or lacks a part.
+    """
+    summary = PreparedSummary.load(data)
+    shards = Shards.open(data, summary.files, summary.vocab_size)
+    source, target = (Ragged(shards.tokens, shards.starts[:, side], shards.lengths[:, side]) for side in (0, 1))
+    weights = np.array([corpus["weight"] for corpus in summary.corpora], np.float64)
+    same = np.broadcast_to(weights[0], len(source))  # takes no memory
+    each = same if (weights == weights[0]).all() else weights[shards.corpora]
+    return Pairs(source, target, each), dataclasses.asdict(summary)
 
 
 def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[Integers]:
@@ -120,20 +122,19 @@ def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[I
     its longest side, end symbol included, is at most `batch_tokens`, unless one pair alone exceeds it.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    times = np.floor(pairs.weights + random.random(len(pairs))).astype(np.int64)
-    rows = random.permutation(np.repeat(np.arange(len(pairs)), times))
-    source, target = pairs.source.lengths[rows] + 1, pairs.target.lengths[rows] + 1
+    times = np.floor(pairs.weights + random.random(len(pairs))).astype(np.uint32)
+    rows = random.permutation(np.repeat(np.arange(len(pairs), dtype=np.uint32), times))
+    source, target = (side.lengths[rows].astype(np.int32) + 1 for side in (pairs.source, pairs.target))
     # Within one target length by source length, up and down in turn, so that neighbours stay alike across the seams.
     order = np.lexsort((np.where(target % 2, source, -source), target))
     rows, longest = rows[order], np.maximum(source, target)[order]
-    batches, first, width = [], 0, 0
-    for row, length in enumerate(longest.tolist()):
-        width = max(width, length)
-        if (row + 1 - first) * width > batch_tokens and row > first:
-            batches.append(rows[first:row])
-            first, width = row, length
-    if first < len(rows):
-        batches.append(rows[first:])
+    batches, first = [], 0
+    while first < len(rows):
+        # A batch's width is at least that of its first row, which bounds how many rows there can be.
+        widths = np.maximum.accumulate(longest[first : first + batch_tokens // int(longest[first])])
+        fitting = int((widths * np.arange(1, len(widths) + 1) <= batch_tokens).sum())
+        batches.append(rows[first : first + max(1, fitting)])
+        first += max(1, fitting)
     return [batches[number] for number in random.permutation(len(batches))]
 
 

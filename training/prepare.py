@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, TypeVar
@@ -23,24 +22,30 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec
-from training.prepared import PreparedSummary, TokenPairs, check_free, digests, write_prepared
+from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec, write_pairs
+from training.parallel import cores
+from training.pool import PIECE, Pool, PoolWriter, encode, first_of_each, hashes
+from training.prepared import PreparedSummary, check_free, digests, making, write_record
 from training.reserved import token_copies
-from training.split import Mask, SideKeys, choose_development, development_size
+from training.shards import Integers, Mask, ShardWriter, undamaged
+from training.split import SideKeys, choose_development, development_size
 from training.text_file import CorpusError
 from training.vocabulary import train_vocabulary
 
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
 RESERVED_SHARE = 0.05
+TEXT = "text.tsv"
+"""In the folder as long as it is being made: all that was read."""
 TUNING_DEV = 100
 """Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
 # Sentences of this many tokens or fewer are never out of proportion: "Thanks." may well take eight.
 _RATIO_FROM_TOKENS = 24
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
+# Fewer pairs than this are done by the time that other processes have started.
+_MANY_PAIRS = 200_000
 _LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 
 Item = TypeVar("Item")
@@ -71,6 +76,7 @@ class PrepareOptions:
     replace: bool = False
     mix: tuple[str, ...] = ()
     vocabulary: str | None = None
+    processes: int | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -83,36 +89,17 @@ class PrepareOptions:
         _require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
         _require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
         _require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
+        _require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
 
     def recipe(self) -> dict[str, Any]:
         """The options that decide what is in the folder, as JSON gives them back."""
         fields = dataclasses.asdict(self)
-        fields = {name: value for name, value in fields.items() if name not in ("out", "replace")}
+        fields = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
         return dict(json.loads(json.dumps(fields)))
 
-
-@dataclass
-class Pool:
-    """Pairs of all corpora with where each came from: `corpora` indexes the corpus, `lines` its line (from 1)."""
-
-    pairs: list[Pair] = field(default_factory=list)
-    corpora: array[int] = field(default_factory=lambda: array("h"))
-    lines: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, corpus: int, line: int, pair: Pair) -> None:
-        self.pairs.append(pair)
-        self.corpora.append(corpus)
-        self.lines.append(line)
-
-    def keep(self, kept: Mask, skipped: Sequence[Skipped], reason: str) -> Pool:
-        """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
-        pool = Pool()
-        for keep, corpus, line, pair in zip(kept.tolist(), self.corpora, self.lines, self.pairs, strict=True):
-            if keep:
-                pool.add(corpus, line, pair)
-            else:
-                skipped[corpus].add(reason, line)
-        return pool
+    def processes_for(self, pool: Pool) -> int:
+        """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
+        return self.processes or (cores() if len(pool.pairs) >= _MANY_PAIRS else 1)
 
 
 def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummary:
@@ -128,19 +115,42 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
         say(corpus.describe())
 
     skipped = [Skipped() for _ in [*corpora, *given]]
-    pool = _read(corpora, skipped, set())
-    dev = _read(given, skipped[len(corpora) :], None).pairs
-    pool, dev = _split(options, pool, dev, skipped)
+    with making(options.out) as folder:
+        summary = _prepare(options, folder, corpora, given, skipped, say)
+        write_record(folder, summary)
+    for line in summary.describe(options.out):
+        say(line)
+    return summary
+
+
+def _prepare(
+    options: PrepareOptions,
+    folder: Path,
+    corpora: Sequence[Corpus],
+    given: Sequence[Corpus],
+    skipped: Sequence[Skipped],
+    say: Say,
+) -> PreparedSummary:
+    """Writes all but the record into `folder`; the text read lies there meanwhile."""
+    pool, keys = _read(options, folder / TEXT, corpora, skipped)
+    dev = [pair for corpus, lines in zip(given, skipped[len(corpora) :], strict=True) for pair in _all(corpus, lines)]
+    pool, dev = _split(options, pool, keys, dev, skipped)
     corpora = _weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, say)
-    pool, tokens = _encode(options, pool, tokenizer, skipped)
-    copied, copies = _reserved_copies(options, pool, tokenizer)
+    writer = ShardWriter(folder, tokenizer.vocab_size)
+    pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
+    copied = _reserved_copies(options, pool, tokenizer, writer)
     for corpus, lines in zip([*corpora, *given], skipped, strict=True):
         for line in lines.describe():
             say(f"{corpus.name}: {line}")
-
-    summary = PreparedSummary(
+    files = writer.finish(
+        np.append(kept, np.ones_like(copied, np.bool_)), np.append(pool.corpora, pool.corpora[copied])
+    )
+    (folder / TEXT).unlink()
+    (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
+    write_pairs(folder / "dev.tsv", dev)
+    return PreparedSummary(
         source=options.source,
         target=options.target,
         vocab_size=tokenizer.vocab_size,
@@ -151,22 +161,21 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
         reserved_copies=len(copied),
         sha256=_digests(options),
         options=options.recipe(),
-        sources_with_end_marks=round(sum(has_end_mark(pair.source) for pair in pool.pairs) / len(pool.pairs), 3),
+        files=files,
+        sources_with_end_marks=round(float(end_marks.mean()), 3),
     )
-    corpus_of = np.array([*pool.corpora, *(pool.corpora[index] for index in copied)], np.int16)
-    write_prepared(options.out, summary, tokenizer, tokens + copies, corpus_of, dev)
-    for line in summary.describe(options.out):
-        say(line)
-    return summary
 
 
 def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
-    """What `options.out` holds, if that is what `prepare_corpora` would make of the same files again."""
+    """What `options.out` holds, if that is what `prepare_corpora` would make of the same files again.
+
+    Raises ValueError if it is a data folder of another version, or a damaged one.
+    """
     if not (options.out / "prepared.json").exists():
         return None
     summary = PreparedSummary.load(options.out)
     same = summary.options == options.recipe() and summary.sha256 == _digests(options)
-    return summary if same else None
+    return summary if same and undamaged(options.out, summary.files) else None
 
 
 def vocabulary_size(pairs: int, characters: int) -> int:
@@ -182,25 +191,47 @@ def _looked_at(options: PrepareOptions, text: str) -> Corpus:
     return look_at(parse_spec(text), options.source, options.target, options.columns, options.encoding)
 
 
-def _read(corpora: Sequence[Corpus], skipped: Sequence[Skipped], seen: set[int] | None) -> Pool:
-    pool = Pool()
+def _read(
+    options: PrepareOptions, path: Path, corpora: Sequence[Corpus], skipped: Sequence[Skipped]
+) -> tuple[Pool, SideKeys]:
+    """All different pairs, whose text goes to the file `path`, and the keys of their sides."""
+    writer = PoolWriter(path)
     for number, corpus in enumerate(corpora):
-        before = len(pool.pairs)
-        for line, pair in _progress(corpus.pairs(skipped[number], seen), f"reading {corpus.name}"):
-            pool.add(number, line, pair)
-        if len(pool.pairs) == before:
-            why = next(skipped[number].describe(), "there is only a header")
-            raise CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
-    return pool
+        if not writer.add_all(number, _progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")):
+            raise _unusable(corpus, skipped[number])
+    pool = writer.finish()
+    codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
+    for piece in _progress_of_pieces(hashes(pool, options.processes_for(pool)), pool, "comparing"):
+        codes[done : done + len(piece)] = piece
+        done += len(piece)
+    first = first_of_each(codes[:, 0])
+    pool, keys = pool.keep(first, skipped, "the same pair came before"), SideKeys(codes[first, 1], codes[first, 2])
+    for number, corpus in enumerate(corpora):
+        if not pool.count(number):
+            raise _unusable(corpus, skipped[number])
+    return pool, keys
 
 
-def _split(options: PrepareOptions, pool: Pool, dev: list[Pair], skipped: Sequence[Skipped]) -> tuple[Pool, list[Pair]]:
+def _all(corpus: Corpus, skipped: Skipped) -> list[Pair]:
+    pairs = [pair for _, pair in corpus.pairs(skipped)]
+    if not pairs:
+        raise _unusable(corpus, skipped)
+    return pairs
+
+
+def _unusable(corpus: Corpus, skipped: Skipped) -> CorpusError:
+    why = next(skipped.describe(), "there is only a header")
+    return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
+
+
+def _split(
+    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[Skipped]
+) -> tuple[Pool, list[Pair]]:
     """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen."""
-    keys = SideKeys.of(_progress(pool.pairs, "comparing sentences"))
     if dev:
         dev_keys = SideKeys.of(dev)
     else:
-        own = np.array(pool.corpora) < len(options.pairs)  # [pairs]
+        own = pool.corpora < len(options.pairs)  # [pairs]
         wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
         chosen = np.zeros(len(own), np.bool_)
         chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
@@ -208,14 +239,14 @@ def _split(options: PrepareOptions, pool: Pool, dev: list[Pair], skipped: Sequen
         dev_keys, keys = keys[chosen], keys[~chosen]
         pool = pool.keep(~chosen, skipped, "set apart for development")
     pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
-    left = min(pool.corpora, default=len(options.pairs)) < len(options.pairs)
-    _require(left, "no pair is left to train on: every one shares a sentence with the development set")
+    left = pool.corpora < len(options.pairs)
+    _require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
     return pool, dev
 
 
 def _weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
     """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
-    count = Counter(pool.corpora)
+    count = [pool.count(number) for number in range(len(corpora))]
     own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
     weighed = list(corpora[: len(options.pairs)])
     for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
@@ -236,11 +267,12 @@ def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], 
 def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> Iterator[str]:
     """Both sides of a sample of the pairs, in the proportions in which training will draw them."""
     random = Random(seed)
-    drawn = [weights[corpus] for corpus in pool.corpora]
-    scale = min(1 / max(drawn), _VOCABULARY_SENTENCES / (2 * sum(drawn)))
-    for weight, pair in zip(drawn, pool.pairs, strict=True):
-        if random.random() < scale * weight:
-            yield from pair
+    drawn = [pool.count(number) * weight for number, weight in enumerate(weights)]
+    highest = max(weight for weight, pairs in zip(weights, drawn, strict=True) if pairs)
+    scale = min(1 / highest, _VOCABULARY_SENTENCES / (2 * sum(drawn)))
+    for row, corpus in enumerate(pool.corpora):
+        if random.random() < scale * weights[corpus]:
+            yield from pool.pairs[row]
 
 
 def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, say: Say) -> list[Pair]:
@@ -252,19 +284,30 @@ def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer
 
 
 def _encode(
-    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, skipped: Sequence[Skipped]
-) -> tuple[Pool, TokenPairs]:
-    """The tokens of the pairs whose lengths are sound; the others go to `skipped`."""
-    encode = tokenizer.encode
-    tokens = TokenPairs.of((encode(source), encode(target)) for source, target in _progress(pool.pairs, "encoding"))
-    fits = tokens.lengths.max(0) <= options.max_tokens
-    _require(bool(fits.any()), f"no pair is left within --max-tokens {options.max_tokens}")
-    pool, tokens = pool.keep(fits, skipped, f"longer than {options.max_tokens} tokens"), tokens.keep(fits)
-    sound = proportionate(tokens.lengths, options.max_ratio)
-    return pool.keep(sound, skipped, "lengths out of proportion"), tokens.keep(sound)
+    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[Skipped]
+) -> tuple[Pool, Mask, Mask]:
+    """Writes the tokens of the pairs; those whose lengths are not sound go to `skipped`.
+
+    Returns the others, which they are of those written, and which of them have a source that ends as a sentence does.
+    """
+    lengths, end_marks = [], []
+    pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
+    for piece in _progress_of_pieces(pieces, pool, "encoding"):
+        fits = piece.lengths.max(1) <= options.max_tokens  # [pairs]
+        writer.add(piece.ids, piece.lengths * fits[:, None])
+        lengths.append(piece.lengths)
+        end_marks.append(piece.end_marks)
+    both = np.concatenate(lengths)  # [pairs, side]
+    kept = both.max(1) <= options.max_tokens
+    _require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
+    pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
+    sound = proportionate(both[kept].T, options.max_ratio)
+    pool = pool.keep(sound, skipped, "lengths out of proportion")
+    kept[kept] = sound
+    return pool, kept, np.concatenate(end_marks)[kept]
 
 
-def proportionate(lengths: NDArray[np.int64], max_ratio: float) -> Mask:
+def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     """Which pairs are not `max_ratio` times longer on one side than is usual in this corpus: [pairs].
 
     `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
@@ -275,17 +318,23 @@ def proportionate(lengths: NDArray[np.int64], max_ratio: float) -> Mask:
     return sound
 
 
-def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> tuple[list[int], TokenPairs]:
-    """The indices of the pairs copied with reserved symbols, and the copies' tokens."""
+def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter) -> Integers:
+    """Writes copies of pairs with reserved symbols; returns the indices of those pairs: [copies]."""
     if options.reserved_share == 0:
-        return [], TokenPairs.of([])
+        return np.array([], np.int64)
     wanted = round(options.reserved_share * len(pool.pairs))
-    copies = list(token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed)))
-    return [copy.pair for copy in copies], TokenPairs.of((copy.source, copy.target) for copy in copies)
+    copied: list[int] = []
+    drawn = token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
+    copies = iter(_progress(drawn, "copying with placeholders"))
+    while some := list(islice(copies, PIECE)):
+        ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
+        writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
+        copied += [copy.pair for copy in some]
+    return np.array(copied, np.int64)
 
 
 def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:
-    kept = pool.corpora.count(number)
+    kept = pool.count(number)
     lines = {"read": kept + skipped.counts.total(), "kept": kept, "skipped": dict(skipped.counts)}
     return {"name": corpus.name, "weight": corpus.spec.weight, **lines}
 
@@ -301,6 +350,14 @@ def _progress(items: Iterable[Item], what: str) -> Iterable[Item]:
     """`items` with a bar, on a terminal only."""
     progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
     return progress
+
+
+def _progress_of_pieces(found: Iterable[Item], pool: Pool, what: str) -> Iterable[Item]:
+    """`found`, a result for each piece of the pool, with a bar that counts pairs, on a terminal only."""
+    with tqdm(desc=what, total=len(pool.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
+        for item in found:
+            yield item
+            bar.update(min(PIECE, len(pool.pairs) - bar.n))
 
 
 def _require(condition: bool, message: str) -> None:
@@ -362,6 +419,9 @@ def prepare(
         str | None, typer.Option(help="Such as cp1252 or gb18030; without it, found out, UTF-8 most likely.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Draws the pairs set apart and those copied; the same, the same data.")] = 1,
+    processes: Annotated[
+        int | None, typer.Option(help="That share the work; the result is the same. (default: one a core, for much)")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data folder, if there is one.")] = False,
 ) -> None:
     """Check and split sentence pairs, learn a vocabulary, and write a folder that `train` reads."""
@@ -380,5 +440,6 @@ def prepare(
         encoding=encoding,
         seed=seed,
         replace=replace,
+        processes=processes,
     )
     prepare_corpora(options, typer.echo)

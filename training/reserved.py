@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
+
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.corpus import Pair
 
@@ -102,7 +104,8 @@ def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, 
     """
     deck: list[int] = []
     while pairs:
-        for index in random.sample(range(len(pairs)), len(pairs)):
+        shuffled = np.random.Generator(np.random.PCG64(random.getrandbits(64))).permutation(len(pairs))
+        for index in map(int, shuffled):
             words = shared_words(pairs[index])
             at_ends = random.random() < _ENDS_SHARE
             if not words and not at_ends:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from training.corpus import Pair, hash64
 
 Mask = NDArray[np.bool_]
-Integers = NDArray[np.int64]
+Integers = NDArray[Any]
+_PART = 1 << 20
 
 
 def comparison_key(text: str) -> str:
@@ -60,8 +62,8 @@ class SideKeys:
 
     def touching(self, others: SideKeys) -> Mask:
         """Which pairs share a side with any of `others`, on either side: [pairs]."""
-        keys = np.concatenate([others.source, others.target])
-        return np.isin(self.source, keys) | np.isin(self.target, keys)
+        keys = np.unique(np.concatenate([others.source, others.target]))
+        return _among(keys, self.source) | _among(keys, self.target)
 
 
 def development_size(pairs: int, least: int = 1) -> int:
@@ -84,5 +86,24 @@ def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
 
 
 def _occurrences(keys: Integers) -> Integers:
-    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return counts[inverse].astype(np.int64)
+    """How often the key of each pair occurs: [pairs]."""
+    found = np.empty(len(keys), np.int32)
+    for part in in_parts(keys):
+        _, inverse, counts = np.unique(keys[part], return_inverse=True, return_counts=True)
+        found[part] = counts[inverse]
+    return found
+
+
+def _among(some: Integers, keys: Integers) -> Mask:
+    """Which `keys` are among `some`, which are sorted: [pairs]."""
+    if not len(some):
+        return np.zeros(len(keys), np.bool_)
+    found: Mask = some[np.searchsorted(some, keys).clip(max=len(some) - 1)] == keys
+    return found
+
+
+def in_parts(codes: Integers) -> Iterator[Integers]:
+    """The indices of `codes`, in parts of about a million, like codes in the same: sorting one takes little memory."""
+    parts = len(codes) // _PART + 1
+    for part in range(parts):
+        yield (codes % parts == part).nonzero()[0]

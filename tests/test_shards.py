@@ -1,0 +1,209 @@
+"""Token files: what was written is what is looked up, wherever the cuts are, and what is damaged is said to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import PAIRS, small_config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from training.batches import load_pairs
+from training.corpus import Pair, Skipped, write_pairs
+from training.parallel import in_order
+from training.pool import Pool, PoolWriter, first_of_each
+from training.prepare import PrepareOptions, already_prepared, prepare_corpora
+from training.shards import Shards, ShardWriter, token_type, undamaged
+from training.split import SideKeys, choose_development
+
+SIDE = st.lists(st.integers(0, 65_535), min_size=1, max_size=9)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write(
+    folder: Path, pairs: list[tuple[list[int], list[int]]], vocab_size: int, shard_bytes: int, kept: list[bool]
+) -> Shards:
+    writer = ShardWriter(folder, vocab_size, shard_bytes)
+    for source, target in pairs:
+        writer.add(np.array(source + target, np.uint32), np.array([[len(source), len(target)]], np.uint32))
+    corpora = np.arange(len(pairs), dtype=np.int16)[kept]
+    return Shards.open(folder, writer.finish(np.array(kept), corpora), vocab_size)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(SIDE, SIDE, st.booleans()), min_size=1, max_size=20), st.integers(1, 60), st.booleans())
+def test_pairs_are_found_again_in_any_number_of_files(
+    tmp_path_factory: pytest.TempPathFactory,
+    pairs: list[tuple[list[int], list[int], bool]],
+    shard_bytes: int,
+    large: bool,
+) -> None:
+    folder, kept = tmp_path_factory.mktemp("shards"), [keep for _, _, keep in pairs]
+    vocab_size = 70_000 if large else 65_536
+    shards = write(folder, [(source, target) for source, target, _ in pairs], vocab_size, shard_bytes, kept)
+    wanted = [(source, target) for source, target, keep in pairs if keep]
+    starts, ends = shards.starts, shards.starts + shards.lengths
+    found = [
+        tuple(shards.tokens[np.arange(start, end)].tolist() for start, end in zip(starts[row], ends[row], strict=True))
+        for row in range(len(starts))
+    ]
+    assert found == wanted
+    assert shards.corpora.tolist() == [row for row, keep in enumerate(kept) if keep]
+    assert all(path.stat().st_size % token_type(vocab_size).itemsize == 0 for path in folder.glob("*.bin"))
+
+
+def test_one_look_up_may_reach_into_several_files(tmp_path: Path) -> None:
+    shards = write(tmp_path, [([n], [n + 1]) for n in range(0, 20, 2)], 100, 8, [True] * 10)
+    assert len(list(tmp_path.glob("*.bin"))) == 5
+    assert shards.tokens[np.array([[0, 19], [7, 8]])].tolist() == [[0, 19], [7, 8]]
+
+
+def test_a_pair_left_out_is_skipped_by_the_index_alone(tmp_path: Path) -> None:
+    shards = write(tmp_path, [([1], [2, 3]), ([4], [5]), ([6], [7])], 100, 1 << 20, [True, False, True])
+    assert shards.starts.tolist() == [[0, 1], [5, 6]]
+    assert shards.lengths.tolist() == [[1, 2], [1, 1]]
+    assert shards.lengths.dtype == np.uint16
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> PrepareOptions:
+    write_pairs(tmp_path / "pairs.tsv", PAIRS)
+    return PrepareOptions((str(tmp_path / "pairs.tsv"),), "en", "fr", tmp_path / "data", vocab_size=360)
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", ["tokens-00000.bin", "lengths.npy", "starts.npy", "corpora.npy"])
+def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options: PrepareOptions, name: str) -> None:
+    summary = prepare_corpora(options, quiet)
+    path = options.out / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(ValueError, match=rf"{name} has [\d,]+ bytes instead of [\d,]+: prepare the data again"):
+        load_pairs(options.out)
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert already_prepared(options) is None
+    path.write_bytes(content)
+    assert already_prepared(options) == summary
+    path.unlink()
+    with pytest.raises(ValueError, match=f"{name} is missing: prepare the data again"):
+        load_pairs(options.out)
+    assert not undamaged(options.out, summary.files)
+
+
+def test_data_of_the_version_before_is_to_be_prepared_again(options: PrepareOptions) -> None:
+    prepare_corpora(options, quiet)
+    record = json.loads((options.out / "prepared.json").read_text())
+    (options.out / "prepared.json").write_text(json.dumps({**record, "format_version": 1}))
+    with pytest.raises(ValueError, match="has format 1, not 2: prepare it again"):
+        load_pairs(options.out)
+
+
+def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: PrepareOptions) -> None:
+    summary = prepare_corpora(options, quiet)
+    with open(options.out / "tokens-00000.bin", "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        file.write(b"\0" * size)
+    pairs, _ = load_pairs(options.out)
+    assert pairs.source.lengths.min() > 0
+    assert pairs.batch(np.array([0, 1]), small_config(summary.vocab_size)).src.max() <= 2
+
+
+def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.pool.PIECE", 50)
+    one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
+    two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)
+    assert one == two
+
+
+def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
+    assert list(in_order(abs, range(-30, 0), 1)) == list(in_order(abs, range(-30, 0), 2))
+    with pytest.raises(ValueError, match="math domain"):
+        list(in_order(math.sqrt, [1, -1], 2))
+
+
+def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
+    with pytest.raises(ValueError, match="a process was killed at its work"):
+        list(in_order(os._exit, [1], 2))
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    program = f"""
+import os, pathlib, time
+from training.parallel import in_order
+
+def report(number):
+    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    list(in_order(report, [1, 2], 2))
+"""
+    (tmp_path / "program.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, tmp_path / "program.py"], env=environment, stderr=subprocess.DEVNULL)
+    while len(started := [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]) < 2:
+        assert parent.poll() is None
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    while any(is_running(process) for process in started):
+        time.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process; one that has ended but that nobody has waited for counts as none."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
+    return shown.strip() != "" and not shown.startswith("Z")
+
+
+# ---- The pairs on their way there
+
+
+def pool_of(path: Path, pairs: list[Pair]) -> Pool:
+    writer = PoolWriter(path)
+    assert writer.add_all(0, enumerate(pairs, 1)) == len(pairs)
+    return writer.finish()
+
+
+def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) -> None:
+    pool, skipped = pool_of(tmp_path / "text", PAIRS), [Skipped()]
+    assert list(pool.pairs) == PAIRS
+    assert [pool.pairs[5], *pool.pairs[7:9]] == [PAIRS[5], *PAIRS[7:9]]
+    kept = np.arange(len(PAIRS)) % 2 == 1
+    half = pool.keep(kept, skipped, "odd")
+    assert list(half.pairs) == PAIRS[1::2]
+    assert half.lines.tolist() == list(range(2, len(PAIRS) + 1, 2))
+    assert skipped[0].counts == {"odd": len(PAIRS) // 2}
+    assert skipped[0].first["odd"][:2] == [1, 3]
+    assert half.keep(np.ones(len(half.pairs), np.bool_), skipped, "none") is half
+
+
+@given(st.lists(st.integers(-3, 9)))
+def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[int]) -> None:
+    wanted = [code not in codes[:row] for row, code in enumerate(codes)]
+    with pytest.MonkeyPatch.context() as patch:
+        for part in (2, 1 << 20):
+            patch.setattr("training.split._PART", part)
+            assert first_of_each(np.array(codes, np.int64)).tolist() == wanted
+
+
+def test_the_development_set_does_not_depend_on_how_the_work_is_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = SideKeys.of(PAIRS)
+    whole = choose_development(keys, 20, 1)
+    monkeypatch.setattr("training.split._PART", 30)
+    assert (choose_development(keys, 20, 1) == whole).all()

@@ -1,0 +1,163 @@
+"""The pairs that `prepare` has read, kept on disk while it chooses among them, with a few bytes a pair in memory.
+
+Knows which pairs are the same and what their tokens are; which are wanted, `training.prepare` decides.
+"""
+
+from __future__ import annotations
+
+import mmap
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.marks import has_end_mark
+from model.tokenizer import Tokenizer
+from training.corpus import Pair, Skipped, hash64
+from training.parallel import in_order
+from training.shards import Integers, Mask, token_type
+from training.split import comparison_key, in_parts
+
+PIECE = 1 << 13
+"""Pairs that a process takes at a time."""
+
+
+class PairTexts(Sequence[Pair]):
+    """Pairs in a file, a line each; `starts`, [pairs], are the lines' first bytes."""
+
+    def __init__(self, path: Path, starts: Integers) -> None:
+        self.path, self.starts = path, starts
+        with open(path, "rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Pair]: ...
+    def __getitem__(self, index: int | slice) -> Pair | Sequence[Pair]:
+        if isinstance(index, slice):
+            return PairTexts(self.path, self.starts[index])
+        return self._at(int(self.starts[index]))
+
+    def __iter__(self) -> Iterator[Pair]:
+        for piece in pieces(self.starts):
+            yield from map(self._at, piece.tolist())
+
+    def _at(self, start: int) -> Pair:
+        source, _, target = self._bytes[start : self._bytes.find(b"\n", start)].decode().partition("\t")
+        return Pair(source, target)
+
+
+def pieces(starts: Integers) -> Iterator[Integers]:
+    return (starts[first : first + PIECE] for first in range(0, len(starts), PIECE))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Pairs of all corpora with where each came from: `corpora` indexes the corpus, `lines` its line (from 1)."""
+
+    pairs: PairTexts
+    corpora: NDArray[np.int16]
+    lines: NDArray[np.uint32]
+
+    def keep(self, kept: Mask, skipped: Sequence[Skipped], reason: str) -> Pool:
+        """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
+        if kept.all():
+            return self
+        for corpus, line in zip(self.corpora[~kept].tolist(), self.lines[~kept].tolist(), strict=True):
+            skipped[corpus].add(reason, line)
+        return Pool(PairTexts(self.pairs.path, self.pairs.starts[kept]), self.corpora[kept], self.lines[kept])
+
+    def count(self, corpus: int) -> int:
+        return int((self.corpora == corpus).sum())
+
+
+class PoolWriter:
+    """Takes pairs one by one to a new file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts, self._corpora, self._lines = array("q"), array("h"), array("I")
+
+    def add_all(self, corpus: int, pairs: Iterable[tuple[int, Pair]]) -> int:
+        """The pairs of corpus number `corpus` with their lines; how many they were."""
+        before = len(self._starts)
+        with open(self._path, "ab") as file:
+            for line, pair in pairs:
+                self._starts.append(file.tell())
+                self._corpora.append(corpus)
+                self._lines.append(line)
+                file.write(f"{pair.source}\t{pair.target}\n".encode())
+        return len(self._starts) - before
+
+    def finish(self) -> Pool:
+        texts = PairTexts(self._path, np.frombuffer(self._starts, np.int64))
+        return Pool(texts, np.frombuffer(self._corpora, np.int16), np.frombuffer(self._lines, np.uint32))
+
+
+# ---- What takes long, on pieces of the pool
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The tokens of a piece: `lengths` [pairs, side] of all; `ids`, end to end, of those that fit `max_tokens`."""
+
+    ids: NDArray[Any]
+    lengths: NDArray[np.uint32]
+    end_marks: Mask
+    """Which sources end as a sentence does: [pairs]."""
+
+
+def hashes(pool: Pool, processes: int) -> Iterator[Integers]:
+    """For each piece of the pool, [pairs, 3]: the hashes of pair, source and target, of the latter two's keys."""
+    return in_order(partial(_hashes, pool.pairs.path), pieces(pool.pairs.starts), processes)
+
+
+def encode(pool: Pool, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
+    """The tokens of each piece of the pool."""
+    work = partial(_encode, pool.pairs.path, tokenizer.proto, max_tokens)
+    return in_order(work, pieces(pool.pairs.starts), processes)
+
+
+def _hashes(path: Path, starts: Integers) -> Integers:
+    found = [
+        (hash64("\t".join(pair)), hash64(comparison_key(pair.source)), hash64(comparison_key(pair.target)))
+        for pair in PairTexts(path, starts)
+    ]
+    return np.array(found, np.int64)
+
+
+def _encode(path: Path, proto: bytes, max_tokens: int, starts: Integers) -> Encoded:
+    tokenizer, ids = _tokenizer(proto), array("I")
+    lengths, end_marks = array("I"), array("b")
+    for source, target in PairTexts(path, starts):
+        sides = tokenizer.encode(source), tokenizer.encode(target)
+        lengths.extend(map(len, sides))
+        end_marks.append(has_end_mark(source))
+        if max(map(len, sides)) <= max_tokens:
+            for side in sides:
+                ids.extend(side)
+    flat = np.array(ids, np.uint32).astype(token_type(tokenizer.vocab_size))
+    return Encoded(flat, np.array(lengths, np.uint32).reshape(-1, 2), np.array(end_marks, np.bool_))
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(proto: bytes) -> Tokenizer:
+    """Kept from piece to piece: to build one takes as long as to encode hundreds of sentences."""
+    return Tokenizer(proto)
+
+
+def first_of_each(codes: Integers) -> Mask:
+    """Which are the first of their value: [pairs]."""
+    first = np.zeros(len(codes), np.bool_)
+    for part in in_parts(codes):
+        first[part[np.unique(codes[part], return_index=True)[1]]] = True
+    return first
