@@ -16,6 +16,7 @@ from chromium import REFUSED, Visit
 from playwright.sync_api import Browser, Page, Request, expect
 
 SENTENCE = "The children were playing in the garden."
+OTHER = "The cat sleeps."
 FORCED = "Les enfants jouaient dehors."
 LONG = "My brother said that he would come to the house " * 8
 ASKED = {"text": SENTENCE, "source": "en", "target": "fr"}
@@ -396,3 +397,23 @@ def test_everything_is_said_in_both_languages(window: Window) -> None:
         window.page.click("#interface")
         expect(window.page.locator("#attention-view-cross .kind")).to_have_text(words)
         window.settle()
+
+
+def test_a_view_in_a_language_that_was_left_asks_nothing_more(browser: Browser, shipped_url: str) -> None:
+    with Window(browser, shipped_url) as window:
+        window.visit.allowed.append(REFUSED)
+        page = window.page
+        page.route("**/attention", lambda route: route.fulfill(status=500, body="{}"))
+        page.fill("#source-text", SENTENCE)
+        expect(page.locator("#target-text")).not_to_be_empty()
+        page.click("#attention-panel summary")
+        expect(page.locator(".attention-note.fault")).to_be_visible()  # what failed would be asked for again
+        page.unroute("**/attention")
+        page.click("#interface")
+        window.settle()
+        window.asked.clear()
+        page.click("#attention-panel summary")
+        page.click("#attention-panel summary")
+        page.fill("#source-text", OTHER)
+        expect(page.locator("[data-side='key']")).to_contain_text("cat")
+        assert {asked["text"] for asked in window.asked} == {OTHER}

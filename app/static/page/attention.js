@@ -27,12 +27,13 @@ const EXTENSIONS = { json: ".json", bertviz: ".bertviz.json", svg: ".svg" };
  * @param element an empty section
  * @param options {api: {get, post, answer}, text(key, values), choice: {kind, layer, head}}; `choice` is changed when
  *   another is made, so that a view that is built again shows the same
- * @returns {{show: (asked: {text: string, source: string, target: string}) => void, clear: () => void}}
+ * @returns {{show: (asked: {text: string, source: string, target: string}) => void, clear: () => void,
+ *   close: () => void}} `close`: another will be mounted in its place
  */
 export function mountAttention(element, { api, text, choice }) {
   addTexts({ en: english, zh: chinese });
   const view = new View(element, api, text, choice);
-  return { show: (asked) => view.ask(asked), clear: () => view.clear() };
+  return { show: (asked) => view.ask(asked), clear: () => view.clear(), close: () => view.close() };
 }
 
 class View {
@@ -43,12 +44,16 @@ class View {
     this.build();
     this.say(text("attention.empty"));
     this.details = element.closest("details");
-    this.details?.addEventListener("toggle", () => this.load());
-    const themed = () => {
-      if (!this.body.isConnected) document.removeEventListener("themechange", themed);
-      else if (this.sentence) this.render();
-    };
-    document.addEventListener("themechange", themed);
+    this.mounted = new AbortController();
+    const { signal } = this.mounted;
+    this.details?.addEventListener("toggle", () => this.load(), { signal });
+    document.addEventListener("themechange", () => this.sentence && this.render(), { signal });
+  }
+
+  /** Another view takes its place: it asks and hears no more. */
+  close() {
+    this.mounted.abort();
+    this.clear();
   }
 
   build() {

@@ -1,5 +1,7 @@
 // Copies text. Knows what browsers lack on plain HTTP, where a service of one's own often is.
 
+import { make } from "./dom.js";
+
 /** @param {string} words @returns {Promise<boolean>} whether they are on the clipboard */
 export async function copy(words) {
   try {
@@ -12,9 +14,7 @@ export async function copy(words) {
 
 function copyBySelecting(words) {
   const before = document.activeElement;
-  const area = document.createElement("textarea");
-  area.className = "unseen";
-  area.value = words;
+  const area = make("textarea", { className: "unseen", value: words });
   document.body.append(area);
   area.select();
   const done = document.execCommand("copy");

@@ -47,9 +47,7 @@ export function png(figure, title, colours) {
   const { width, height } = figure.size();
   const full = { width: Math.ceil(width) + 2 * MARGIN, height: Math.ceil(height) + HEAD + 2 * MARGIN };
   const scale = Math.min(2, Math.sqrt(MOST_PIXELS / (full.width * full.height)));
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.floor(full.width * scale);
-  canvas.height = Math.floor(full.height * scale);
+  const canvas = make("canvas", { width: Math.floor(full.width * scale), height: Math.floor(full.height * scale) });
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   context.fillStyle = colours.surface;
@@ -66,9 +64,7 @@ export function png(figure, title, colours) {
 
 /** Gives `blob` to the reader as a file. */
 export function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
+  const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   // The browser reads it after this returns; how long after, it does not tell.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);

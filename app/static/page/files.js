@@ -1,6 +1,7 @@
 // Files: dropped anywhere or chosen, translated one after another, given back as links.
 
 import * as api from "./api.js";
+import { make } from "./dom.js";
 import { faultWords, say } from "./notes.js";
 import { languageName, number, text } from "./texts.js";
 
@@ -57,13 +58,11 @@ class FileJob {
     this.file = file;
     this.form = new FormData();
     for (const [name, value] of Object.entries({ source, target, file })) this.form.append(name, value);
-    this.line = document.createElement("li");
-    this.name = child(this.line, "span", "name", file.name);
-    this.said = child(this.line, "span", "state", text("file.waits"));
-    this.said.role = "status";
-    this.action = child(this.line, "button", "quiet", text("cancel"));
-    this.action.type = "button";
-    this.action.addEventListener("click", () => this.#remove());
+    const name = make("span", { className: "name" }, file.name);
+    this.said = make("span", { className: "state", role: "status" }, text("file.waits"));
+    const click = () => this.#remove();
+    this.action = make("button", { type: "button", className: "quiet", on: { click } }, text("cancel"));
+    this.line = make("li", {}, name, this.said, this.action);
     list.append(this.line);
   }
 
@@ -98,9 +97,8 @@ class FileJob {
     const warnings = Number(response.headers.get("X-Interlinear-Warnings") ?? 0);
     const name = fileName(response.headers.get("Content-Disposition") ?? "") ?? this.file.name;
     this.#address = URL.createObjectURL(await response.blob());
-    const link = child(this.line, "a", "primary", text("file.save", { name }));
-    link.href = this.#address;
-    link.download = name;
+    const looks = { className: "primary", href: this.#address, download: name };
+    const link = make("a", looks, text("file.save", { name }));
     this.said.textContent = warnings ? text("file.warnings", { count: number(warnings) }) : text("file.done");
     this.action.textContent = text("file.remove");
     this.action.before(link);
@@ -119,14 +117,6 @@ class FileJob {
     say(text("file.removed", { name: this.file.name }));
     document.getElementById("choose-file").focus();
   }
-}
-
-function child(parent, tag, className, words) {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = words;
-  parent.append(made);
-  return made;
 }
 
 function tooLarge() {

@@ -13,7 +13,7 @@ const HEIGHT = 0.85; // of the window: as attention.css has it
 const PAGE = 10;
 
 /** Where cells and labels go, in CSS pixels, in a figure of so much width. */
-export function plan(view, width, font) {
+function plan(view, width, font) {
   const room = (token) => measured(shown(token), `${LABEL}px ${font}`);
   const longest = (tokens) => Math.min(LONGEST_LABEL, Math.ceil(Math.max(...tokens.map(room))));
   const left = longest(view.queries) + 14;

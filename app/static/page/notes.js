@@ -1,6 +1,7 @@
 // What is said beside the translation: warnings, faults and what can be done about them; and what is only spoken.
 
 import { Problem, Unreachable } from "./api.js";
+import { make } from "./dom.js";
 import { number, text } from "./texts.js";
 
 const MOST_WARNINGS = 3;
@@ -35,7 +36,8 @@ export function showWarnings(warnings) {
 export function showFault(words, action, kind = "fault") {
   const line = note(words, kind);
   line.role = "alert";
-  if (action) line.append(button(action));
+  const looks = { type: "button", className: "quiet" };
+  if (action) line.append(make("button", { ...looks, on: { click: action.act } }, action.words));
   notes.replaceChildren(line);
 }
 
@@ -61,19 +63,5 @@ function waitWords(seconds) {
 }
 
 function note(words, kind = "warning") {
-  const line = document.createElement("p");
-  line.className = `note ${kind}`;
-  const said = document.createElement("span");
-  said.textContent = words;
-  line.append(said);
-  return line;
-}
-
-function button({ words, act }) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.className = "quiet";
-  made.textContent = words;
-  made.addEventListener("click", act);
-  return made;
+  return make("p", { className: `note ${kind}` }, make("span", {}, words));
 }

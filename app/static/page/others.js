@@ -1,6 +1,7 @@
 // Other translations of the sentence that is chosen, any of which may take its place.
 
 import * as api from "./api.js";
+import { make } from "./dom.js";
 import { faultWords } from "./notes.js";
 import { text } from "./texts.js";
 
@@ -52,9 +53,7 @@ export class Others {
   }
 
   #say(words) {
-    const line = document.createElement("h3");
-    line.textContent = words;
-    list.replaceChildren(line);
+    list.replaceChildren(make("h3", {}, words));
   }
 
   #fill(found) {
@@ -63,15 +62,11 @@ export class Others {
   }
 
   #choice(words) {
-    const choice = document.createElement("button");
-    choice.type = "button";
-    choice.lang = this.#sentence.target;
-    choice.textContent = words;
-    choice.addEventListener("click", () => {
+    const click = () => {
       this.take(words);
       button.focus();
-    });
-    return choice;
+    };
+    return make("button", { type: "button", lang: this.#sentence.target, on: { click } }, words);
   }
 }
 

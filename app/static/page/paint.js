@@ -1,5 +1,7 @@
 // Colours of the theme as canvases want them, and a matrix as coloured cells. Knows no layout.
 
+import { make } from "./dom.js";
+
 const LEVELS = 256;
 
 /** More than this no canvas may have on a telephone. */
@@ -26,8 +28,7 @@ export function palette(element) {
 
 /** Any CSS colour as one that says the same everywhere: light-dark() and var() mean nothing to a canvas. */
 function resolved(element, colour) {
-  const probe = document.createElement("span");
-  probe.hidden = true;
+  const probe = make("span", { hidden: true });
   element.append(probe);
   probe.style.color = colour;
   const found = getComputedStyle(probe).color;

@@ -1,5 +1,6 @@
 // The two panes as elements: the text with what is lit in it, the translation sentence by sentence. Asks nobody.
 
+import { make } from "./dom.js";
 import { codePoints, wordsOf } from "./spans.js";
 
 const source = document.getElementById("source-text");
@@ -49,10 +50,7 @@ export function lightSource(lit) {
 function part(text, start, end, lit) {
   const here = lit.filter((place) => place.start <= start && end <= place.end);
   if (!here.length) return text.slice(start, end);
-  const mark = document.createElement("span");
-  mark.className = here.map((place) => place.as).join(" ");
-  mark.textContent = text.slice(start, end);
-  return mark;
+  return make("span", { className: here.map((place) => place.as).join(" ") }, text.slice(start, end));
 }
 
 /** What was translated before stays, dimmed, until something else is there. */
@@ -81,29 +79,13 @@ export function endAfter(count) {
 
 /** A sentence as spans: its words have data-start and data-end, code points of the sentence's own text. */
 function element(index, { lead, text }) {
-  const sentence = document.createElement("span");
-  sentence.className = "sentence";
-  sentence.dataset.index = index;
   let at = 0;
   const words = wordsOf(text, target.lang || "und").map((word) => {
     const start = at;
     at += codePoints(word.text);
-    return word.isWord ? wordElement(word.text, start, at) : word.text;
+    return word.isWord ? make("span", { className: "word", data: { start, end: at } }, word.text) : word.text;
   });
-  const said = document.createElement("span");
-  said.className = "said";
-  said.append(...words);
-  sentence.append(lead, said);
-  return sentence;
-}
-
-function wordElement(text, start, end) {
-  const word = document.createElement("span");
-  word.className = "word";
-  word.dataset.start = start;
-  word.dataset.end = end;
-  word.textContent = text;
-  return word;
+  return make("span", { className: "sentence", data: { index } }, lead, make("span", { className: "said" }, ...words));
 }
 
 /** @param {Element} word @returns {{index: number, span: [number, number]}} its sentence, its code points there */

@@ -17,12 +17,7 @@ export class AttentionPanel {
 
   constructor() {
     panel.addEventListener("toggle", () => this.#reflect());
-    document.addEventListener("interfacechange", () => {
-      this.#view = null;
-      place.replaceChildren();
-      this.#sayWhich();
-      this.#reflect();
-    });
+    document.addEventListener("interfacechange", () => this.#rebuild());
   }
 
   /** @param {{text: string, source: string, target: string, target_text?: string} | null} sentence the one that is
@@ -30,6 +25,15 @@ export class AttentionPanel {
    *  @param {number} index which one of the text's it is @param {number} count how many there are */
   show(sentence, index, count) {
     [this.#sentence, this.#index, this.#count] = [sentence, index, count];
+    this.#sayWhich();
+    this.#reflect();
+  }
+
+  /** In another language. */
+  async #rebuild() {
+    const old = this.#view;
+    this.#view = null;
+    (await old)?.close();
     this.#sayWhich();
     this.#reflect();
   }
