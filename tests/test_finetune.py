@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from conftest import PAIRS
+from typer.testing import CliRunner
 
-from model.bundle import VOCABULARY
-from training.batches import load_pairs
+from model.bundle import VOCABULARY, load_bundle, save_bundle
+from model.config import ModelConfig
+from model.hypothesis import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training import finetune, progress
+from training import plan as plan_module
+from training.__main__ import cli
+from training.batches import Pairs, load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
 from training.prepare import PrepareOptions, prepare_corpora
+from training.schedule import noam
+from training.trainer import Recipe
+from training.vocabulary import train_vocabulary
 
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
 
@@ -22,6 +35,37 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_pairs(Path("own.tsv"), OWN)
     write_pairs(Path("general.tsv"), GENERAL)
+
+
+@pytest.fixture
+def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bundle that knows nothing yet, as others ship theirs."""
+    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=128, epochs=4),))
+    tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
+    size = tokenizer.vocab_size
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1))
+    record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
+    record |= {"attribution": ["the general pairs' makers"]}
+    record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}]}}
+    save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(max_source=60, max_target=60), record, "")
+    return Path("bundles/shipped")
+
+
+def run(*options: object, code: int = 0) -> str:
+    result = CliRunner().invoke(cli, ["run", *map(str, options), "--device", "cpu", "--threads", "1"])
+    assert result.exit_code == code, result.output
+    return result.stdout + result.stderr if code else result.stderr + result.stdout
+
+
+def tune(*options: object, code: int = 0) -> str:
+    return run("--pairs", "own.tsv", "--init", "bundles/shipped", "--out", "bundles/mine", *options, code=code)
+
+
+def loaded(name: str) -> Any:
+    return load_bundle(Path("bundles", name), torch.device("cpu"))
 
 
 def options(**fields: Any) -> PrepareOptions:
@@ -60,3 +104,107 @@ def test_only_own_pairs_that_are_left_are_worth_training_on() -> None:
     write_pairs(Path("dev.tsv"), OWN)
     with pytest.raises(ValueError, match="no pair is left to train on"):
         prepare_corpora(options(mix=("general.tsv",), dev="dev.tsv"), silent)
+
+
+def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Path) -> None:
+    write_pairs(Path("elsewhere.tsv"), GENERAL[:20])
+    output = tune("--general", "elsewhere.tsv", "--attribution", "me")
+    ours, theirs = loaded("mine"), loaded("shipped")
+    assert f"before, as {theirs.name}, and after:" in output
+    assert "your pairs, held out (20 sentences)" in output
+    assert "elsewhere: elsewhere.tsv (20 sentences)" in output
+    initial = ours.config["training"]["initial"]
+    sets = [(metric["set"], metric["metric"]) for metric in initial["metrics"]]
+    assert sets == [(metric["set"], metric["metric"]) for metric in ours.config["metrics"]]
+    assert sets == [(name, metric) for name in ("development set", "elsewhere.tsv") for metric in ("BLEU", "chrF")]
+    before, after = (config[1]["score"] for config in (initial["metrics"], ours.config["metrics"]))
+    assert f"BLEU  {initial['metrics'][0]['score']:5.1f} -> {ours.config['metrics'][0]['score']:5.1f}" in output
+    assert f"| development set | 20 | chrF | {before:.1f} | {after:.1f} |" in Path("bundles/mine/README.md").read_text()
+
+
+def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
+    tune("--attribution", "me")
+    ours, theirs = loaded("mine"), loaded("shipped")
+    assert ours.tokenizer.proto == theirs.tokenizer.proto
+    assert ours.pair == theirs.pair
+    differing = {"dropout"}
+    shapes = [bundle.config["architecture"].items() for bundle in (ours, theirs)]
+    assert {name for name, value in shapes[0] if (name, value) not in shapes[1]} == differing
+    assert ours.config["licence"] == "CC BY 4.0"
+    assert ours.config["attribution"] == ["the general pairs' makers", "me"]
+    initial = ours.config["training"]["initial"]
+    assert (initial["bundle"], initial["licence"]) == (theirs.name, "CC BY 4.0")
+    assert initial["corpora"] == theirs.config["training"]["corpora"]
+    assert "Made from " + theirs.name in Path("bundles/mine/README.md").read_text()
+
+
+def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost(shipped: Path) -> None:
+    tune("--licence", "ours")
+    config = loaded("mine").config
+    assert (config["licence"], config["attribution"][0]) == ("ours", "the general pairs' makers")
+
+
+def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> None:
+    tune("--learning-rate", "0.003")
+    losses = [float(row["dev_loss"]) for row in csv.DictReader(Path("runs/mine/run/log.csv").read_text().split("\n"))]
+    assert min(losses[1:]) < losses[0] - 0.5
+
+
+def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(shipped: Path) -> None:
+    tune("--learning-rate", "1e-12")
+    log = Path("runs/mine/run/log.csv").read_text().split("\n")
+    assert log[1].startswith("0,")
+    ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
+    assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
+
+
+def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_another_run(shipped: Path) -> None:
+    tune()
+    output = tune("--replace")
+    assert "all is done" in output
+    assert "your pairs, held out" in output
+    shipped.rename("bundles/before")
+    Path("bundles/mine").rename("bundles/shipped")
+    assert "give another --work" in tune("--replace", code=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--source", "de"], "--source de: "),
+        (["--target", "en"], "has the target fr"),
+        (["--architecture", "tiny"], "--architecture is that of the bundle"),
+        (["--learning-rate", "3"], "--learning-rate must lie"),
+        (["--init", "nowhere"], "nowhere"),
+        (["--general", "nowhere.tsv"], "nowhere.tsv"),
+    ],
+)
+def test_what_does_not_go_with_the_bundle_is_said_in_one_line(shipped: Path, options: list[str], said: str) -> None:
+    last = tune(*options, code=1).rstrip("\n").split("\n")[-1]
+    assert last.startswith("error: ")
+    assert said in last
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "give --source and --target"),
+        (["--source", "en", "--target", "fr", "--mix", "general.tsv"], "--mix is for fine-tuning"),
+        (["--source", "en", "--target", "fr", "--general", "general.tsv"], "--general is for fine-tuning"),
+    ],
+)
+def test_what_needs_a_bundle_to_begin_from_says_so(options: list[str], said: str) -> None:
+    assert said in run("--pairs", "own.tsv", "--out", "bundles/mine", *options, code=1)
+
+
+def test_the_highest_learning_rate_is_what_was_asked_whatever_the_number_of_steps(shipped: Path) -> None:
+    tuning = finetune.Tuning(finetune.Initial.load(shipped), learning_rate=0.004)
+    pairs = Pairs.of([[5, 6]] * 400, [[7]] * 400)
+    for recipe in (tuning.recipe(pairs, 1), tuning.paced(Recipe(steps=1234))):
+        width = tuning.initial.config.d_model
+        rates = [
+            noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)
+            for step in range(1, recipe.steps + 1)
+        ]
+        assert max(rates) == pytest.approx(0.004)
+        assert rates[-1] < max(rates) / 3

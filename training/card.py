@@ -29,7 +29,15 @@ print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 def model_card(config: Mapping[str, Any]) -> str:
     """What the bundle is, what it was measured at and trained on, whose that is, and what it cannot do."""
     return "\n".join(
-        [*_opening(config), *_figures(config), *_training(config), *_rights(config), *_limits(config), *_usage(config)]
+        [
+            *_opening(config),
+            *_figures(config),
+            *_initial(config),
+            *_training(config),
+            *_rights(config),
+            *_limits(config),
+            *_usage(config),
+        ]
     )
 
 
@@ -64,6 +72,27 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     signatures = {metric["metric"]: metric["signature"] for metric in config["metrics"]}
     yield from (f"- {name} is `{signature}`" for name, signature in signatures.items())
+    yield ""
+
+
+def _initial(config: Mapping[str, Any]) -> Iterator[str]:
+    """What a fine-tuned bundle was made from, and what that gained and cost."""
+    initial = config["training"].get("initial")
+    if initial is None:
+        return
+    yield "## Fine-tuned"
+    yield ""
+    yield f"Made from {initial['bundle']}; what that gained and cost, on the same sentences:"
+    yield ""
+    yield "| set | sentences | metric | before | after |"
+    yield "|---|--:|---|--:|--:|"
+    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
+    for metric in initial["metrics"]:
+        name, count, score = metric["set"], metric["sentences"], metric["score"]
+        yield f"| {name} | {count:,} | {metric['metric']} | {score:.1f} | {after[name, metric['metric']]:.1f} |"
+    yield ""
+    corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in initial.get("corpora", ()))
+    yield f"{initial['bundle']} was trained on {corpora or 'corpora that it does not name'}."
     yield ""
 
 

@@ -64,6 +64,8 @@ class ExportOptions:
     attribution: tuple[str, ...] = (ATTRIBUTION,)
     samples: str = "own"
     device: str = "auto"
+    initial: dict[str, Any] | None = None
+    """The record of the bundle that the run began from."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -136,7 +138,7 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     record = {
         "source": run.summary.source,
         "target": run.summary.target,
-        "training": training_record(run, weights, model),
+        "training": training_record(run, weights, model) | ({"initial": options.initial} if options.initial else {}),
         "metrics": metrics,
         "licence": options.licence,
         "attribution": list(options.attribution),

@@ -1,6 +1,7 @@
 """The verb `run`: from a file of sentence pairs to a bundle in one command, which goes on where it was stopped.
 
     python -m training run --pairs my.tsv --source en --target fr --out bundles/mine
+    python -m training run --pairs my.tsv --init bundles/en-fr --out bundles/mine
 
 Knows the order of things; each is done by the verb's file that it is named after.
 """
@@ -23,8 +24,9 @@ from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
 from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run, serve_command
+from training.finetune import LEARNING_RATE, Initial, Tuning, said_changes
 from training.plan import Plan, measure, within
-from training.prepare import PrepareOptions, already_prepared, prepare_corpora, two_columns
+from training.prepare import MAX_TOKENS, PrepareOptions, already_prepared, prepare_corpora, two_columns
 from training.prepared import PreparedSummary
 from training.recipes import architecture_for, recipe_for, size_for
 from training.scoring import Development, limits_for
@@ -43,12 +45,20 @@ class RunOptions:
     export: ExportOptions
     architecture: str | None = None
     minutes: float | None = None
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
+        if self.architecture is not None and self.tuning is not None:
+            raise ValueError("--architecture is that of the bundle with --init: give one of the two")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"--minutes must be above 0, not {self.minutes:g}")
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether `plan` is for what is asked here."""
+        asked = self.architecture if self.tuning is None else self.tuning.architecture
+        return asked in (None, plan.architecture)
 
 
 def run_all(options: RunOptions, say: Say = print) -> None:
@@ -58,7 +68,8 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     """
     data, out = options.prepare.out, options.export.out
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
-    if summary and plan and made_by(plan, data, out):
+    if summary and plan and options.fits(plan) and made_by(plan, data, out):
+        _say_changes(out, say)
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
         return
     check_replaceable(out, options.export.replace)
@@ -68,10 +79,23 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     if plan is None or plan.data != data_digest(data):
         plan = _make_plan(options, summary, device, say)
         plan.save(options.work)
-    elif options.architecture not in (None, plan.architecture):
+    elif not options.fits(plan):
         raise TrainingError(f"{options.work} was begun with the architecture {plan.architecture}: give another --work")
+    export = options.export
+    if options.tuning is not None:
+        before = options.tuning.measured_before(options.work, data, say)
+        export = dataclasses.replace(
+            export, initial=options.tuning.initial.record(before), evaluate_on=options.tuning.general
+        )
     _train(options, plan, device, say)
-    export_run(options.export, say)
+    export_run(export, say)
+    _say_changes(out, say)
+
+
+def _say_changes(out: Path, say: Say) -> None:
+    config, _ = read_bundle(out)
+    for line in said_changes(config):
+        say(line)
 
 
 def made_by(plan: Plan, data: Path, out: Path) -> bool:
@@ -99,18 +123,23 @@ def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
 
 
 def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.device, say: Say) -> Plan:
-    data = options.prepare.out
+    data, tuning = options.prepare.out, options.tuning
     pairs, _ = load_pairs(data)
-    size = size_for(len(pairs), device.type == "cuda")
-    name = options.architecture or size.architecture
-    config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, architecture=name)
-    recipe = recipe_for(size, pairs, seed=options.prepare.seed)
+    if tuning is not None:
+        name, config = tuning.architecture, tuning.initial.config
+        recipe = tuning.recipe(pairs, options.prepare.seed)
+    else:
+        size = size_for(len(pairs), device.type == "cuda")
+        name = options.architecture or size.architecture
+        config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, architecture=name)
+        recipe = recipe_for(size, pairs, seed=options.prepare.seed)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
     speed = measure(config, recipe, pairs, development, device)
     if options.minutes is not None:
         recipe = within(recipe, speed, options.minutes)
+        recipe = recipe if tuning is None else tuning.paced(recipe)
     return Plan(data_digest(data), name, config, recipe, speed)
 
 
@@ -120,7 +149,32 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
         say(line)
     pairs, _ = load_pairs(options.prepare.out)
     limits = limits_for(pairs, plan.config)
-    train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every)
+    initial = options.tuning.initial.weights if options.tuning else None
+    train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
+
+
+def tuning_asked(
+    init: Path | None, general: list[str] | None, mix: list[str] | None, learning_rate: float | None
+) -> Tuning | None:
+    """What --init asks for. ValueError names an option that needs it."""
+    if init is not None:
+        return Tuning(Initial.load(init), tuple(general or ()), learning_rate)
+    for option, given in (("general", general), ("mix", mix), ("learning-rate", learning_rate)):
+        if given:
+            raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
+    return None
+
+
+def languages_asked(tuning: Tuning | None, source: str | None, target: str | None) -> tuple[str, str]:
+    """Source and target, of the bundle if there is one. Raises ValueError."""
+    if tuning is not None:
+        return tuning.initial.languages(source, target)
+    if source is None or target is None:
+        raise ValueError("give --source and --target, or a bundle to begin from with --init")
+    return source, target
+
+
+_TUNING = "Fine-tuning"
 
 
 def run(
@@ -132,9 +186,11 @@ def run(
             "a.en,b.fr. Give the option again for more files.",
         ),
     ],
-    source: Annotated[str, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")],
-    target: Annotated[str, typer.Option(metavar="CODE", help="The language to translate into.")],
     out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/mine.")],
+    source: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="CODE", help="The language to translate into.")] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Take no longer than about this. (default: until it stops getting better)")
     ] = None,
@@ -153,9 +209,42 @@ def run(
     architecture: Annotated[
         str | None, typer.Option(help="tiny, small or base. (default: what suits the number of pairs)")
     ] = None,
-    licence: Annotated[str, typer.Option(help="Under which licence the bundle may be used.")] = LICENCE,
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="BUNDLE",
+            help="Adapt this bundle to your pairs, instead of beginning with nothing.",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    general: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Pairs of another field, to see what is lost there; give it again for more.",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE:N",
+            help="Learn also from these, N pairs for each of yours, to lose less elsewhere.",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help=f"The highest. (default: {LEARNING_RATE:g})", rich_help_panel=_TUNING)
+    ] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option(help="Under which licence the bundle may be used. (default: as the --init bundle, or not stated)"),
+    ] = None,
     attribution: Annotated[
-        list[str] | None, typer.Option(help="Who made the pairs, as their licence asks; give it again for more.")
+        list[str] | None,
+        typer.Option(
+            help="Who made the pairs, as their licence asks; give it again for more. The --init bundle's stay."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed, the same model.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
@@ -168,6 +257,8 @@ def run(
     keep_freed_memory()
     use_threads(threads)
     work = work or Path("runs", out.name)
+    tuning = tuning_asked(init, general, mix, learning_rate)
+    source, target = languages_asked(tuning, source, target)
     prepare = PrepareOptions(
         pairs=tuple(pairs),
         source=source,
@@ -178,16 +269,20 @@ def run(
         encoding=encoding,
         seed=seed,
         replace=True,
+        mix=tuple(mix or ()),
+        vocabulary=str(tuning.initial.vocabulary) if tuning else None,
+        max_tokens=min(MAX_TOKENS, tuning.initial.max_tokens) if tuning else MAX_TOKENS,
     )
+    credits = tuple(attribution or (ATTRIBUTION,))
     export = ExportOptions(
         run=work / "run",
         data=work / "data",
         out=out,
         replace=replace,
-        licence=licence,
-        attribution=tuple(attribution or (ATTRIBUTION,)),
+        licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
+        attribution=tuning.initial.attribution(credits) if tuning else credits,
         device=device,
     )
-    run_all(RunOptions(work, prepare, export, architecture, minutes), typer.echo)
+    run_all(RunOptions(work, prepare, export, architecture, minutes, tuning), typer.echo)
     typer.echo("to serve it:")
     typer.echo(f"  {serve_command(out)}")

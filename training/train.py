@@ -12,13 +12,14 @@ import dataclasses
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
+from torch import Tensor
 
 from model.allocator import keep_freed_memory
 from model.config import ModelConfig
@@ -55,10 +56,18 @@ BLEU_SENTENCES = 500
 
 
 def train(
-    data: Path, run: Path, config: ModelConfig, recipe: Recipe, device: torch.device, limits: Limits, save_every: int
+    data: Path,
+    run: Path,
+    config: ModelConfig,
+    recipe: Recipe,
+    device: torch.device,
+    limits: Limits,
+    save_every: int,
+    initial: Mapping[str, Tensor] | None = None,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
 
+    Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
     Raises TrainingError if `run` was begun with another configuration, recipe or data.
     """
     keep_freed_memory()
@@ -76,6 +85,9 @@ def train(
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
     try:
+        if initial is not None and not state.step:
+            trainer.model.load_state_dict(initial)
+            _evaluate(run, trainer, state, development, progress)
         while state.step < recipe.steps and not _exhausted(state, recipe):
             _advance(trainer, state, batches, progress)
             if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
@@ -105,8 +117,8 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
     row = {
         "step": state.step,
         "epoch": state.position.epoch,
-        "learning_rate": trainer.learning_rate(state.step),
-        "train_loss": state.train_loss / state.train_tokens,
+        "learning_rate": trainer.learning_rate(max(1, state.step)),
+        "train_loss": state.train_loss / state.train_tokens if state.step else math.nan,
         "dev_loss": loss,
         "dev_bleu": development.bleu(translations),
         "tokens_per_second": progress.tokens_per_second,
@@ -118,11 +130,13 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
     if loss < state.best_loss:
         state.best_loss, state.best_step = loss, state.step
         save_best(run, weights)
-    save_weights(run, state.step, weights, trainer.recipe.keep)
+    if state.step:  # the average is of what was learnt
+        save_weights(run, state.step, weights, trainer.recipe.keep)
     write_curves(run, state.history)
     shown = random.Random(state.step).randrange(len(translations))
+    learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
     progress.say(
-        f"step {state.step:,}: training loss {row['train_loss']:.3f}, development loss {loss:.3f}, "
+        f"{learnt}, development loss {loss:.3f}, "
         f"BLEU {row['dev_bleu']:.1f}\n  source     {development.sources[shown]}\n  "
         f"reference  {development.references[shown]}\n  ours       {translations[shown]}"
     )

@@ -1,0 +1,179 @@
+"""Fine-tuning: what a run takes from a bundle that it begins from, how it is trained, and what that changed.
+
+Knows the table of before and after. The order of things is `training.run`'s, the steps are `training.train`'s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundle import VOCABULARY, Bundle, load_bundle
+from model.config import ModelConfig
+from training.batches import Pairs, epoch_rows
+from training.checkpoint import write_atomically
+from training.corpus import Skipped, hash64, parse_spec, read_pairs
+from training.evaluate import TestSet, evaluate_set
+from training.trainer import Recipe, TrainingError
+
+BEFORE = "before.json"
+DEVELOPMENT = "development set"
+LEARNING_RATE = 1e-3
+DROPOUT = 0.2
+WARMUP, COOLDOWN = 0.1, 0.8
+"""Shares of the steps."""
+EVALUATIONS, PATIENCE = 10, 3
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What suits up to `pairs` pairs drawn an epoch."""
+
+    pairs: float
+    batch_tokens: int
+    epochs: float
+
+
+PACES = (Pace(5_000, 1024, 12), Pace(50_000, 2048, 6), Pace(math.inf, 4096, 3))
+
+
+@dataclass(frozen=True)
+class Initial:
+    """The bundle that a run begins from."""
+
+    bundle: Bundle
+
+    @classmethod
+    def load(cls, folder: Path) -> Initial:
+        """Raises BundleError, in one line, for a folder that is no whole bundle."""
+        return cls(load_bundle(folder, torch.device("cpu")))
+
+    @property
+    def name(self) -> str:
+        return self.bundle.name
+
+    @property
+    def vocabulary(self) -> Path:
+        return self.bundle.folder / VOCABULARY
+
+    @property
+    def max_tokens(self) -> int:
+        return self.bundle.limits.max_source
+
+    @property
+    def config(self) -> ModelConfig:
+        """The bundle's architecture, with the dropout for tuning it."""
+        return dataclasses.replace(self.bundle.model.config, dropout=DROPOUT)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return self.bundle.model.state_dict()
+
+    def languages(self, source: str | None, target: str | None) -> tuple[str, str]:
+        """The bundle's source and target. Raises TrainingError if others are asked for."""
+        for option, asked, ours in (("source", source, self.bundle.source), ("target", target, self.bundle.target)):
+            if asked not in (None, ours):
+                raise TrainingError(f"--{option} {asked}: {self.name} has the {option} {ours}, which fine-tuning keeps")
+        return self.bundle.source, self.bundle.target
+
+    def licence(self, given: str | None) -> str:
+        """`given`, or the bundle's."""
+        return given or str(self.bundle.config.get("licence", ""))
+
+    def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The bundle's lines, which whoever shares what was made of it must keep, then `given`."""
+        return tuple(dict.fromkeys([*self.bundle.config.get("attribution", ()), *given]))
+
+    def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""
+        config = self.bundle.config
+        record: dict[str, Any] = {"bundle": self.name, "metrics": list(before)}
+        record |= {name: config[name] for name in ("licence", "attribution") if name in config}
+        return record | {name: config["training"][name] for name in ("corpora", "initial") if name in config["training"]}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there."""
+
+    initial: Initial
+    general: tuple[str, ...] = ()
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None and not 0 < self.learning_rate < 1:
+            raise ValueError(f"--learning-rate must lie between 0 and 1, not {self.learning_rate:g}")
+        for text in self.general:
+            parse_spec(text)  # a file that is not there is said before any work
+
+    @property
+    def architecture(self) -> str:
+        """What a plan calls it; another bundle, another plan."""
+        return f"of {self.initial.name}"
+
+    def recipe(self, pairs: Pairs, seed: int) -> Recipe:
+        """Few epochs over `pairs` at a falling rate, and less if it gets no better before."""
+        pace = next(pace for pace in PACES if pairs.weights.sum() <= pace.pairs)
+        steps = max(1, math.ceil(pace.epochs * len(epoch_rows(pairs, pace.batch_tokens, seed, 0))))
+        every = math.ceil(steps / EVALUATIONS)
+        return self.paced(
+            Recipe(
+                steps, pace.batch_tokens, cooldown=COOLDOWN, seed=seed, evaluate_every=every, patience=PATIENCE, keep=3
+            )
+        )
+
+    def paced(self, recipe: Recipe) -> Recipe:
+        """`recipe`, whatever its number of steps, with the learning rate's highest point where it should be."""
+        warmup, width = math.ceil(WARMUP * recipe.steps), self.initial.config.d_model
+        factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.schedule
+        return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
+
+    def measured_before(self, work: Path, data: Path, say: Say) -> list[dict[str, Any]]:
+        """Metrics of the bundle on the development set of `data` and the general sets; kept in `work`, with what they
+        were measured for."""
+        bundle = self.initial.bundle
+        tests = [TestSet(DEVELOPMENT, read_pairs(data / "dev.tsv")[0], Skipped())]
+        tests += [TestSet.read(text, bundle.source, bundle.target) for text in self.general]
+        sentences = [[test.name, hash64(json.dumps(test.pairs))] for test in tests]
+        if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
+            return list(kept["metrics"])
+        say(f"measuring {self.initial.name} as it is ...")
+        results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
+        metrics = [metric for result in results for metric in result.metrics()]
+        kept = {"of": [self.initial.name, sentences], "metrics": metrics}
+        write_atomically(work / BEFORE, (json.dumps(kept, indent=2) + "\n").encode())
+        return metrics
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
+    """The table of before and after of a bundle's config.json, for a person; nothing if it was not fine-tuned."""
+    initial = config["training"].get("initial")
+    if initial is None:
+        return
+    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
+    rows = [
+        (_whose(metric), metric["metric"], metric["score"], after[metric["set"], metric["metric"]])
+        for metric in initial["metrics"]
+    ]
+    width = max(len(whose) for whose, *_ in rows)
+    yield f"before, as {initial['bundle']}, and after:"
+    for whose, metric, before, score in rows:
+        yield f"  {whose:{width}}  {metric:4}  {before:5.1f} -> {score:5.1f}"
+
+
+def _whose(metric: Mapping[str, Any]) -> str:
+    own = metric["set"] == DEVELOPMENT
+    return f"{'your pairs, held out' if own else 'elsewhere: ' + metric['set']} ({metric['sentences']:,} sentences)"
