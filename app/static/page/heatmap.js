@@ -9,7 +9,7 @@ const LARGEST = 42;
 const LOWEST = 26; // no smaller than this to be seen without scrolling up and down
 const LABEL = 13;
 const LONGEST_LABEL = 120;
-const HEIGHT = 0.85; // of the window: as attention.css has it
+const HEIGHT = 0.85; // of the window: as maps.css has it
 const PAGE = 10;
 
 /** Where cells and labels go, in CSS pixels, in a figure of so much width. */

@@ -103,6 +103,7 @@ function showAbout({ warnings, milliseconds }) {
 
 function fault(error, wait) {
   forget();
+  languages.tell("und", null); // what was told was of another text
   at("time").textContent = "";
   others.show(null);
   enable();
@@ -228,6 +229,8 @@ async function start() {
   // Somebody may have been quicker than this script.
   if (!panes.sourceText()) panes.setSourceText(recall(KEPT) ?? "");
   typed();
+  // On a phone a keyboard would cover half of the page.
+  if (!panes.sourceText() && matchMedia("(pointer: fine)").matches) at("source-text").focus();
   await loadLanguages();
   addEventListener("hashchange", goToPlace);
 }
