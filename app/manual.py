@@ -35,7 +35,7 @@ _DEEPL = {
     "type": "apiKey",
     "in": "header",
     "name": "Authorization",
-    "description": "The same key, as DeepL's clients send it: `DeepL-Auth-Key KEY`",
+    "description": "The same key, as DeepL's clients send it. All of the header is written here: `DeepL-Auth-Key KEY`",
 }
 _SCHEMES = {"key": _BEARER, "api_key": _FIELD, "DeepL-Auth-Key": _DEEPL}
 _TAKEN: dict[str, list[str]] = {"LibreTranslate": ["api_key", "key"], "DeepL": ["DeepL-Auth-Key"]}

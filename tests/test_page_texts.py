@@ -102,3 +102,23 @@ def test_the_ring_around_a_picture_is_whole(visit: Visit) -> None:
     at = picture.bounding_box()
     assert box is not None and at is not None
     assert box["x"] + box["width"] + right + spread <= at["x"] - ring
+
+
+def test_the_language_told_is_of_the_text_that_is_there(visit: Visit) -> None:
+    page = translated(visit)
+    visit.allowed.append(REFUSED)
+    told = page.locator("#source-language option:checked")
+    expect(told).to_have_text("English (99% sure)")
+    page.locator("#source-text").fill("你好，世界")
+    expect(page.locator("#notes")).to_contain_text("No model here")
+    expect(told).to_have_text("Detect language")
+
+
+def test_whoever_opens_the_page_can_type_at_once(visit: Visit) -> None:
+    page = visit.page()
+    expect(page.locator("#source-text")).to_be_focused()
+    page.keyboard.type("I am tired.")
+    expect(page.locator("#target-text")).to_have_text("Je suis fatigué.")
+    phone = visit.page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    expect(phone.locator("#source-language")).to_be_enabled()
+    expect(phone.locator("#source-text")).not_to_be_focused()
