@@ -31,12 +31,10 @@ from app.room import Room
 from app.routes import attention, catalogue, deepl, file, health, libretranslate, page, translate
 from app.routes.dependencies import State
 from app.scheduler import Scheduler
-from app.settings import Settings
+from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.translator import Translator
 from model.hypothesis import Hypothesis
 
-INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
-"""Where each API is, but for the one at the root."""
 OPERATION = "/health", "/ready", "/metrics"
 EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"]
 """Headers that a page of another origin may read."""
@@ -103,7 +101,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    ours, theirs = ("", LIBRETRANSLATE) if settings.root_api == "interlinear" else (INTERLINEAR, "")
+    ours, theirs = settings.prefixes
     for module in (translate, file, attention, catalogue):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)

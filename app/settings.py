@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from app.rates import Rate
 
 PREFIX = "INTERLINEAR_"
+INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
+"""Where each API is, but for the one at the root."""
 
 
 class SettingsError(ValueError):
@@ -65,6 +67,11 @@ class Settings(BaseSettings):
     trusted_proxies: Annotated[list[str], NoDecode] = Field(
         default=[], description="Whose X-Forwarded-For, -Proto and X-Request-ID are believed: addresses, networks, or *"
     )
+
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        """Where our own API is, and LibreTranslate's."""
+        return ("", LIBRETRANSLATE) if self.root_api == "interlinear" else (INTERLINEAR, "")
 
     @field_validator("cors_origins", "trusted_proxies", mode="before")
     @classmethod

@@ -53,9 +53,13 @@ async def part_of_page(path: str, request: Request) -> Response:
 
 
 def _written(settings: Settings) -> bytes:
-    api = "./" if settings.root_api == "interlinear" else "./interlinear/"
-    filled = {"API": api, "MAX_CHARACTERS": settings.max_text_chars, "MAX_BYTES": settings.max_file_bytes}
-    filled["FORMATS"] = ",".join(FORMATS)
+    ours, _ = settings.prefixes
+    filled = {
+        "API": f".{ours}/",
+        "MAX_CHARACTERS": settings.max_text_chars,
+        "MAX_BYTES": settings.max_file_bytes,
+        "FORMATS": ",".join(FORMATS),
+    }
     html = (_FOLDER / "index.html").read_text("utf-8")
     for name, value in filled.items():
         html = html.replace(f"[[{name}]]", escape(str(value)))
