@@ -103,3 +103,15 @@ def test_prepared_pairs_are_loaded_with_the_weights_of_their_corpora(data: Path)
     assert len(pairs) == record["pairs"] == len(pairs.weights)
     assert set(pairs.weights) == {1.0}
     assert pairs.source.ids[pairs.source.starts].min() > 3
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_the_parts_of_a_batch_are_the_batch_and_know_its_tokens(parts: int) -> None:
+    pairs, rows = make_pairs(), np.arange(5)
+    whole = pairs.batch(rows, CONFIG)
+    some = [pairs.batch(rows, CONFIG, part, parts) for part in range(parts)]
+    assert {batch.target_tokens for batch in some} == {whole.target_tokens}
+    assert sum(int((batch.tgt_out != CONFIG.pad_id).sum()) for batch in some) == whole.target_tokens
+    assert all(len(batch.src) > 0 for batch in some)
+    sources = Counter(tuple(row.tolist()) for batch in some[:5] for row in batch.src)
+    assert sources.total() == 5

@@ -35,6 +35,7 @@ class Batch:
     tgt_out: Tensor
     """[batch, target], `pad_id` where nothing is to be predicted"""
     target_tokens: int
+    """Those of the whole batch, where this is the part of one of several processes."""
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
@@ -93,10 +94,18 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.source)
 
-    def batch(self, rows: Integers, config: ModelConfig) -> Batch:
-        src = self.source.padded(rows, None, config.eos_id, config.pad_id)
-        tgt_in = self.target.padded(rows, config.bos_id, None, config.pad_id)
-        tgt_out = self.target.padded(rows, None, config.eos_id, config.pad_id)
+    def batch(self, rows: Integers, config: ModelConfig, part: int = 0, parts: int = 1) -> Batch:
+        """The pairs `rows`; or number `part` of `parts` of them, alike in lengths.
+
+        A part without any pair has one to compute on, of which nothing is to be predicted.
+        """
+        mine = rows[part::parts]
+        shown = mine if len(mine) else rows[:1]
+        src = self.source.padded(shown, None, config.eos_id, config.pad_id)
+        tgt_in = self.target.padded(shown, config.bos_id, None, config.pad_id)
+        tgt_out = self.target.padded(shown, None, config.eos_id, config.pad_id)
+        if not len(mine):
+            tgt_out.fill_(config.pad_id)
         return Batch(src, tgt_in, tgt_out, int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows))
 
 
@@ -147,13 +156,13 @@ class Position:
 
 
 def batches_from(
-    pairs: Pairs, config: ModelConfig, batch_tokens: int, seed: int, position: Position
+    pairs: Pairs, config: ModelConfig, batch_tokens: int, seed: int, position: Position, part: int = 0, parts: int = 1
 ) -> Iterator[Batch]:
-    """Batches without end, from `position` on, which is moved along."""
+    """Batches without end, from `position` on, which is moved along; or number `part` of `parts` of each."""
     while True:
         epoch = epoch_rows(pairs, batch_tokens, seed, position.epoch)
         while position.batch < len(epoch):
-            batch = pairs.batch(epoch[position.batch], config)
+            batch = pairs.batch(epoch[position.batch], config, part, parts)
             position.batch += 1
             yield batch
         position.epoch, position.batch = position.epoch + 1, 0

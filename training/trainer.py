@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.transformer import Transformer
 from training.batches import Batch, Pairs
+from training.distributed import ALONE, World
 from training.loss import projected_loss
 from training.schedule import noam
 
@@ -27,7 +29,7 @@ class Recipe:
 
     steps: int
     batch_tokens: int = 4096
-    """Padded target tokens a batch."""
+    """Padded tokens of a batch's longer side; where several processes train, of all their parts together."""
     accumulate: int = 1
     """Batches a step."""
     learning_rate_factor: float = 1.0
@@ -57,27 +59,31 @@ class Recipe:
 
 
 class Trainer:
-    """A model, its optimiser and the arithmetic of one step."""
+    """A model, its optimiser and the arithmetic of one step, which `world` may share among several processes."""
 
-    def __init__(self, config: ModelConfig, recipe: Recipe, device: torch.device) -> None:
+    def __init__(self, config: ModelConfig, recipe: Recipe, device: torch.device, world: World = ALONE) -> None:
         torch.manual_seed(recipe.seed)
-        self.recipe, self.device = recipe, device
+        self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
+        self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
 
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
-        Raises TrainingError if the gradient is not finite; the weights are then as they were.
+        Of each batch, this process has its part; the mean and the sum are those of the whole. Raises
+        TrainingError if the gradient is not finite; the weights are then as they were.
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
         nats = torch.zeros((), device=self.device)
-        for batch in batches:
-            loss, nll = self.loss(batch.to(self.device), self.recipe.label_smoothing)
-            torch.autograd.backward(loss / tokens)
+        compute = self._shared_loss or self.loss
+        for number, batch in enumerate(batches, 1):
+            with nullcontext() if number == len(batches) else self.world.apart(compute):
+                loss, nll = compute(batch.to(self.device), self.recipe.label_smoothing)
+                torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         if not math.isfinite(norm.item()):
@@ -86,7 +92,7 @@ class Trainer:
             group["lr"] = learning_rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return nats
+        return self.world.sum(nats)
 
     def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch and its summed nats; see `projected_loss`."""
@@ -113,6 +119,17 @@ class Trainer:
             nats += self.loss(batch.to(self.device), 0.0)[1].item()
             tokens += batch.target_tokens
         return nats / tokens
+
+
+class _Loss(nn.Module):
+    """`Trainer.loss` as a module, since that is what can be shared among processes."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        super().__init__()
+        self.model, self.loss = trainer.model, trainer.loss
+
+    def forward(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
+        return self.loss(batch, smoothing)
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:
