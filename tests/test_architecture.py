@@ -94,6 +94,16 @@ def test_no_house_calls_one_it_may_not(house: str, forbidden: set[str]) -> None:
     assert offences(python_files(house), forbidden) == []
 
 
+def test_what_routes_are_made_of_knows_no_route() -> None:
+    files = [path for path in python_files("app") if path.parent.name != "routes" and path.name != "main.py"]
+    assert offences(files, {"app.routes", "app.main"}) == ["app/__main__.py: app.main.create_app"]
+
+
+@pytest.mark.parametrize("name", ["cache", "errands", "files", "glossary_store", "keys", "pictures", "rates", "room"])
+def test_what_works_for_requests_knows_none(name: str) -> None:
+    assert offences([ROOT / "app" / f"{name}.py"], {"fastapi", "starlette", "app.body", "app.door", "app.fields"}) == []
+
+
 def test_the_model_knows_no_web_no_command_line_and_no_environment() -> None:
     forbidden = {"fastapi", "starlette", "pydantic", "pydantic_settings", "uvicorn", "argparse", "typer", "click"}
     assert offences(python_files("model"), forbidden | {"os.environ", "os.getenv"}) == []
