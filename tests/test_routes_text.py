@@ -262,3 +262,8 @@ def test_what_is_wrong_from_the_start_is_an_error_as_anywhere(
 ) -> None:
     response = service.post("/translate/stream", {**HELLO, **fields})
     assert (response.status_code, response.json()["status"]) == (status, status)
+
+
+def test_events_are_kept_back_by_nobody_on_the_way(service: Service) -> None:
+    headers = service.post("/translate/stream", HELLO).headers
+    assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")

@@ -48,6 +48,9 @@ data: {"translations":[...],"model":"en-fr@0123456789ab","usage":{"source_tokens
 
 """
 
+_AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Nobody on the way keeps events back; the second is nginx's word for it."""
+
 
 @router.post(
     "/translate",
@@ -86,7 +89,7 @@ async def stream(body: StreamRequest, request: Request) -> Response:
     parts = translator.stream(_texts(request, body), _options(body))
     # What is wrong with the request, or with its first sentence, is an error as of any other route.
     first = await while_connected(request, anext(parts))
-    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_AT_ONCE)
 
 
 async def _events(
