@@ -39,6 +39,7 @@ from training.trainer import Recipe
 from training.vocabulary import train_vocabulary
 
 if TYPE_CHECKING:
+    from chromium import Visit
     from deepl import DeepLClient
     from playwright.sync_api import Browser
 
@@ -221,6 +222,17 @@ def browser() -> Iterator[Browser]:
 
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
+    """What was visited is checked at the end of each test."""
+    from chromium import Visit
+
+    visit = Visit(browser, shipped_url)
+    yield visit
+    visit.check()
+    visit.close()
 
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from chromium import REFUSED, Visit
-from conftest import listening
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 TEXT, FRENCH = "I am tired. The cat sleeps on the table.", "Je suis fatigué. Le chat dort sur la table."
 CHINESE = re.compile("[\u4e00-\u9fff]")
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with listening(Path("bundles")) as url:
-        yield url
-
-
-@pytest.fixture
-def visit(browser: Browser, url: str) -> Iterator[Visit]:
-    visit = Visit(browser, url)
-    yield visit
-    visit.check()
-    visit.close()
 
 
 def translated(visit: Visit) -> Page:
@@ -122,3 +105,14 @@ def test_whoever_opens_the_page_can_type_at_once(visit: Visit) -> None:
     phone = visit.page(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     expect(phone.locator("#source-language")).to_be_enabled()
     expect(phone.locator("#source-text")).not_to_be_focused()
+
+
+def test_a_link_that_was_copied_is_seen_to_be(visit: Visit) -> None:
+    page = translated(visit)
+    button = page.locator("#copy-link")
+    sign = button.locator("use")
+    expect(sign).to_have_attribute("href", "#icon-link")
+    button.click()
+    expect(sign).to_have_attribute("href", "#icon-done")
+    button.click()
+    expect(sign).to_have_attribute("href", "#icon-link")

@@ -1,0 +1,231 @@
+"""The page is everybody's: by keyboard and ear, on any width, in any light; and it is served safely."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from chromium import Visit
+from conftest import Service, serving
+from playwright.sync_api import Route, expect
+from the_page import FRENCH, TEXT, translation, type_in
+
+FOLDER = Path("app/static/page")
+
+
+def test_a_browser_that_keeps_nothing_translates_all_the_same(visit: Visit) -> None:
+    page = visit.new()
+    for store in ("localStorage", "sessionStorage"):
+        page.add_init_script(f"Object.defineProperty(window, '{store}', {{ get() {{ throw new Error('no'); }} }})")
+    page.goto(visit.url)
+    type_in(page, "I am tired.")
+    expect(translation(page)).to_have_text("Je suis fatigué.")
+    page.click("#interface")
+    expect(page.locator("#copy")).to_have_text("复制")
+
+
+def test_the_keyboard_reaches_everything_in_the_order_that_is_seen(visit: Visit) -> None:
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.locator("h1").click()
+    reached = []
+    for _ in range(15):
+        page.keyboard.press("Tab")
+        reached.append(page.locator(":focus").evaluate("at => at.id || at.parentElement.id || at.className"))
+    seen = ["quiet", "interface", "theme", "source-language", "swap", "target-language", "source-text", "choose-file"]
+    seen += ["clear", "target-text", "copy", "show-others", "copy-link", "attention-panel", "model-panel"]
+    assert reached[: len(seen)] == seen
+
+
+def test_all_that_can_be_used_has_a_name(visit: Visit) -> None:
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.click("#model-panel summary")
+    expect(page.locator("#model dl")).to_be_visible()
+    tree = page.locator("body").aria_snapshot()
+    assert re.findall(r"- (?:button|link|combobox|textbox|region|checkbox)(?! \")[^\n]*", tree) == []
+    for name in ('combobox "Translate from"', 'combobox "Translate into"', 'textbox "Text to translate"'):
+        assert name in tree
+
+
+def test_the_translation_is_spoken_when_typing_has_stopped(visit: Visit) -> None:
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(page.get_by_role("status").filter(has_text=FRENCH)).to_have_count(1)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
+def test_nothing_is_wider_than_the_window(visit: Visit, locale: str) -> None:
+    page = visit.page(locale=locale)
+    type_in(page, f"{TEXT} {'w' * 200}")
+    expect(page.locator("#time")).not_to_be_empty()
+    page.click("#show-others")
+    page.click("#model-panel summary")
+    expect(page.locator("#model table").first).to_be_visible()
+    for width in (1280, 768, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_panes_do_not_move_when_something_is_said_in_them(visit: Visit) -> None:
+    page = visit.page()
+    expect(page.locator("#model-aside")).not_to_be_empty()
+    before = page.locator("#model-panel").bounding_box()
+    type_in(page, "Bonjour mon ami. " * 3)
+    expect(page.locator("#notes .note").first).to_be_visible()
+    assert page.locator("#model-panel").bounding_box() == before
+
+
+CONTRAST = """() => {
+    const style = getComputedStyle(document.documentElement);
+    const light = (name) => {
+        const parts = style.getPropertyValue(`--${name}`).match(/\\w\\w/g).map((part) => parseInt(part, 16) / 255);
+        const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    };
+    const grounds = ["ground", "surface", "hover"];
+    const pairs = ["ink", "ink-soft", "accent", "danger"].flatMap((ink) => grounds.map((ground) => [ink, ground]));
+    pairs.push(["accent-ink", "accent"], ["ink", "lit"], ["ink", "lit-soft"]);
+    const ratio = (one, other) => Math.max(one, other) / Math.min(one, other);
+    return pairs.filter(([ink, ground]) => ratio(light(ink), light(ground)) < 4.5).map(String);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_colour_is_legible_on_every_ground(visit: Visit, scheme: Any) -> None:
+    """WCAG 2.2, 1.4.3, level AA; the luminance is its own."""
+    page = visit.page(color_scheme=scheme)
+    assert page.locator("html").get_attribute("data-theme") == scheme
+    assert page.evaluate(CONTRAST) == []
+
+
+def test_light_or_dark_is_remembered(visit: Visit) -> None:
+    page = visit.page(color_scheme="light")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    theme = page.locator("#theme")
+    expect(theme).to_have_text("Auto")
+    theme.click()
+    theme.click()
+    expect(theme).to_have_text("Dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.locator("#theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_those_who_want_no_motion_see_none(visit: Visit) -> None:
+    page = visit.page(reduced_motion="reduce")
+    assert page.evaluate("parseFloat(getComputedStyle(document.getElementById('copy')).transitionDuration)") <= 0.001
+
+
+def test_chinese_is_spoken_to_chinese_browsers_and_kept(visit: Visit) -> None:
+    page = visit.page(locale="zh-CN")
+    expect(page.get_by_role("button", name="翻译文件")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+    expect(page.locator("#target-language option:checked")).to_have_text("法语")
+    page.click("#interface")
+    expect(page.get_by_role("button", name="Translate a file")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Translate a file")).to_be_visible()
+
+
+def test_both_languages_have_the_same_words_and_each_is_said() -> None:
+    english, chinese = (
+        re.findall(r'^  "?([\w.-]+)"?:\s+"', (FOLDER / f"{name}.js").read_text(), re.M)
+        for name in ("english", "chinese")
+    )
+    assert english == chinese
+    parts = [file.read_text() for file in FOLDER.glob("*.js") if file.stem not in ("english", "chinese")]
+    said = {key for part in parts for key in re.findall(r'"([\w.-]+)"', part)}
+    said |= set(re.findall(r'data-(?:text|label|title|hint)="([\w.-]+)"', (FOLDER / "index.html").read_text()))
+    asked = {key for part in parts for key in re.findall(r'\btext\("([\w.-]+)"', part)}
+    assert {key for key in asked if not key.startswith("attention.")} <= set(english)
+    assert {key for key in english if not key.startswith(("theme.", "problem."))} <= said
+
+
+# The model's panel
+
+
+def test_the_panel_says_what_the_model_is(visit: Visit, shipped_url: str) -> None:
+    [model] = httpx.get(f"{shipped_url}/models").json()
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.click("#model-panel summary")
+    panel = page.locator("#model")
+    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "tokens/s"):
+        expect(panel).to_contain_text(said)
+    expect(panel).to_contain_text(model["checksum"])
+    expect(panel.locator("tbody").first.locator("tr")).to_have_count(
+        len({figure["set"] for figure in model["metrics"]})
+    )
+    expect(panel.locator('[data-figure="last"]')).to_contain_text("tokens in")
+
+
+def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, shipped_url: str) -> None:
+    [model] = httpx.get(f"{shipped_url}/models").json()
+    other = {**model, "model": "en-de@0", "target": "de", "licence": "another"}
+    page = visit.new()
+    page.route("**/languages", lambda route: route.fulfill(json=[{"code": "en", "name": "", "targets": ["fr", "de"]}]))
+    page.route("**/models", lambda route: route.fulfill(json=[model, other]))
+    page.goto(visit.url)
+    page.click("#model-panel summary")
+    expect(page.locator("#model h3")).to_have_text("English to French")
+    page.select_option("#target-language", "de")
+    expect(page.locator("#model h3")).to_have_text("English to German")
+    expect(page.locator("#model")).to_contain_text("another")
+
+
+# How it is served
+
+
+def test_below_the_path_of_a_proxy_it_finds_everything(visit: Visit) -> None:
+    page = visit.new()
+    inside = visit.url
+
+    def strip(route: Route) -> None:
+        route.fulfill(response=route.fetch(url=route.request.url.replace(f"{inside}/mt/", f"{inside}/")))
+
+    page.context.route(f"{inside}/mt/**", strip)
+    page.goto(f"{inside}/mt/")
+    type_in(page, "I am tired.")
+    expect(translation(page)).to_have_text("Je suis fatigué.")
+    assert [url for url in visit.requests if not url.startswith((f"{inside}/mt/", "data:"))] == []
+
+
+def test_every_file_of_the_page_is_under_the_policy(service: Service) -> None:
+    for path in ["/", *(f"/page/{file.name}" for file in FOLDER.iterdir())]:
+        answer = service.get(path)
+        assert answer.status_code == 200, path
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        tag = answer.headers["etag"]
+        assert service.request("GET", path, headers={"If-None-Match": tag}).status_code == 304
+        assert service.request("HEAD", path).content == b""
+
+
+def test_scripts_have_the_type_that_browsers_want(service: Service) -> None:
+    assert service.get("/").headers["content-type"] == "text/html; charset=utf-8"
+    assert service.get("/page/main.js").headers["content-type"] == "text/javascript; charset=utf-8"
+    assert service.get("/page/page.css").headers["content-type"] == "text/css; charset=utf-8"
+
+
+@pytest.mark.parametrize("path", ["../../main.py", "%2e%2e/%2e%2e/main.py", "nothing.js", "", "%00"])
+def test_nothing_else_is_served(service: Service, path: str) -> None:
+    assert service.get(f"/page/{path}").status_code == 404
+
+
+def test_the_page_knows_where_its_api_is(bundle_folder: Path) -> None:
+    with serving(bundle_folder, root_api="libretranslate", max_text_chars=7) as service:
+        html = service.get("/").text
+    assert '<meta name="interlinear-api" content="./interlinear/">' in html
+    assert '<meta name="interlinear-max-characters" content="7">' in html
+    assert "[[" not in html
