@@ -42,7 +42,8 @@ def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle that knows nothing yet, as others ship theirs."""
     monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=128, epochs=4),))
+    monkeypatch.setattr(finetune, "EVALUATIONS", 2)
+    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size
     torch.manual_seed(1)
@@ -145,9 +146,9 @@ def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost
 
 
 def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> None:
-    tune("--learning-rate", "0.003")
+    tune("--learning-rate", "0.01")
     losses = [float(row["dev_loss"]) for row in csv.DictReader(Path("runs/mine/run/log.csv").read_text().split("\n"))]
-    assert min(losses[1:]) < losses[0] - 0.5
+    assert min(losses[1:]) < losses[0] - 0.3
 
 
 def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(shipped: Path) -> None:

@@ -13,7 +13,6 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +38,7 @@ from training.export_ctranslate2 import ConvertOptions, convert_bundle
 from training.prepared import PreparedSummary
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.scoring import limits_for
+from training.stopping import python_here
 from training.trainer import TrainingError, pick_device, resolve_precision, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
@@ -334,7 +334,5 @@ def _spelt(names: Sequence[str]) -> str:
 
 
 def serve_command(bundle: Path) -> str:
-    """What to type to serve `bundle`, with the Python that runs now: that of a checkout's .venv is not on the path."""
-    python = Path(sys.executable)
-    here = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else "python"
-    return f"INTERLINEAR_BUNDLES={bundle} {here} -m app serve"
+    """What to type to serve `bundle`."""
+    return f"INTERLINEAR_BUNDLES={bundle} {python_here()} -m app serve"

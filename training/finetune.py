@@ -27,7 +27,7 @@ from training.trainer import Recipe, TrainingError
 BEFORE = "before.json"
 DEVELOPMENT = "development set"
 LEARNING_RATE = 1e-3
-DROPOUT = 0.2
+DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
 EVALUATIONS, PATIENCE = 10, 3
@@ -43,7 +43,7 @@ class Pace:
     epochs: float
 
 
-PACES = (Pace(5_000, 1024, 12), Pace(50_000, 2048, 6), Pace(math.inf, 4096, 3))
+PACES = (Pace(5_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ class Initial:
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before)}
         record |= {name: config[name] for name in ("licence", "attribution") if name in config}
-        return record | {name: config["training"][name] for name in ("corpora", "initial") if name in config["training"]}
+        training = config["training"]
+        return record | {name: training[name] for name in ("corpora", "initial") if name in training}
 
 
 @dataclass(frozen=True)
