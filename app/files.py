@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -23,6 +24,10 @@ _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
 _LONGEST_NAME = 150
 _BY_WHICH_TO_TELL = 10_000
 """Characters of a document that its language is told by."""
+_MARKED = {".docx", ".xliff", ".xlf"}
+_MOST_TEXT_BYTES = 4 << 20
+"""Of a file that is text, and not mostly markup or pictures: a novel has a fourth of it. While more is taken apart, in
+single steps, all others would wait for seconds."""
 _AT_ONCE = 10_000
 """Characters of a document that are one request, where it is translated in many."""
 Given = Glossary | Mapping[str, str] | str | None
@@ -42,6 +47,8 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
     Raises WrongContentType, InvalidFields, and TooMuchText if there is more in it than in the texts that a request
     may have.
     """
+    if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
+        raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
     try:
         document = await asyncio.to_thread(documents.read, name, content, target)
     except documents.UnknownFormat as error:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from app.documents import docx, html, json_strings, markdown, plain, po, subtitles, xliff
-from app.documents.document import Content, Document, UnknownFormat, UnreadableDocument
+from app.documents.document import Content, Document, UnknownFormat, UnreadableDocument, few
 
 __all__ = ["FORMATS", "Document", "UnknownFormat", "UnreadableDocument", "read", "translated_name"]
 
@@ -45,7 +45,7 @@ def read(name: str, content: bytes, target: str = "") -> Document:
         raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
     reader, media_type = FORMATS[suffix]
     found = xliff.read(content, target) if reader is xliff.read else reader(content)
-    return Document(found.passages, found.write, media_type)
+    return Document(few(found.passages), found.write, media_type)
 
 
 def translated_name(name: str, target: str) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from app.passage import Passage
 from app.weaving import unchanged
+
+T = TypeVar("T")
+MOST_PASSAGES = 50_000
+"""Of one document. A small file, packed, may hold ten times as many paragraphs of a letter each, and to read them takes
+minutes, in which whoever else is in the process has to wait for seconds."""
 
 
 class UnreadableDocument(ValueError):
@@ -16,6 +22,14 @@ class UnreadableDocument(ValueError):
 
 class UnknownFormat(UnreadableDocument):
     """The file's name has a suffix that no reader is for."""
+
+
+def few(found: Iterable[T]) -> list[T]:
+    """All of what becomes passages. Raises UnreadableDocument as soon as there are too many."""
+    listed = list(islice(found, MOST_PASSAGES + 1))
+    if len(listed) > MOST_PASSAGES:
+        raise UnreadableDocument(f"The file has over {MOST_PASSAGES} paragraphs or strings to translate. Split it.")
+    return listed
 
 
 class Content(NamedTuple):

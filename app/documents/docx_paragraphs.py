@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
+from app.documents.document import few
 from app.documents.elements import Collector
 from app.documents.xml_parts import Element, clean, local, reference, resolved
 from app.passage import Passage
@@ -55,9 +56,12 @@ class _Thing:
 
 
 def paragraphs(root: Element) -> list[Paragraph]:
-    """The paragraphs with something to translate, those in text boxes and tables too, in order."""
-    found = [Paragraph(element) for element in root.iter(etree.Element) if local(element) == "p" and _is_word(element)]
-    return [paragraph for paragraph in found if paragraph.passage.text]
+    """The paragraphs with something to translate, those in text boxes and tables too, in order.
+
+    Raises UnreadableDocument.
+    """
+    found = few(element for element in root.iter(etree.Element) if local(element) == "p" and _is_word(element))
+    return [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
 
 
 def _is_word(element: Element) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
-from app.documents.document import Content, UnreadableDocument
+from app.documents.document import Content, UnreadableDocument, few
 from app.documents.elements import Collector
 from app.documents.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
 from app.passage import Passage
@@ -26,7 +26,7 @@ _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file is to say it is translated into. Raises UnreadableDocument."""
-    found = [_Inline(holder) for holder in _holders(parsed(content, "The XLIFF file"))]
+    found = [_Inline(holder) for holder in few(_holders(parsed(content, "The XLIFF file")))]
     passages = [inline.passage for inline in found]
     chosen = [number for number, passage in enumerate(passages) if passage]
 

@@ -1,0 +1,57 @@
+"""Documents that are large, or become so: refused before they are taken apart, for all others would wait meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import serving
+from test_documents_docx import run, word
+from test_routes_file import PATH
+
+from app import files
+from app.documents import UnreadableDocument, document, docx_paragraphs, read
+
+_UNIT = "<trans-unit id='{}'><source>Hello.</source></trans-unit>"
+_XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'><file><body>{}</body></file></xliff>"
+
+
+def of(name: str, count: int) -> bytes:
+    """A file with so many passages."""
+    if name.endswith("docx"):
+        # One of the notes as well.
+        return word("".join(f"<w:p>{run('Hello.')}</w:p>" for _ in range(count - 1)))
+    if name.endswith("xliff"):
+        return _XLIFF.format("".join(map(_UNIT.format, range(count)))).encode()
+    return json.dumps(["Hello."] * count).encode()
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.xliff", "a.json"])
+def test_a_document_has_so_many_passages_at_most(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(document, "MOST_PASSAGES", 5)
+    assert len(read(name, of(name, 5), "fr").passages) == 5
+    with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
+        read(name, of(name, 6), "fr")
+
+
+def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "MOST_PASSAGES", 5)
+    monkeypatch.setattr(docx_paragraphs, "Paragraph", None)
+    with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
+        read("a.docx", of("a.docx", 7))
+
+
+def test_text_has_a_limit_that_pictures_and_markup_have_not(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MOST_TEXT_BYTES", 100)
+    fields = {"source": "en", "target": "fr"}
+    with serving(bundle_folder) as service:
+
+        def status(name: str, content: bytes) -> int:
+            return service.request("POST", PATH, data=fields, files={"file": (name, content)}).status_code
+
+        assert status("a.txt", b"a" * 100) == 200
+        assert status("a.TXT", b"a" * 101) == status("a.json", of("a.json", 20)) == 413
+        assert status("a.docx", of("a.docx", 2)) == status("a.XLIFF", of("a.xliff", 2)) == 200
