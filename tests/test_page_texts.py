@@ -116,3 +116,14 @@ def test_a_link_that_was_copied_is_seen_to_be(visit: Visit) -> None:
     expect(sign).to_have_attribute("href", "#icon-done")
     button.click()
     expect(sign).to_have_attribute("href", "#icon-link")
+
+
+def test_the_button_for_the_table_is_beside_the_picture_s_name(visit: Visit) -> None:
+    page = visit.page(viewport={"width": 1180, "height": 900})
+    page.locator("#source-text").fill(TEXT)
+    page.locator("#attention-panel summary").click()
+    name, button = page.locator(".map-title"), page.locator(".heading button")
+    expect(button).to_be_visible()
+    above, beside = name.bounding_box(), button.bounding_box()
+    assert above is not None and beside is not None
+    assert abs(above["y"] - beside["y"]) < above["height"] / 2

@@ -22,6 +22,7 @@ const LIMIT = Number(document.querySelector('meta[name="interlinear-max-characte
 const KEPT = "interlinear.text";
 const SPOKEN = 300; // characters of a translation that are read out when it is there
 const QUIET_MS = 900; // without typing, before it is
+const DONE_MS = 1500; // that a button shows that it has done it
 
 const at = (id) => document.getElementById(id);
 
@@ -195,23 +196,32 @@ function startText() {
 
 function startTools() {
   const label = at("copy").querySelector("span");
-  const use = at("copy").querySelector("use");
   at("copy").addEventListener("click", async () => {
-    const isDone = await copy(panes.targetText());
-    say(text(isDone ? "copied" : "copy.failed"));
-    if (!isDone) return showFault(text("copy.failed"));
+    if (!(await copied(at("copy"), panes.targetText(), "copied"))) return;
     label.textContent = text("copied");
-    use.setAttribute("href", "#icon-done");
-    setTimeout(() => {
-      label.textContent = text("copy");
-      use.setAttribute("href", "#icon-copy");
-    }, 1500);
+    setTimeout(() => (label.textContent = text("copy")), DONE_MS);
   });
-  at("copy-link").addEventListener("click", async () => {
+  at("copy-link").addEventListener("click", () => {
     const link = linkTo(wanted());
-    if (!link) return showFault(text("link.long"));
-    say(text((await copy(link)) ? "link.copied" : "copy.failed"));
+    if (link) copied(at("copy-link"), link, "link.copied");
+    else showFault(text("link.long"));
   });
+}
+
+/** Copies `words`, and says so: in the key `said`, and for a moment by the sign on `button`.
+ *  @returns {Promise<boolean>} whether the browser did it */
+async function copied(button, words, said) {
+  const isDone = await copy(words);
+  say(text(isDone ? said : "copy.failed"));
+  if (!isDone) {
+    showFault(text("copy.failed"));
+    return false;
+  }
+  const sign = button.querySelector("use");
+  const usual = (button.dataset.sign ??= sign.getAttribute("href"));
+  sign.setAttribute("href", "#icon-done");
+  setTimeout(() => sign.setAttribute("href", usual), DONE_MS);
+  return true;
 }
 
 async function start() {
