@@ -93,6 +93,8 @@ def create_app(
     # As FastAPI, but the assets of /docs come from here and not from the network.
     app: FastAPI = FastAPIOffline(
         redoc_url=None,
+        # To be sent to another address is to send text and key again, and in clear if the proxy's scheme is not known.
+        redirect_slashes=False,
         title="Interlinear",
         version="0.1.0",
         description=manual.DESCRIPTION,
@@ -101,6 +103,14 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
+    _add_routes(app, settings, metrics)
+    manual.complete(app, with_keys=door.wants_keys)
+    _add_middleware(app, settings, metrics)
+    return app
+
+
+def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """And how each API words its errors."""
     ours, theirs = settings.prefixes
     for module in (translate, file, attention, catalogue):
         app.include_router(module.router, prefix=ours)
@@ -110,10 +120,12 @@ def create_app(
     app.include_router(page.router)
     voices = {ours: ProblemResponse, theirs: libretranslate.voice, DEEPL: deepl.voice}
     add_handlers(app, metrics.refused, Voices({**voices, **dict.fromkeys(OPERATION, ProblemResponse)}))
-    manual.complete(app, with_keys=door.wants_keys)
-    # What is added last is met first.
+
+
+def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """What is added last is met first."""
     straight = [*translate.router.routes, *attention.router.routes]
-    app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=ours)
+    app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=settings.prefixes[0])
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -124,4 +136,3 @@ def create_app(
         )
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     app.add_middleware(Access, metrics=metrics, apis=apis, believe=bool(settings.trusted_proxies))
-    return app
