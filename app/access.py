@@ -22,12 +22,16 @@ from app.metrics import Metrics
 
 ID_HEADER = "X-Request-ID"
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
+_KEPT = {b"cache-control", b"etag"}
+_NOT_KEPT = b"cache-control", b"no-store"
+"""Of answers that say nothing of caches: texts are private, and what a service is like now is not what it was. Some
+proxies keep whatever has a name like report.docx for hours."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 log = logging.getLogger(__name__)
 
 
 class Access:
-    """ASGI middleware that logs and measures.
+    """ASGI middleware that logs and measures, and lets no cache keep what is not said to be kept.
 
     `apis`: those below a prefix of their own, each with the other headers in which its clients look for the id.
     `believe`: a request that has an id keeps it.
@@ -51,7 +55,9 @@ class Access:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *headers]
+                given = message.get("headers", ())
+                own = headers if any(name in _KEPT for name, _ in given) else [*headers, _NOT_KEPT]
+                message["headers"] = [*given, *own]
             await send(message)
 
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,3 +129,22 @@ def test_a_written_line_goes_out_as_it_is() -> None:
 def test_a_timestamp_is_the_time(seconds: float) -> None:
     read = datetime.fromisoformat(timestamp(seconds)).timestamp()
     assert seconds - 0.0011 <= read <= seconds
+
+
+@pytest.mark.parametrize(
+    "path", ["/health", "/languages", "/nowhere", "/metrics", "/libretranslate/download_file/a.docx"]
+)
+def test_no_cache_keeps_what_is_not_said_to_be_kept(service: Service, path: str) -> None:
+    assert service.get(path).headers["cache-control"] == "no-store"
+
+
+def test_no_cache_keeps_a_translation_and_those_that_say_how_are_believed(service: Service) -> None:
+    answer = service.post("/translate", {"text": "Hello.", "source": "en", "target": "fr"})
+    assert answer.headers.get_list("cache-control") == ["no-store"]
+    assert service.get("/").headers.get_list("cache-control") == ["no-cache"]
+    script = next(iter(re.findall(r"/static-offline-docs/[^\"]+[.]js", service.get("/docs").text)))
+    assert "cache-control" not in service.get(script).headers
+
+
+def test_no_path_is_sent_elsewhere(service: Service) -> None:
+    assert service.post("/translate/", {}).status_code == 404

@@ -65,7 +65,7 @@ def test_without_a_valid_key_nobody_is_served(
 @pytest.mark.parametrize("path", ["/translate/", "//translate", "/Translate", "/translate/../translate"])
 def test_no_spelling_of_a_path_goes_past_the_door(locked: tuple[Service, str], path: str) -> None:
     service, _ = locked
-    assert service.request("POST", path, json=HELLO).status_code in (307, 401, 404, 405)
+    assert service.request("POST", path, json=HELLO).status_code in (401, 404, 405)
 
 
 @pytest.mark.parametrize("path", OPEN)
