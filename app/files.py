@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from app import documents
@@ -30,6 +31,10 @@ _MOST_TEXT_BYTES = 4 << 20
 single steps, all others would wait for seconds."""
 _AT_ONCE = 10_000
 """Characters of a document that are one request, where it is translated in many."""
+_TWO = ThreadPoolExecutor(2, "documents")
+"""Documents are taken apart and put together two at a time, for seconds each: the threads in which texts are cut, a few
+times the cores, would all be taken."""
+T = TypeVar("T")
 Given = Glossary | Mapping[str, str] | str | None
 """A glossary, as Options have it."""
 
@@ -50,7 +55,7 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
     if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
         raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
     try:
-        document = await asyncio.to_thread(documents.read, name, content, target)
+        document = await _in_turn(partial(documents.read, name, content, target))
     except documents.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
     except documents.UnreadableDocument as error:
@@ -107,7 +112,11 @@ async def _written(document: Document, items: Sequence[Translated]) -> bytes:
         if item.error:
             raise item.error
         texts.append(item.text or "")
-    return await asyncio.to_thread(document.write, texts)
+    return await _in_turn(partial(document.write, texts))
+
+
+async def _in_turn(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_TWO, work)
 
 
 async def _source(translator: Translator, document: Document, source: str, target: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from conftest import serving
 from test_documents_docx import run, word
 from test_routes_file import PATH
 
-from app import files
+from app import documents, files
 from app.documents import UnreadableDocument, document, docx_paragraphs, read
+from app.settings import Settings
 
 _UNIT = "<trans-unit id='{}'><source>Hello.</source></trans-unit>"
 _XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'><file><body>{}</body></file></xliff>"
@@ -55,3 +58,24 @@ def test_text_has_a_limit_that_pictures_and_markup_have_not(
         assert status("a.txt", b"a" * 100) == 200
         assert status("a.TXT", b"a" * 101) == status("a.json", of("a.json", 20)) == 413
         assert status("a.docx", of("a.docx", 2)) == status("a.XLIFF", of("a.xliff", 2)) == 200
+
+
+def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def slowly(name: str, content: bytes, target: str) -> documents.Document:
+        assert done.wait(60)
+        return read(name, content, target)
+
+    async def texts_meanwhile() -> None:
+        opening = [asyncio.create_task(files.open_document("a.txt", b"Hello.", "fr", Settings())) for _ in range(100)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(30):
+                assert await asyncio.to_thread(str, 1) == "1"
+        finally:
+            done.set()
+        assert len(await asyncio.gather(*opening)) == 100
+
+    monkeypatch.setattr(documents, "read", slowly)
+    asyncio.run(texts_meanwhile())
