@@ -80,23 +80,24 @@ class Detector:
     Safe in threads.
     """
 
-    def __init__(self, languages: Collection[str]) -> None:
-        """`languages`: their codes. One that no library knows is told only if it has a script of its own."""
+    def __init__(self, languages: Collection[str], libraries: Libraries | None = None) -> None:
+        """`languages`: their codes. One that no library knows is told only if it has a script of its own.
+
+        `libraries`: those of another detector, which both then share.
+        """
         self._served: dict[str, list[str]] = defaultdict(list)
         for code in languages:
             self._served[_label(code)].append(code)
-        self._libraries: _Libraries | None = None
-        self._loading = threading.Lock()
+        self._libraries = libraries or Libraries()
 
     @property
     def ready(self) -> bool:
         """Whether `detect` is quick."""
-        return self._libraries is not None
+        return self._libraries.loaded is not None
 
     def load(self) -> None:
         """Makes `detect` quick."""
-        with self._loading:
-            self._libraries = self._libraries or _Libraries()
+        self._libraries.load()
 
     def detect(self, text: str) -> Detected:
         """The language served that most of `text` is in; of a long text, of pieces of it. With
@@ -125,13 +126,24 @@ class Detector:
             return {label: 1.0}
         if not any(is_written_in(label, script) for label in self._served):
             return {}
-        self.load()
-        assert self._libraries
-        return self._libraries.shares(script, part, self._served.keys())
+        return self._libraries.load().shares(script, part, self._served.keys())
 
 
-class _Libraries:
-    """py3langid and ELD, as one."""
+class Libraries:
+    """py3langid and ELD, loaded when they are first needed."""
+
+    def __init__(self) -> None:
+        self.loaded: _Loaded | None = None
+        self._loading = threading.Lock()
+
+    def load(self) -> _Loaded:
+        with self._loading:
+            self.loaded = self.loaded or _Loaded()
+        return self.loaded
+
+
+class _Loaded:
+    """Both, as one."""
 
     def __init__(self) -> None:
         from eld import LanguageDetector

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from app.errors import NotAuthorised, TooManyCharacters, TooManyRequests
+from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
 from app.keys import Key, Keys
 from app.rates import MAX_CLIENTS, Meter, Rate
 from app.settings import Settings
@@ -23,9 +23,10 @@ _PREFIX_6 = 64
 class Client:
     """Who asks: a key's holder, or whoever is at an address."""
 
-    def __init__(self, name: str, identity: str, meter: Meter, rate: Rate | None) -> None:
+    def __init__(self, name: str, identity: str, meter: Meter, rate: Rate | None, admin: bool = False) -> None:
         self.name = name
         """The key's; "" of those who have none."""
+        self._admin = admin
         self._identity, self._meter, self._rate = identity, meter, rate
         self._charged = 0
 
@@ -37,6 +38,11 @@ class Client:
             if wait := self._meter.take(self._identity, self._rate, characters):
                 raise TooManyCharacters(_late(self._rate, "characters", wait), retry_after_s=wait)
         self._charged += characters
+
+    def check_admin(self) -> None:
+        """Raises NotAllowed."""
+        if not self._admin:
+            raise NotAllowed(NotAllowed.example)
 
     @property
     def characters(self) -> int:
@@ -99,7 +105,7 @@ class Door:
         identity = f"key {found.name}"
         if found not in self._by_key:
             rate = found.characters or self._characters_rate
-            self._by_key[found] = Client(found.name, identity, self._characters, rate)
+            self._by_key[found] = Client(found.name, identity, self._characters, rate, found.admin)
         return self._by_key[found], identity, found.requests or self._requests_rate
 
     def _at(self, place: str) -> tuple[Client, str, Rate | None]:

@@ -78,9 +78,7 @@ class Engine:
         self._watcher: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._stopping = False
-        metrics.queue_sentences.set_function(lambda: scheduler.waiting)
-        metrics.queue_tokens.set_function(lambda: scheduler.waiting_tokens)
-        metrics.workers.set_function(lambda: self.alive)
+        self._settled = asyncio.Event()
 
     @property
     def alive(self) -> int:
@@ -90,6 +88,17 @@ class Engine:
     @property
     def ready(self) -> bool:
         return self.alive > 0 and all(seat.state != "starting" for seat in self._seats)
+
+    def show(self) -> None:
+        """From now on the metrics tell of this engine's queue and workers."""
+        self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)
+        self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
+        self.metrics.workers.set_function(lambda: self.alive)
+
+    async def settled(self) -> bool:
+        """Returns when each worker has started or failed to: whether they all have."""
+        await self._settled.wait()
+        return self.alive == len(self._seats)
 
     @property
     def _hopeful(self) -> bool:
@@ -273,6 +282,7 @@ class Engine:
         self.precisions = dict(zip(self._names, greeting.precisions, strict=True))
         rows = greeting.rows
         self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
+        self._see_whether_settled()
         self._flush()
 
     def _died(self, seat: Seat, reason: str) -> None:
@@ -282,10 +292,15 @@ class Engine:
             self.failure = f"The workers have died: {reason}."
         hopeless = seat.state != "working" or self._stopping
         seat.state, seat.link = "dead", None
+        self._see_whether_settled()
         self.scheduler.leave(seat.number)
         if hopeless and not self._hopeful:
             self.scheduler.give_up(Unavailable(self.failure))
         self._flush()
+
+    def _see_whether_settled(self) -> None:
+        if all(seat.state != "starting" for seat in self._seats):
+            self._settled.set()
 
 
 def _unpacked(tensor: tuple[list[int], str, bytes]) -> torch.Tensor:

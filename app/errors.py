@@ -5,8 +5,10 @@ Knows HTTP, and nothing of translation. How other services' APIs word a problem 
     ServiceError
     ├── NotJSON 400
     ├── NotAuthorised 401
+    ├── NotAllowed 403
     ├── PairNotServed 404
     ├── BodyTooSlow 408
+    ├── BundlesRefused 409
     ├── TooMuchText 413
     ├── WrongContentType 415
     ├── InvalidFields 422
@@ -85,6 +87,11 @@ class NotAuthorised(ServiceError):
     example = "This service wants an API key, and got none or one that it does not know."
 
 
+class NotAllowed(ServiceError):
+    status, slug, title = 403, "not-allowed", "Not for this key"
+    example = "This is for keys with the word `admin` in the file of keys."
+
+
 class PairNotServed(ServiceError):
     status, slug, title = 404, "pair-not-served", "Language pair not served"
     example = "No bundle translates from en to xx. Served: en-fr."
@@ -93,6 +100,11 @@ class PairNotServed(ServiceError):
 class BodyTooSlow(ServiceError):
     status, slug, title = 408, "body-too-slow", "The body came too slowly"
     example = "The body did not arrive within 60000 ms."
+
+
+class BundlesRefused(ServiceError):
+    status, slug, title = 409, "bundles-refused", "The bundles cannot be served"
+    example = "bundles/en-fr: model.safetensors does not match its checksum"
 
 
 class TooMuchText(ServiceError):

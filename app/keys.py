@@ -37,6 +37,8 @@ class Key:
     digest: bytes
     requests: Rate | None = None
     characters: Rate | None = None
+    admin: bool = False
+    """Its holder may have the bundles loaded again."""
 
 
 class Keys:
@@ -135,12 +137,14 @@ def _read_key(words: list[str]) -> Key:
         raise ValueError("after the name comes `sha256:` and 64 hexadecimal digits, as `python -m app key` makes them")
     read: dict[str, Rate] = {}
     for word in rates:
+        if word == "admin":
+            continue
         kind, _, rate = word.partition("=")
         if kind not in ("requests", "characters") or kind in read:
             # Not shown either, for the same reason.
-            raise ValueError("after the hash come requests=RATE and characters=RATE, each at most once, or nothing")
+            raise ValueError("after the hash come requests=RATE and characters=RATE, each at most once, and admin")
         read[kind] = Rate.read(rate)
-    return Key(name, bytes.fromhex(found[1]), read.get("requests"), read.get("characters"))
+    return Key(name, bytes.fromhex(found[1]), read.get("requests"), read.get("characters"), "admin" in rates)
 
 
 def _digest(key: str) -> bytes:

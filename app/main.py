@@ -14,15 +14,14 @@ from fastapi_offline import FastAPIOffline
 from app import manual
 from app.access import ID_HEADER, Access
 from app.body import StraightToJSON
-from app.cache import cached
-from app.catalogue import Catalogue, worker_count, worker_order
+from app.catalogue import Catalogue
 from app.deadlines import Deadlines
 from app.door import Door
 from app.downloads import Downloads
-from app.engine import Engine
 from app.errands import Errands
 from app.errors import ProblemResponse, Voices, add_handlers
 from app.fields import AROUND_BYTES
+from app.fleet import ByGeneration, Fleet
 from app.glossary import load_glossaries
 from app.glossary_store import GlossaryStore
 from app.link import Launch, WorkerProcess
@@ -30,10 +29,7 @@ from app.metrics import Metrics
 from app.room import Room
 from app.routes import attention, catalogue, deepl, file, health, libretranslate, page, translate
 from app.routes.dependencies import State
-from app.scheduler import Scheduler
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
-from app.translator import Translator
-from model.hypothesis import Hypothesis
 
 OPERATION = "/health", "/ready", "/metrics"
 EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"]
@@ -56,19 +52,16 @@ def create_app(
     """
     metrics = Metrics()
     door = Door(settings)
-    order = worker_order(settings, bundles)
     glossaries = load_glossaries(settings.glossaries)
+    fleet = Fleet(settings, bundles, launch, metrics, glossaries)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
-        engine = Engine(order, scheduler, metrics, launch, worker_count(settings))
         errands = Errands[Any](ERRANDS * settings.max_file_bytes)
-        translator = Translator(bundles, cached(engine, settings.cache_bytes, metrics), settings, glossaries)
-        await engine.start()
+        await fleet.start()
         await door.open()
-        loading = asyncio.create_task(asyncio.to_thread(translator.detector.load)) if detect_early else None
+        loading = asyncio.create_task(asyncio.to_thread(fleet.libraries.load)) if detect_early else None
         try:
             yield State(
                 settings=settings,
@@ -80,12 +73,13 @@ def create_app(
                 uploads=Room(UPLOADS * (settings.max_file_bytes + AROUND_BYTES)),
                 strangers=Room(STRANGERS * (settings.max_file_bytes + AROUND_BYTES)),
                 glossaries=glossary_store,
-                engine=engine,
-                translator=translator,
+                fleet=fleet,
+                engine=fleet.current.engine,
+                translator=fleet.current.translator,
             )
         finally:
             await errands.close()
-            await engine.stop()
+            await fleet.stop()
             if loading:
                 await loading
             await door.close()
@@ -134,5 +128,6 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["*"],
             expose_headers=EXPOSED,
         )
+    app.add_middleware(ByGeneration)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     app.add_middleware(Access, metrics=metrics, apis=apis, believe=bool(settings.trusted_proxies))

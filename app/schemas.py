@@ -303,6 +303,13 @@ class ServedModel(BaseModel):
     )
 
 
+class Reloaded(BaseModel):
+    """What is served now."""
+
+    changed: bool = Field(description="Whether that is something else than before", examples=[True])
+    models: list[str] = Field(description="The bundles", examples=[["en-fr@0123456789ab"]])
+
+
 class Health(BaseModel):
     """The process answers."""
 

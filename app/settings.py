@@ -33,6 +33,7 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
     port: int = Field(default=8000, ge=0, le=65535)
     bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
+    watch_bundles: bool = Field(default=False, description="Serve what is there now whenever that folder changes")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto", description="auto: the fastest that is close to float32 on this processor"

@@ -11,7 +11,7 @@ from time import monotonic
 
 from app.catalogue import Catalogue
 from app.deadlines import Deadlines
-from app.detection import Detected, Detector
+from app.detection import Detected, Detector, Libraries
 from app.engine import Decoder
 from app.errors import DeadlinePassed, TooMuchText
 from app.glossary import Glossaries
@@ -27,10 +27,15 @@ class Translator:
     """Translates texts with the bundles of a catalogue, through one engine, within the settings' limits."""
 
     def __init__(
-        self, catalogue: Catalogue, engine: Decoder, settings: Settings, glossaries: Glossaries | None = None
+        self,
+        catalogue: Catalogue,
+        engine: Decoder,
+        settings: Settings,
+        glossaries: Glossaries | None = None,
+        libraries: Libraries | None = None,
     ) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
-        self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)})
+        self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)}, libraries)
         self._means = Means(catalogue, engine, settings, glossaries or Glossaries(), self.detector)
         self._deadlines = Deadlines(settings.deadline_ms / 1000)
 

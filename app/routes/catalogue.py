@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
+from app import errors
 from app.engine import Engine
+from app.fleet import Fleet
 from app.languages import language_name
-from app.routes.dependencies import EngineState, TranslatorState
-from app.schemas import ServedLanguage, ServedModel
+from app.manual_parts import ENTERING, documented
+from app.routes.dependencies import EngineState, KnownClient, TranslatorState
+from app.schemas import Reloaded, ServedLanguage, ServedModel
 from model.bundle import Bundle
 
 router = APIRouter(tags=["what is served"])
@@ -26,6 +29,23 @@ async def languages(translator: TranslatorState) -> list[ServedLanguage]:
 async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
     """The bundles, as their own records describe them, and how they are computed here."""
     return [_served(bundle, engine) for bundle in translator.catalogue]
+
+
+@router.post(
+    "/models/reload",
+    summary="Serve the bundles that are there now",
+    responses=documented(*ENTERING, errors.NotAllowed, errors.BundlesRefused),
+)
+async def reload(request: Request, client: KnownClient) -> Reloaded:
+    """Looks into the folder of bundles again, and serves what is there if it is not served yet.
+
+    New bundles are loaded and check their samples while the old ones serve; requests that have begun end with those.
+    If anything is wrong with a new one, all stays as it was. It wants a key with the word `admin` in the file of keys.
+    """
+    client.check_admin()
+    fleet: Fleet = request.state.fleet
+    changed = await fleet.reload()
+    return Reloaded(changed=changed, models=[bundle.name for bundle in fleet.current.translator.catalogue])
 
 
 def _served(bundle: Bundle, engine: Engine) -> ServedModel:

@@ -19,6 +19,7 @@ from app.errands import Errand, Errands
 from app.errors import InvalidFields, TooManyCharacters
 from app.fields import PARTS, File, read_fields, read_upload
 from app.files import Given, download_headers, open_document, translate_at_leisure
+from app.fleet import Fleet
 from app.manual_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched, with_file
 from app.routes.deepl_text import Styled
 from app.routes.deepl_wire import (
@@ -121,7 +122,9 @@ async def upload(request: Request, caller: Caller, place: PlaceForFile) -> Respo
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
         raise TooManyCharacters("There are no characters left to translate.")
-    task = _Task(translator, request.state.settings, caller, File(name, file.content), source or AUTO, target, glossary)
+    task = _Task(
+        request.state.fleet, request.state.settings, caller, File(name, file.content), source or AUTO, target, glossary
+    )
     errands: Errands[TranslatedDocument] = request.state.errands
     errand = errands.begin(caller.name, len(file.content), task.done)
     return answered({"document_id": errand.id, "document_key": errand.key})
@@ -131,7 +134,7 @@ async def upload(request: Request, caller: Caller, place: PlaceForFile) -> Respo
 class _Task:
     """A document to be translated."""
 
-    translator: Translator
+    fleet: Fleet
     settings: Settings
     caller: Client
     file: File
@@ -144,7 +147,8 @@ class _Task:
         name, content = self.file
         document, characters = await open_document(name, content, self.target, self.settings)
         self.caller.charge(characters)
-        made = await translate_at_leisure(self.translator, document, self.source, self.target, self.glossary)
+        with self.fleet.current.held() as generation:  # the request's own may be gone when the turn comes
+            made = await translate_at_leisure(generation.translator, document, self.source, self.target, self.glossary)
         return TranslatedDocument(documents.translated_name(name, self.target), made, document.media_type, characters)
 
 

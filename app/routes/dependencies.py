@@ -15,6 +15,7 @@ from app.door import Client, Door, bearer
 from app.downloads import Downloads
 from app.engine import Engine
 from app.errands import Errands
+from app.fleet import Fleet
 from app.glossary_store import GlossaryStore
 from app.metrics import Metrics
 from app.room import Place, Room
@@ -39,7 +40,9 @@ class State(TypedDict):
     glossaries: GlossaryStore
     """Made over HTTP."""
     metrics: Metrics
+    fleet: Fleet
     engine: Engine
+    """Of the generation that serves this request; so is `translator`."""
     translator: Translator
 
 

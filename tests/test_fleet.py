@@ -1,0 +1,224 @@
+"""Bundles are replaced while the service runs: nobody is refused for it, and what cannot be served changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from conftest import Gate, Service, make_bundle, serving
+
+from app import fleet as fleets
+from app.catalogue import load_catalogue
+from app.keys import new_key
+from app.link import WorkerProcess
+from app.main import create_app
+from app.settings import Settings
+
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+
+
+class Site:
+    """A folder of bundles and keys, to be changed while a service serves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bundles, self._keys = folder / "bundles", folder / "keys"
+        self._admin, line = new_key("admin")
+        self._user, other = new_key("user")
+        self._keys.write_text(f"{line} admin\n{other}\n")
+        self._made = 0
+        self.put("en-fr")
+
+    def serving(self, **settings: Any) -> Service:
+        return serving(self.bundles, api_keys_file=self._keys, **settings)
+
+    def put(self, name: str, source: str = "en", target: str = "fr") -> None:
+        """A bundle unlike all before, in place of any of this name."""
+        self._made += 1
+        made = make_bundle(self.bundles.parent / str(self._made), source, target, seed=self._made)
+        shutil.rmtree(self.bundles / name, ignore_errors=True)
+        self.bundles.mkdir(exist_ok=True)
+        made.rename(self.bundles / name)
+
+    def spoil(self, name: str, file: str) -> None:
+        path = self.bundles / name / file
+        path.write_bytes(path.read_bytes()[:-1])
+        sums = self.bundles / name / "SHA256SUMS"
+        sums.write_text(sums.read_text() + "\n")
+
+    def reload(self, service: Service, key: str | None = None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key or self._admin}"}
+        return service.request("POST", "/models/reload", headers=headers, timeout=60)
+
+    def translate(self, service: Service, **fields: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self._user}"}
+        return service.request("POST", "/translate", headers=headers, json={**HELLO, **fields}, timeout=60)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "LOOK_S", 0.01)
+    return
+
+
+def test_a_new_bundle_serves_after_a_reload_and_not_before(site: Site) -> None:
+    with site.serving() as service:
+        before = site.translate(service).json()["model"]
+        site.put("en-fr")
+        site.put("fr-en", "fr", "en")
+        assert site.translate(service).json()["model"] == before
+        told = site.reload(service).json()
+        assert told["changed"] is True
+        after = site.translate(service).json()["model"]
+        assert after != before
+        assert after in told["models"]
+        assert site.translate(service, source="fr", target="en").status_code == 200
+        assert {one["code"] for one in service.get("/languages").json()} == {"en", "fr"}
+        assert service.get("/ready").json()["models"] == told["models"]
+        assert [model["model"] for model in service.get("/models").json()] == told["models"]
+
+
+def test_what_is_served_already_is_not_loaded_again(site: Site) -> None:
+    with site.serving() as service:
+        engine = service.state["fleet"].current.engine
+        assert site.reload(service).json()["changed"] is False
+        assert service.state["fleet"].current.engine is engine
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentencepiece.model"])
+def test_a_bundle_that_cannot_be_read_changes_nothing(site: Site, file: str) -> None:
+    with site.serving() as service:
+        before = site.translate(service).json()["model"]
+        site.put("en-fr")
+        site.spoil("en-fr", file)
+        refused = site.reload(service)
+        assert refused.status_code == 409
+        assert file in refused.json()["detail"]
+        assert site.translate(service).json()["model"] == before
+        assert service.get("/ready").status_code == 200
+
+
+def test_a_bundle_whose_samples_come_out_wrong_changes_nothing(site: Site) -> None:
+    with site.serving() as service:
+        before = site.translate(service).json()["model"]
+        wrong = {"source": "Hello.", "source_ids": [40], "target_ids": [41, 42, 43, 2]}
+        folder = make_bundle(site.bundles.parent / "wrong", seed=99, samples=[wrong])
+        shutil.rmtree(site.bundles / "en-fr")
+        folder.rename(site.bundles / "en-fr")
+        refused = site.reload(service)
+        assert refused.status_code == 409
+        assert site.translate(service).json()["model"] == before
+        assert service.state["fleet"].current.engine.alive == 1
+
+
+def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gate) -> None:
+    with site.serving() as service:
+        old = service.state["fleet"].current
+
+        async def meanwhile() -> httpx.Response:
+            headers = {"Authorization": f"Bearer {site._user}"}
+            asked = asyncio.create_task(service._client.post("/translate", json=HELLO, headers=headers, timeout=60))
+            await asyncio.to_thread(gate.entered.wait, 30)
+            site.put("en-fr")
+            assert await service.state["fleet"].reload()
+            assert old.engine.alive == 1, "somebody still needs it"
+            gate.opened.set()
+            return await asked
+
+        answer = service.run(meanwhile())
+        assert answer.status_code == 200
+        assert answer.json()["model"] == next(iter(old.translator.catalogue)).name
+        assert site.translate(service).json()["model"] != answer.json()["model"]
+        service.run(asyncio.wait_for(_ended(old.engine), 30))
+
+
+def test_under_load_nobody_notices(site: Site) -> None:
+    with site.serving() as service:
+        headers = {"Authorization": f"Bearer {site._user}"}
+
+        async def load() -> list[httpx.Response]:
+            assert await service.state["fleet"].current.engine.settled()
+            done = asyncio.Event()
+            answers: list[httpx.Response] = []
+
+            async def client(number: int) -> None:
+                while not done.is_set():
+                    body = {**HELLO, "text": f"Hello {number} {len(answers)}."}
+                    answers.append(await service._client.post("/translate", json=body, headers=headers, timeout=60))
+                    assert answers[-1].status_code == 200, answers[-1].text
+
+            clients = [asyncio.create_task(client(number)) for number in range(4)]
+            for _ in range(3):
+                site.put("en-fr")
+                assert await service.state["fleet"].reload()
+            done.set()
+            await asyncio.gather(*clients)
+            return answers
+
+        answers = service.run(load())
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["model"] for answer in answers}) > 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with site.serving(watch_bundles=True) as service:
+        fleet = service.state["fleet"]
+
+        async def until(changed: bool) -> None:
+            first, said = fleet.current, len(_errors(caplog))
+            async with asyncio.timeout(30):
+                while (fleet.current is first) if changed else len(_errors(caplog)) == said:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+
+        before = site.translate(service).json()["model"]
+        site.put("en-fr")
+        service.run(until(changed=True))
+        after = site.translate(service).json()["model"]
+        assert after != before
+        site.spoil("en-fr", "model.safetensors")
+        service.run(until(changed=False))
+        assert "stay as they were" in _errors(caplog)[-1]
+        assert site.translate(service).json()["model"] == after
+
+
+def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
+    with site.serving() as service:
+        site.put("en-fr")
+        refused = site.reload(service, site._user)
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:interlinear:error:not-allowed")
+        assert service.request("POST", "/models/reload").status_code == 401
+    with serving(bundle_folder) as service:
+        assert service.request("POST", "/models/reload").status_code == 403
+
+
+def test_real_workers_are_replaced_by_others(site: Site) -> None:
+    settings = Settings(bundles=site.bundles, device="cpu", workers=2, precision="float32")
+    with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
+        fleet = service.state["fleet"]
+        assert service.run(fleet.current.engine.settled())
+        before = [seat.worker._process for seat in fleet.current.engine._seats]
+        model = service.post("/translate", HELLO).json()["model"]
+        site.put("en-fr")
+        assert service.run(fleet.reload())
+        assert service.post("/translate", HELLO).json()["model"] != model
+        for process in before:
+            assert process.wait(timeout=30) == 0
+        assert fleet.current.engine.alive == 2
+
+
+async def _ended(engine: Any) -> None:
+    while engine.alive:  # noqa: ASYNC110  nobody tells of it
+        await asyncio.sleep(0.01)
+
+
+def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
