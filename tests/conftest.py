@@ -17,6 +17,8 @@ import pytest
 import torch
 import uvicorn
 from fastapi import FastAPI
+from hypothesis import HealthCheck
+from hypothesis import settings as examples
 from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
@@ -42,6 +44,10 @@ if TYPE_CHECKING:
     from chromium import Visit
     from deepl import DeepLClient
     from playwright.sync_api import Browser
+
+# A machine that is busy says nothing of what is tested.
+examples.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples.load_profile("untimed")
 
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent.parent / "bundles"

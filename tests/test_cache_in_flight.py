@@ -238,7 +238,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     assert cache.bytes == other.bytes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(st.just("ask"), st.lists(st.integers(0, 4), max_size=5))

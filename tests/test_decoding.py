@@ -223,7 +223,7 @@ SOURCES = random_sources(40, longest=12, seed=7)
 ALONE = alone(MODEL, SOURCES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(schedule=schedules())
 def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
     batch = TorchRunner(MODEL).new_batch(6, LIMITS)

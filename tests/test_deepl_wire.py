@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Gate, Service, serving
 from deepl_clients import EN_FR
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InvalidFields
@@ -203,7 +203,7 @@ FIELDS = st.sampled_from(
 LIKELY = st.sampled_from(["FR", "EN", "xml", "0", "1", "tsv", "csv", "a\tb", "<p>Hello.", ["Hello."], True])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(
     fields=st.dictionaries(FIELDS, LIKELY | ANYTHING, max_size=6),
     path=st.sampled_from(

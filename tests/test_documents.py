@@ -117,7 +117,7 @@ def test_unchanged_texts_give_the_document_to_the_byte(suffix: str, encode: Call
     assert as_it_was(document) == content
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(suffix=st.sampled_from(sorted(FORMATS)), text=st.text(st.characters() | st.sampled_from("\n\"'{}[]<>&#*_-|`:1")))
 def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -> None:
     content = text.encode(errors="replace")

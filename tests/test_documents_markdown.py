@@ -140,7 +140,7 @@ def _moved(passage: Passage, by: int) -> tuple[Tag, ...]:
 MARKUP = st.text(st.sampled_from(list("*_`[]()<>!#+-=|~\\&;:^.1a b\"'/é猫")), min_size=1, max_size=30)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
     "around",
@@ -163,7 +163,7 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
     assert "".join(translation.split()) in "".join(shown.split())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.sampled_from([*"*_`[]()<>!#+-=|~\\& \n:1.", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"])

@@ -53,7 +53,7 @@ def test_what_the_source_says_as_often_is_no_loop(times: int) -> None:
     assert left([1, *[5] * (times + 1), 2], source) == [1, 5, 2]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
 def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[int], source: list[int]) -> None:
     """So no symbol, which comes once, is ever lost."""
@@ -64,7 +64,7 @@ def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[i
     assert all(tokens.index(token) in kept for token in once)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(0, 2), max_size=40))
 def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None:
     said = left(tokens)

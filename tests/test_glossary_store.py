@@ -135,7 +135,7 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [f"{kept.id}.json"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip),
     st.dictionaries(

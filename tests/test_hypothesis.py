@@ -183,7 +183,7 @@ def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
     assert len(encode_batch(MODEL, [[]]).lengths) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))

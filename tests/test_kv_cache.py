@@ -131,7 +131,7 @@ class CacheAgainstShadow(RuleBasedStateMachine):
                 assert torch.equal(values[row, :, : sentence.source_length], own_values)
 
 
-CacheAgainstShadow.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+CacheAgainstShadow.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestCacheAgainstShadow = CacheAgainstShadow.TestCase
 
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import Gate, Service, listening, serving
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from libretranslatepy import LibreTranslateAPI
 
@@ -306,7 +306,7 @@ SENT = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(sent=SENT, path=st.sampled_from(["translate", "detect"]))
 def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[str, Any], path: str) -> None:
     body = json.dumps({**HELLO, **sent}).encode()

@@ -159,7 +159,7 @@ HOSTILE = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tokens=st.lists(ANY | HOSTILE, min_size=1, max_size=4), others=st.lists(ANY | HOSTILE, min_size=1, max_size=4))
 def test_any_token_is_text_and_nothing_else(bundle: Bundle, tokens: list[str], others: list[str]) -> None:
     plain = drawn(attention(bundle, ["a"] * len(tokens), ["b"] * len(others), 1, 1))

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 from conftest import Gate, Service, serving
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_documents_docx import run, word
 
@@ -208,7 +208,7 @@ def test_the_language_is_told_by_the_whole_document(service: Service, monkeypatc
     assert response.json() == send(service, "a.json", content).json()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     body=st.lists(
         st.sampled_from(

@@ -196,7 +196,7 @@ class Traffic(RuleBasedStateMachine):
                 assert not late or request.deadline == 0
 
 
-Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
 test_nothing_is_lost_answered_twice_or_starved_whatever_happens = Traffic.TestCase
 
 

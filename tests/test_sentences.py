@@ -258,7 +258,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
     return Sentence.of(passage, bundle, bundle.tokenizer.encode_parts(parts_of(passage)), 1, 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from([*WORDS, "{a}", "%s", " ", ".", "é", "\u2581", "猫", "e\u0301"]), max_size=12))
 def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bundle, words: list[str]) -> None:
     one = sentence(bundle, "".join(words))
@@ -271,7 +271,7 @@ def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bu
     assert end == len(one.passage.text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
     one = sentence(bundle, "The {a} cat %s sleeps.")

@@ -44,7 +44,7 @@ SYMBOL_LIKE = st.lists(
     max_size=8,
 ).map("".join)
 TEXT = st.one_of(UNICODE, TARGETED, SYMBOL_LIKE, st.sampled_from(SENTENCES))
-THOROUGH = settings(max_examples=400, deadline=None)
+THOROUGH = settings(max_examples=400)
 
 
 def is_text(id: int) -> bool:

@@ -162,7 +162,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
     assert count(faulty(has(poison, at=1))) <= 6 * count(DecodeBatch)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     guilty=st.sets(st.integers(0, 11), max_size=3),
     at=st.integers(0, 3),
