@@ -6,6 +6,7 @@ Knows the policy; how a text is cut, and where its tags go, is said elsewhere; w
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -67,6 +68,8 @@ class Work:
         self._glossaries: dict[str, Glossary | None] = {}
         self._again: dict[Sentence, None] = {}
         """Those that lack terms and are ready to be decoded again."""
+        self._decoded = deque[Sentence]()
+        """Those to be looked after."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
 
@@ -96,8 +99,8 @@ class Work:
     async def revise(self, sentences: Sequence[Sentence]) -> None:
         """Decodes those of `sentences` again that lack terms, until none does."""
         for sentence in sentences:
-            if not sentence.mended and sentence not in self._again:
-                self._look_after(sentence)
+            if self._look_after(sentence) and not self._in_turn:
+                await asyncio.sleep(0)
         while again := [sentence for sentence in sentences if sentence in self._again]:
             for sentence in again:
                 del self._again[sentence]
@@ -109,24 +112,33 @@ class Work:
 
     def _when_settled(self, hypothesis: Hypothesis) -> None:
         # Not at once: the engine, which calls this, is not to suffer from what goes wrong here.
-        asyncio.get_running_loop().call_soon(self._settle, self._waiting[hypothesis])
+        if not self._decoded:
+            asyncio.get_running_loop().call_soon(self._settle)
+        self._decoded.append(self._waiting[hypothesis])
 
-    def _settle(self, sentence: Sentence) -> None:
-        """What one sentence takes afterwards is done while others are decoded."""
+    def _settle(self) -> None:
+        """What one sentence takes afterwards is done while others are decoded.
+
+        The next one is in the event loop's next pass: hundreds that are the same are decoded together, once.
+        """
+        sentence = self._decoded.popleft()
+        if self._decoded:
+            asyncio.get_running_loop().call_soon(self._settle)
         try:
             self._look_after(sentence)
         finally:
             self.settled.set()
 
-    def _look_after(self, sentence: Sentence) -> None:
-        """Mends a sentence that is decoded, or makes it ready to be decoded again."""
-        if not sentence.hypothesis.finish_reason:
-            return  # it failed
+    def _look_after(self, sentence: Sentence) -> bool:
+        """Mends a sentence that is decoded, or makes it ready to be decoded again; whether there was anything to do."""
+        if sentence.mended or sentence in self._again or not sentence.hypothesis.finish_reason:
+            return False  # where there is no reason, it failed
         if _lacks_terms(sentence):
             self._again[sentence] = None
         else:
             mend(sentence)
             sentence.text(sentence.hypothesis)  # which it keeps
+        return True
 
     async def done(self, answer: Callable[[], T]) -> T:
         """What `answer` makes, in a thread if it may take long."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import unicodedata
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app import work
 from app.admission import TILE
 from app.catalogue import Catalogue
+from app.drafts import mend
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
 from app.scheduler import Job
-from app.sentences import in_its_letters
+from app.sentences import Sentence, in_its_letters
 from app.settings import Settings
 from app.translation import Options, Translations
 from app.translator import Translator
@@ -241,3 +244,37 @@ def test_words_in_capitals_are_translated_in_small_letters_and_given_back_in_cap
 @pytest.mark.parametrize("text", ["NASA", "USA UK", "The CAT SLEEPS.", "The cat, NASA"])
 def test_names_in_capitals_stay_as_they_are(bundle: Bundle, text: str) -> None:
     assert passed_on(bundle, text)[0] == [text]
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    class AllAtOnce(Echo):
+        async def decode(self, job: Job[Hypothesis]) -> None:
+            await super().decode(job)
+            for hypothesis in job.sentences if tells else ():
+                job.when_settled(hypothesis)
+
+    passes, looked_after = 0, list[int]()
+
+    def noted(sentence: Sentence) -> None:
+        looked_after.append(passes)
+        mend(sentence)
+
+    async def counted(works: Translator, text: str) -> None:
+        async def count() -> None:
+            nonlocal passes
+            while True:
+                passes += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        await works.translate([text], Options(bundle.source, bundle.target))
+        counting.cancel()
+
+    monkeypatch.setattr(work, "mend", noted)
+    works = Translator(Catalogue([bundle]), AllAtOnce(bundle.tokenizer.eos_id), Settings())
+    asyncio.run(counted(works, "The cat sleeps.\n" * 200))
+    assert len(looked_after) == 200
+    assert max(Counter(looked_after).values()) <= 2
