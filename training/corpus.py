@@ -22,6 +22,7 @@ from training.text_file import CorpusError, TextFile, look_at_text, shortened
 EXPECTED = "expected a source sentence, a tab and its translation"
 _LOOKED_AT_LINES = 200
 _SHOWN_NUMBERS = 5
+_SHOWN_LENGTH = 200
 _BREAK = re.compile(r"[\t\n\r]")
 _WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _LANGUAGE_NAMES = {
@@ -84,25 +85,45 @@ def _existing_paths(text: str) -> tuple[Path, ...]:
     raise CorpusError(missing, "no such file")
 
 
+class Example(NamedTuple):
+    """A line of a file and its two sides, cut to a length that can be shown."""
+
+    line: int
+    source: str
+    target: str
+
+
 @dataclass
 class Skipped:
-    """Lines left out, by reason: how many, and the numbers of the first few."""
+    """Lines left out, by reason: how many, the numbers of the first few, and what is in them where that was given."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[int]] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
 
-    def add(self, reason: str, line: int) -> None:
+    def add(self, reason: str, line: int, pair: Pair | None = None) -> None:
         self.counts[reason] += 1
         numbers = self.first.setdefault(reason, [])
         if len(numbers) < _SHOWN_NUMBERS:
             numbers.append(line)
+            if pair is not None:
+                shown = (side if len(side) <= _SHOWN_LENGTH else f"{side[: _SHOWN_LENGTH - 4]} ..." for side in pair)
+                self.examples.setdefault(reason, []).append(Example(line, *shown))
 
-    def describe(self) -> Iterator[str]:
+    def wants(self, reason: str) -> bool:
+        """Whether another example is."""
+        return len(self.first.get(reason, ())) < _SHOWN_NUMBERS
+
+    def reasons(self) -> list[str]:
+        """The commonest first."""
+        return [reason for reason, _ in self.counts.most_common()]
+
+    def describe(self, done: str = "left out") -> Iterator[str]:
         """One line a reason, the commonest first: "3 lines left out: an empty side (lines 7, 9, 31)"."""
         for reason, count in self.counts.most_common():
             lines = "1 line" if count == 1 else f"{count:,} lines"
             numbers = ", ".join(map(str, self.first[reason])) + (", ..." if count > _SHOWN_NUMBERS else "")
-            yield f"{lines} left out: {reason} ({'line' if count == 1 else 'lines'} {numbers})"
+            yield f"{lines} {done}: {reason} ({'line' if count == 1 else 'lines'} {numbers})"
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,7 @@ class Corpus:
             if reason is None:
                 yield number, pair
             else:
-                skipped.add(reason, number)
+                skipped.add(reason, number, pair)
 
     def _rows(self) -> Iterator[list[str]]:
         if self.columns:
@@ -164,11 +185,10 @@ class Corpus:
 
     def _pair(self, cells: list[str]) -> tuple[str | None, Pair]:
         """The pair in a row, and why it cannot be used, if so."""
-        nothing = Pair("", "")
         if not any(cell.strip() for cell in cells):
-            return "an empty line", nothing
+            return "an empty line", Pair("", "")
         if self.columns and len(cells) != self.columns:
-            return f"{len(cells)} instead of {self.columns} columns", nothing
+            return f"{len(cells)} instead of {self.columns} columns", Pair("\t".join(cells[:-1]), cells[-1])
         pair = Pair(cells[self.source].strip(), cells[self.target].strip())
         if not pair.source or not pair.target:
             return "an empty side", pair

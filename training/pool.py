@@ -72,8 +72,9 @@ class Pool:
         """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
         if kept.all():
             return self
-        for corpus, line in zip(self.corpora[~kept].tolist(), self.lines[~kept].tolist(), strict=True):
-            skipped[corpus].add(reason, line)
+        for row in np.flatnonzero(~kept).tolist():
+            lines = skipped[self.corpora[row]]
+            lines.add(reason, int(self.lines[row]), self.pairs[row] if lines.wants(reason) else None)
         return Pool(PairTexts(self.pairs.path, self.pairs.starts[kept]), self.corpora[kept], self.lines[kept])
 
     def count(self, corpus: int) -> int:

@@ -23,10 +23,13 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from model.tokenizer import Tokenizer
+from training.cleaning import RULES, Cleaned, CleaningOptions, clean
 from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec, write_pairs
 from training.parallel import cores
 from training.pool import PIECE, Pool, PoolWriter, encode, first_of_each, hashes
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
+from training.report import TEXT as REPORT
+from training.report import CorpusReport, write_report
 from training.reserved import token_copies
 from training.shards import Integers, Mask, ShardWriter, undamaged
 from training.split import SideKeys, choose_development, development_size
@@ -57,7 +60,8 @@ class PrepareOptions:
     """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
 
     `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
-    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one.
+    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
+    `training.cleaning` that are not applied.
     """
 
     pairs: tuple[str, ...]
@@ -77,6 +81,7 @@ class PrepareOptions:
     mix: tuple[str, ...] = ()
     vocabulary: str | None = None
     processes: int | None = None
+    keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -90,12 +95,17 @@ class PrepareOptions:
         _require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
         _require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
         _require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
+        self.cleaning()
 
     def recipe(self) -> dict[str, Any]:
         """The options that decide what is in the folder, as JSON gives them back."""
         fields = dataclasses.asdict(self)
         fields = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
         return dict(json.loads(json.dumps(fields)))
+
+    def cleaning(self) -> CleaningOptions:
+        """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
+        return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
 
     def processes_for(self, pool: Pool) -> int:
         """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
@@ -132,7 +142,8 @@ def _prepare(
     say: Say,
 ) -> PreparedSummary:
     """Writes all but the record into `folder`; the text read lies there meanwhile."""
-    pool, keys = _read(options, folder / TEXT, corpora, skipped)
+    mended = [Skipped() for _ in skipped]
+    pool, keys = _read(options, folder / TEXT, corpora, skipped, mended)
     dev = [pair for corpus, lines in zip(given, skipped[len(corpora) :], strict=True) for pair in _all(corpus, lines)]
     pool, dev = _split(options, pool, keys, dev, skipped)
     corpora = _weighed(options, pool, corpora)
@@ -141,9 +152,9 @@ def _prepare(
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
     copied = _reserved_copies(options, pool, tokenizer, writer)
-    for corpus, lines in zip([*corpora, *given], skipped, strict=True):
-        for line in lines.describe():
-            say(f"{corpus.name}: {line}")
+    kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
+    reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
+    _tell(options, folder, reports, say)
     files = writer.finish(
         np.append(kept, np.ones_like(copied, np.bool_)), np.append(pool.corpora, pool.corpora[copied])
     )
@@ -164,6 +175,15 @@ def _prepare(
         files=files,
         sources_with_end_marks=round(float(end_marks.mean()), 3),
     )
+
+
+def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport], say: Say) -> None:
+    write_report(folder, reports)
+    for report in reports:
+        for line in report.on_screen():
+            say(line)
+    if any(report.left_out.counts or report.mended.counts for report in reports):
+        say(f"more examples of each are in {options.out / REPORT}")
 
 
 def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
@@ -192,12 +212,18 @@ def _looked_at(options: PrepareOptions, text: str) -> Corpus:
 
 
 def _read(
-    options: PrepareOptions, path: Path, corpora: Sequence[Corpus], skipped: Sequence[Skipped]
+    options: PrepareOptions,
+    path: Path,
+    corpora: Sequence[Corpus],
+    skipped: Sequence[Skipped],
+    mended: Sequence[Skipped],
 ) -> tuple[Pool, SideKeys]:
     """All different pairs, whose text goes to the file `path`, and the keys of their sides."""
     writer = PoolWriter(path)
     for number, corpus in enumerate(corpora):
-        if not writer.add_all(number, _progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")):
+        lines = _progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")
+        found = Cleaned(skipped[number], mended[number])
+        if not writer.add_all(number, clean(lines, options.cleaning(), found)):
             raise _unusable(corpus, skipped[number])
     pool = writer.finish()
     codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
@@ -301,7 +327,7 @@ def _encode(
     kept = both.max(1) <= options.max_tokens
     _require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
     pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
-    sound = proportionate(both[kept].T, options.max_ratio)
+    sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
     pool = pool.keep(sound, skipped, "lengths out of proportion")
     kept[kept] = sound
     return pool, kept, np.concatenate(end_marks)[kept]
@@ -407,6 +433,13 @@ def prepare(
     max_ratio: Annotated[
         float, typer.Option(help="Leave out longer pairs this many times out of the usual proportion of lengths.")
     ] = MAX_RATIO,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Do not apply a rule of cleaning; again for more. " + "; ".join(f"{n}: {w}" for n, w in RULES.items()),
+        ),
+    ] = None,
     reserved_share: Annotated[
         float,
         typer.Option(help="Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."),
@@ -441,5 +474,6 @@ def prepare(
         seed=seed,
         replace=replace,
         processes=processes,
+        keep=tuple(keep or ()),
     )
     prepare_corpora(options, typer.echo)

@@ -23,6 +23,7 @@ from model.config import ARCHITECTURES
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
+from training.cleaning import RULES
 from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run, serve_command
 from training.finetune import LEARNING_RATE, Initial, Tuning, said_changes
 from training.plan import Plan, measure, within
@@ -206,6 +207,10 @@ def run(
         str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
     ] = None,
     encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help=f"Do not apply a rule of cleaning: {', '.join(RULES)}, or all."),
+    ] = None,
     architecture: Annotated[
         str | None, typer.Option(help="tiny, small or base. (default: what suits the number of pairs)")
     ] = None,
@@ -267,6 +272,7 @@ def run(
         dev=dev,
         columns=None if columns is None else two_columns(columns),
         encoding=encoding,
+        keep=tuple(keep or ()),
         seed=seed,
         replace=True,
         mix=tuple(mix or ()),

@@ -1,0 +1,288 @@
+"""What is put right in pairs and what is left out, in each way in which files are messy, and that good ones stay."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from conftest import PAIRS
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from training.__main__ import cli
+from training.cleaning import RULES, SWAPPED, Cleaned, CleaningOptions, clean
+from training.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.languages import LanguageCheck
+from training.mending import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
+from training.prepare import PrepareOptions, prepare_corpora
+from training.shifted import FEWEST, in_step
+
+GOOD = [
+    Pair("I would like a cup of coffee.", "Je voudrais une tasse de café."),
+    Pair("The children are playing in the garden.", "Les enfants jouent dans le jardin."),
+    Pair("Where did you put the keys?", "Où as-tu mis les clés ?"),
+    Pair("It was built in 1889.", "Elle a été construite en 1889."),
+    Pair("The town has 1,500,000 inhabitants.", "La ville compte 1,5 million d'habitants."),
+    Pair("Tom!", "Tom !"),
+    Pair("Yes.", "Oui."),
+    Pair("OK", "OK"),
+    Pair("Paris, Texas", "Paris, Texas"),
+    Pair("Press <b>Enter</b>.", "Appuyez sur <b>Entrée</b>."),
+    Pair("Give <name>, please.", "Donnez <nom>, s'il vous plaît."),
+    Pair("See &amp; in the manual.", "Voyez &amp; dans le manuel."),
+    Pair("x < y and y > z", "x < y et y > z"),
+]
+
+
+def cleaned(
+    pairs: list[Pair], source: str = "en", target: str = "fr", keep: tuple[str, ...] = ()
+) -> tuple[list[Pair], Cleaned]:
+    found = Cleaned(Skipped())
+    options = CleaningOptions(source, target, keep=frozenset(keep))
+    return [pair for _, pair in clean(enumerate(pairs, 1), options, found)], found
+
+
+def test_good_pairs_stay_as_they_are() -> None:
+    kept, found = cleaned(GOOD + PAIRS)
+    assert kept == GOOD + PAIRS
+    assert not found.mended.counts
+    assert not found.left_out.counts
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (Pair("The weather is fine today.", "Das Wetter ist heute sehr schön."), "the target is not fr but de"),
+        (Pair("¿Dónde está la biblioteca nacional?", "Où est la bibliothèque ?"), "the source is not en but es"),
+        (Pair("This was never translated.", "This was not translated at all."), "the target is not fr but en"),
+        (Pair("It opened in 1950, with 300 seats.", "Il a ouvert en 1972, avec 4500 places."), "the numbers differ"),
+        (Pair("Good morning.", "..."), "a side is nothing but signs"),
+        (Pair("word " * 1000, "mot"), "longer than 4,096 characters"),
+        (Pair("Good morning.", "\x07\u200b"), "nothing is left of a side"),
+    ],
+)
+def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> None:
+    kept, found = cleaned([*GOOD, pair])
+    assert kept == GOOD
+    assert dict(found.left_out.counts) == {reason: 1}
+    (example,) = found.left_out.examples[reason]
+    assert example.line == len(GOOD) + 1
+    assert pair.source.startswith(example.source[:20])
+
+
+def test_a_copy_of_a_sentence_is_left_out_where_languages_say_nothing() -> None:
+    names = Pair("Anna, Bernard, Clara, David, Emma", "anna bernard clara david emma")
+    kept, found = cleaned([*GOOD, names], keep=("languages",))
+    assert kept == GOOD
+    assert dict(found.left_out.counts) == {"not translated": 1}
+
+
+def test_lengths_far_out_of_proportion_are_left_out_once_there_is_a_usual_one() -> None:
+    odd = Pair("The children are playing in the garden.", " ".join(["Les enfants jouent dans le jardin."] * 9))
+    pairs = [Pair(f"{n}: {pair.source}", f"{n} : {pair.target}") for n in range(40) for pair in GOOD[:6]]
+    kept, found = cleaned([*pairs, odd])
+    assert kept == pairs
+    assert dict(found.left_out.counts) == {"lengths out of proportion": 1}
+    assert cleaned([odd])[0] == [odd]
+
+
+def test_a_pair_that_stands_the_other_way_round_is_turned() -> None:
+    first = GOOD[0]
+    kept, found = cleaned([*GOOD, Pair(first.target, first.source)])
+    assert kept == [*GOOD, first]
+    assert dict(found.mended.counts) == {SWAPPED: 1}
+
+
+def test_where_most_are_the_other_way_round_those_too_short_to_tell_are_turned_with_them() -> None:
+    pairs = [*GOOD[:5], Pair("Run!", "Cours !")]
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    kept, found = cleaned([*turned[:-1], GOOD[2], turned[-1]])
+    assert kept == [*pairs[:-1], GOOD[2], pairs[-1]]
+    assert found.mended.counts[SWAPPED] == len(pairs)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_can_be_left_off(rule: str) -> None:
+    assert not CleaningOptions("en", "fr", keep=frozenset({rule})).applies(rule)
+    assert not CleaningOptions("en", "fr", keep=frozenset({"all"})).applies(rule)
+    assert all(CleaningOptions("en", "fr", keep=frozenset({rule})).applies(other) for other in RULES if other != rule)
+
+
+def test_all_is_kept_that_is_asked_for() -> None:
+    pairs = [
+        Pair("Das ist kein Englisch, ganz sicher.", "1984 <b>"),
+        Pair("Cours !", "Run!"),
+        Pair("In 1950.", "En 1972."),
+    ]
+    assert cleaned(pairs, keep=("all",))[0] == pairs
+
+
+def test_a_rule_that_there_is_not_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="--keep copy: there is no such rule; there are markup"):
+        CleaningOptions("en", "fr", keep=frozenset({"copy"}))
+
+
+def test_languages_that_nobody_knows_are_not_judged() -> None:
+    pairs = [Pair("Das ist kein Englisch, ganz sicher.", "Et ceci n'est pas connu non plus.")]
+    assert cleaned(pairs, "tlh", "qya")[0] == pairs
+
+
+def test_variants_of_one_language_are_never_swapped() -> None:
+    assert (
+        LanguageCheck("en-GB", "en-US").judge(Pair("The colour of it is grey.", "The color of it is gray.")).side
+        is None
+    )
+
+
+# ---- What is put right
+
+
+@pytest.mark.parametrize(
+    ("pair", "mended", "done"),
+    [
+        (
+            Pair("The coffee.", "Le cafÃ© est dÃ©jÃ\xa0 prÃªt."),
+            Pair("The coffee.", "Le café est déjà prêt."),
+            [MOJIBAKE],
+        ),
+        (Pair("A\x00 b\x1f\u200bc\ufeff", "d\xad"), Pair("A b c", "d"), [CONTROL]),
+        (Pair("Tom &amp; Jerry&#39;s", "Tom et Jerry"), Pair("Tom & Jerry's", "Tom et Jerry"), [ENTITIES]),
+        (Pair("A &amp;quot;b&amp;quot;", "a"), Pair('A "b"', "a"), [ENTITIES]),
+        (Pair("<p class='x'>One<br/>two</p>", "Un <i>deux</i>"), Pair("One two", "Un deux"), [TAGS]),
+    ],
+)
+def test_what_can_be_put_right_is(pair: Pair, mended: Pair, done: list[str]) -> None:
+    assert mend(pair) == (mended, done)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), max_size=60)
+HOSTILE = st.text(st.sampled_from("<>&;#aÃ©‰\x00\x85\u200b 1,.é中/b"), max_size=200)
+
+
+@given(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE))
+def test_whatever_the_text_mending_ends_and_leaves_nothing_invisible_or_broken(pair: Pair) -> None:
+    mended, done = mend(pair)
+    assert not set("\x00\x07\x85\ufeff\t\n\r") & set("".join(mended))
+    assert (mended == pair) == (not done)
+    assert mend(mended)[0] == mended or done  # a second look only finds what the first uncovered
+
+
+@given(st.lists(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE), max_size=8))
+def test_whatever_the_lines_each_is_kept_or_left_out_with_its_reason(pairs: list[Pair]) -> None:
+    kept, found = cleaned(pairs)
+    assert len(kept) + found.left_out.counts.total() == len(pairs)
+    assert all(all(pair) for pair in kept)
+
+
+@pytest.mark.parametrize("text", ["<", "<a ", "</a\t", "&amp;", "&amp;amp", "1 ", "1,000", "Ã©", "a_", "é"])
+def test_long_hostile_lines_come_to_an_end(text: str) -> None:
+    text *= 1200
+    kept, found = cleaned([Pair(text, "Oui."), Pair(text * 40, text)])
+    assert len(kept) + found.left_out.counts.total() == 2
+    assert all(len(pair.source) < 5000 for pair in kept)
+
+
+# ---- Lines out of step
+
+
+def sentences(count: int) -> list[Pair]:
+    """Sentences of words that are each translated by one word, none the same as another's."""
+    draw = random.Random(1)
+    words = [[draw.randrange(400) for _ in range(draw.randint(4, 8))] for _ in range(count)]
+    return [Pair(" ".join(f"s{_name(w)}" for w in line), " ".join(f"t{_name(w)}" for w in line)) for line in words]
+
+
+def _name(number: int) -> str:
+    return "".join(chr(97 + int(digit)) for digit in f"{number:03d}")
+
+
+@pytest.mark.parametrize(("begin", "end", "shift"), [(600, 640, 1), (600, 615, -2), (200, 1499, 1), (1100, 1400, 5)])
+def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end: int, shift: int) -> None:
+    pairs = sentences(1500)
+    moved = list(pairs)
+    for line in range(begin, end):
+        moved[line] = Pair(pairs[line].source, pairs[(line - shift) % len(pairs)].target)
+    skipped = Skipped()
+    kept = {line for line, _ in in_step(enumerate(moved), skipped)}
+    right = set(range(1500)) - set(range(begin, end))
+    assert len(right - kept) <= 5
+    assert len(kept - right) <= 5
+    where = "below" if shift > 0 else "above"
+    assert all(where in reason for reason in skipped.counts)
+
+
+def test_lines_in_step_stay_and_so_do_several_translations_of_one_sentence() -> None:
+    pairs = [pair for pair in sentences(400) for pair in (pair, Pair(pair.source, pair.target[::-1]), pair)]
+    assert len(list(in_step(enumerate(pairs), Skipped()))) == len(pairs) > FEWEST
+
+
+def test_where_words_cannot_be_learnt_nothing_is_looked_for() -> None:
+    pairs = sentences(FEWEST - 1)
+    moved = [Pair(pair.source, other.target) for pair, other in zip(pairs, pairs[1:] + pairs[:1], strict=True)]
+    assert len(list(in_step(enumerate(moved), Skipped()))) == len(moved)
+
+
+# ---- The report
+
+
+@pytest.fixture
+def messy(tmp_path: Path) -> Path:
+    """A file as people have them: Windows line ends, a byte order mark, and faults of all kinds among good lines."""
+    lines = [f"{pair.source}\t{pair.target}" for pair in PAIRS]
+    faults = [
+        "Good evening.\t",
+        "one column",
+        "Où as-tu mis les clés ?\tWhere did you put the keys?",
+        "The weather is fine today.\tDas Wetter ist heute sehr schön.",
+        "The coffee is ready.\tLe cafÃ© est dÃ©jÃ\xa0 prÃªt.",
+        lines[0],
+    ]
+    path = tmp_path / "messy.tsv"
+    path.write_text("\r\n".join([*lines, *faults]) + "\r\n", encoding="utf-8-sig", newline="")
+    return path
+
+
+def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360)
+    summary = prepare_corpora(options, said.append)
+    (report,) = json.loads((tmp_path / "data/report.json").read_text(encoding="utf-8"))["corpora"]
+    assert (report["read"], report["kept"]) == (summary.corpora[0]["read"], summary.corpora[0]["kept"])
+    assert {entry["reason"]: entry["lines"] for entry in report["put_right"]} == {SWAPPED: 1, MOJIBAKE: 1}
+    left_out = {entry["reason"]: entry for entry in report["left_out"]}
+    assert left_out["the target is not fr but de"]["examples"] == [
+        {"line": len(PAIRS) + 4, "source": "The weather is fine today.", "target": "Das Wetter ist heute sehr schön."}
+    ]
+    assert {"an empty side", "1 instead of 2 columns", "the same pair came before"} <= left_out.keys()
+    assert left_out["the same pair came before"]["examples"][0]["source"] == PAIRS[0].source
+    text = (tmp_path / "data/report.txt").read_text(encoding="utf-8")
+    assert "UTF-8 with a byte order mark, CRLF line ends" in text
+    assert f"line {len(PAIRS) + 3}: 'Où as-tu mis les clés ?' | 'Where did you put the keys?'" in text
+    assert f"messy.tsv: 1 line put right: {SWAPPED} (line {len(PAIRS) + 3})" in said
+    assert f"more examples of each are in {tmp_path / 'data/report.txt'}" in said
+
+
+def test_what_is_put_right_is_what_is_trained_on(messy: Path, tmp_path: Path) -> None:
+    options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360, dev=str(messy))
+    with pytest.raises(ValueError, match="every one shares a sentence with the development set"):
+        prepare_corpora(options, lambda line: None)
+    dev = tmp_path / "dev.tsv"
+    write_pairs(dev, [Pair("Where did you put the keys?", "Ailleurs.")])
+    options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360, dev=str(dev))
+    summary = prepare_corpora(options, lambda line: None)
+    assert summary.corpora[0]["skipped"]["a sentence is in the development set"] == 1
+    assert read_pairs(tmp_path / "data/dev.tsv")[0] == [("Where did you put the keys?", "Ailleurs.")]
+
+
+def test_the_command_line_leaves_rules_off_and_names_one_that_there_is_not(messy: Path, tmp_path: Path) -> None:
+    command = ["prepare", "--pairs", str(messy), "--source", "en", "--target", "fr", "--vocab-size", "360"]
+    result = CliRunner().invoke(
+        cli, [*command, "--out", str(tmp_path / "kept"), "--keep", "languages", "--keep", "markup"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "put right" not in result.stdout
+    assert "not fr but de" not in result.stdout
+    result = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / "none"), "--keep", "nothing"])
+    assert result.exit_code == 1
+    assert "there is no such rule" in result.stderr

@@ -1,0 +1,192 @@
+"""Which pairs of a corpus are of no use, and which can be put right: languages, copies, numbers, lengths, shifts.
+
+Pairs stream through; a rule only speaks where it is sure, since a good pair lost is worse than a bad one kept:
+docs/training.md has what each drops of clean corpora. What a line of a file is, is `training.corpus`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+from training.corpus import Pair, Skipped
+from training.languages import LanguageCheck
+from training.mending import mend
+from training.shifted import Numbered, in_step
+from training.split import comparison_key
+
+RULES = {
+    "markup": "mends what is left of HTML, of control characters and of other encodings",
+    "languages": "drops sides in another language, and swaps pairs that stand the other way round",
+    "shifted": "drops runs of lines whose translations stand some lines above or below",
+    "copies": "drops sentences that were not translated",
+    "numbers": "drops pairs whose long numbers have nothing in common",
+    "lengths": "drops pairs with one side far too long for the other",
+}
+"""The rules by name, for `--keep`, and what each does."""
+SWAPPED = "source and target swapped back"
+_VOTING = 1000
+_MOST_SWAPPED = 0.5
+"""Above this share of the first pairs that are sure, all are taken for swapped that are not sure."""
+_COPIED_WORDS = 5
+_WORD = re.compile(r"[^\W\d_]+")
+_NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
+_LONG_NUMBER = 3
+_SMOOTHING, _FEWEST_FOR_LENGTHS = 25, 200
+_WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WIDE_AS_LETTERS = 3
+
+
+@dataclass(frozen=True)
+class CleaningOptions:
+    """`keep`: the names of rules that are not to be applied. `max_ratio`: how far out of the usual proportion the
+    lengths may be; `max_chars`: of a side. ValueError names the fault."""
+
+    source: str
+    target: str
+    max_ratio: float = 4.0
+    max_chars: int = 4096
+    keep: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in self.keep:
+            if name != "all" and name not in RULES:
+                raise ValueError(f"--keep {name}: there is no such rule; there are {', '.join(RULES)}, and all")
+
+    def applies(self, rule: str) -> bool:
+        return not self.keep & {rule, "all"}
+
+
+@dataclass
+class Cleaned:
+    """What became of a corpus's lines: what was `left_out`, and what was `mended` and kept, each with examples."""
+
+    left_out: Skipped
+    mended: Skipped = field(default_factory=Skipped)
+
+
+def clean(pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+    """The pairs with their line numbers, put right where that is sure, without those of no use; in order.
+
+    What is done is added to `found`. Holds some ten thousand pairs at most, however many there are.
+    """
+    stream: Iterator[Numbered] = iter(pairs)
+    if options.applies("markup"):
+        stream = _mended(stream, options, found)
+    stream = _filled(stream, options, found.left_out)
+    if options.applies("languages"):
+        stream = _in_their_languages(stream, options, found)
+    if options.applies("shifted"):
+        stream = in_step(stream, found.left_out)
+    for rule, fault in _FAULTS.items():
+        if options.applies(rule):
+            stream = _without(stream, fault, found.left_out)
+    if options.applies("lengths"):
+        stream = _proportionate(stream, options, found.left_out)
+    return stream
+
+
+def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+    for number, pair in pairs:
+        if max(map(len, pair)) > 4 * options.max_chars:
+            yield number, pair  # to be left out for that, so that nobody waits for it
+            continue
+        mended, done = mend(pair)
+        for what in done:
+            found.mended.add(what, number, pair)
+        yield number, mended
+
+
+def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
+    """Without sides that are empty, by now, or nothing but signs, or too long for any limit on tokens."""
+    for number, pair in pairs:
+        says = [any(map(str.isalnum, side)) for side in pair]
+        if not all(pair):
+            left_out.add("nothing is left of a side", number, pair)
+        elif max(map(len, pair)) > options.max_chars:
+            left_out.add(f"longer than {options.max_chars:,} characters", number, pair)
+        elif says[0] != says[1]:
+            left_out.add("a side is nothing but signs", number, pair)
+        else:
+            yield number, pair
+
+
+def _in_their_languages(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+    check = LanguageCheck(options.source, options.target)
+    if check.unknown:
+        yield from pairs
+        return
+    first = list(islice(pairs, _VOTING))
+    votes = Counter(check.judge(pair).order for _, pair in first)
+    mostly_swapped = votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
+    for number, pair in chain(first, pairs):
+        verdict = check.judge(pair)
+        if verdict.order == "swapped" or (mostly_swapped and verdict.order == "unsure"):
+            found.mended.add(SWAPPED, number, pair)
+            pair = Pair(pair.target, pair.source)
+            verdict = check.judge(pair) if verdict.order == "unsure" else verdict
+        if verdict.side is None:
+            yield number, pair
+        else:
+            expected = options.source if verdict.side == "source" else options.target
+            found.left_out.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
+
+
+def _without(pairs: Iterator[Numbered], fault: Fault, left_out: Skipped) -> Iterator[Numbered]:
+    for number, pair in pairs:
+        if fault.found(pair):
+            left_out.add(fault.reason, number, pair)
+        else:
+            yield number, pair
+
+
+def _is_copy(pair: Pair) -> bool:
+    """Of a few words, names mostly, a copy may well be the translation."""
+    if pair.source[:1].casefold() != pair.target[:1].casefold() or len(_WORD.findall(pair.source)) < _COPIED_WORDS:
+        return False
+    return comparison_key(pair.source) == comparison_key(pair.target)
+
+
+def _numbers_differ(pair: Pair) -> bool:
+    """Short numbers are words, hours or lists; and 1990 may be the '90s, 1,500,000 may be 1.5 million."""
+    source, target = ([re.sub(r"\D", "", number) for number in _NUMBER.findall(side)] for side in pair)
+    if not all(any(len(number) >= _LONG_NUMBER for number in side) for side in (source, target)):
+        return False
+    return not any(_agree(one, other) for one in source for other in target)
+
+
+def _agree(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return len(short) >= 2 and (long.endswith(short) or long.startswith(short.rstrip("0") or "0"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    reason: str
+    found: Callable[[Pair], bool]
+
+
+_FAULTS = {
+    "copies": Fault("not translated", _is_copy),
+    "numbers": Fault("the numbers differ", _numbers_differ),
+}
+
+
+def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
+    """Without pairs whose lengths are out of the usual proportion in this corpus; short ones may differ much."""
+    first = list(islice(pairs, _VOTING))
+    usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0
+    for number, pair in chain(first, pairs):
+        expected, length = _SMOOTHING + usual * _length(pair.source), _SMOOTHING + _length(pair.target)
+        if len(first) >= _FEWEST_FOR_LENGTHS and max(expected / length, length / expected) > options.max_ratio:
+            left_out.add("lengths out of proportion", number, pair)
+        else:
+            yield number, pair
+
+
+def _length(text: str) -> int:
+    """In letters, an ideograph or syllable being worth three of an alphabet."""
+    return len(text) + (_WIDE_AS_LETTERS - 1) * len(_WIDE.findall(text))

@@ -1,0 +1,87 @@
+"""What can be put right without knowing a text's language: letters of another encoding, control characters, HTML.
+
+Leaves alone whatever it is not sure of; which pairs are then of no use is `training.cleaning`'s to say.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+
+import ftfy
+
+from training.corpus import Pair
+
+MOJIBAKE = "letters of another encoding put right"
+CONTROL = "control characters taken out"
+ENTITIES = "HTML character references resolved"
+TAGS = "HTML tags taken out"
+
+_BLANKS = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]+")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u2060\ufeff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
+)
+"""A zero-width space is one that Thai, Lao, Burmese and Khmer part words with."""
+_ENTITY = re.compile(
+    r"&(?:amp;)?(?:amp|quot|apos|nbsp|hellip|[lr][sd]quo|[mn]dash|laquo|raquo|#\d{2,6}|#x[\da-fA-F]{2,5});"
+)
+_TAG = re.compile(
+    r"</?(?:a|abbr|b|big|blockquote|br|center|code|dd|div|dl|dt|em|font|h[1-6]|hr|i|img|li|ol|p|pre|q|s|script|small"
+    r"|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]{0,500})?/?>",
+    re.IGNORECASE,
+)
+"""HTML's own: `<name>` or `<file>` may well be a placeholder that the translation has in its own words."""
+_TWO_LETTERS = re.compile(r"[^\x00-\x7f]{2}")
+"""What a letter becomes that is read in a wrong encoding: at least two, none of them ASCII."""
+_SUSPECT = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
+
+
+def mend(pair: Pair) -> tuple[Pair, list[str]]:
+    """The pair, put right and stripped, and what was done, of the kinds above; a side may be left empty."""
+    if not any(_SUSPECT.search(side) for side in pair):
+        return pair, []
+    done = []
+    for what, step in _STEPS.items():
+        mended = step(pair)
+        if mended != pair:
+            pair = mended
+            done.append(what)
+    return pair, done
+
+
+def _readable(pair: Pair) -> Pair:
+    return Pair(*(ftfy.fix_encoding(side) if _TWO_LETTERS.search(side) else side for side in pair))
+
+
+def _visible(pair: Pair) -> Pair:
+    return Pair(*(_INVISIBLE.sub("", _BLANKS.sub(" ", side)).strip() for side in pair))
+
+
+def _resolved(pair: Pair) -> Pair:
+    """Only where the sides differ in them: documentation of HTML has them on both."""
+    source, target = (Counter(_ENTITY.findall(side)) for side in pair)
+    if source == target:
+        return pair
+    return Pair(*(_ENTITY.sub(_character, side).strip() for side in pair))
+
+
+def _character(reference: re.Match[str]) -> str:
+    character = html.unescape(html.unescape(reference[0]))
+    return character if character.isprintable() else " "
+
+
+def _untagged(pair: Pair) -> Pair:
+    """Without tags, where the sides differ in them; what is the same on both is for the model to learn."""
+    source, target = (Counter(tag.casefold() for tag in _TAG.findall(side)) for side in pair)
+    if source == target:
+        return pair
+    return Pair(*(" ".join(_TAG.sub(_gap, side).split()) for side in pair))
+
+
+def _gap(tag: re.Match[str]) -> str:
+    """A tag that breaks a line parts words; others stand within them."""
+    return " " if re.match(r"</?(?:br|p|div|li|td|th|tr|h\d|hr)\b", tag[0], re.IGNORECASE) else ""
+
+
+_STEPS = {MOJIBAKE: _readable, CONTROL: _visible, ENTITIES: _resolved, TAGS: _untagged}

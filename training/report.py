@@ -1,0 +1,80 @@
+"""The report on what `prepare` made of the lines of each corpus: in short on the screen, in full in the data folder.
+
+Knows counts and examples; what the rules are is `training.cleaning`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.corpus import Corpus, Skipped
+from training.text_file import shortened
+
+TEXT, JSON = "report.txt", "report.json"
+_SHOWN_SIDE = 40
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """What became of the lines of a corpus: `kept` of them, some of those `mended`; the others were `left_out`."""
+
+    corpus: Corpus
+    kept: int
+    left_out: Skipped
+    mended: Skipped
+
+    @property
+    def read(self) -> int:
+        return self.kept + self.left_out.counts.total()
+
+    def on_screen(self) -> Iterator[str]:
+        """A line for each thing that was done, the commonest first, and one for an example."""
+        for done, lines in (("put right", self.mended), ("left out", self.left_out)):
+            for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
+                yield f"{self.corpus.name}: {line}"
+                yield from _example(lines, reason)
+
+    def in_full(self) -> Iterator[str]:
+        yield self.corpus.describe()
+        yield f"  {self.read:,} lines read, {self.kept:,} kept ({100 * self.kept / max(1, self.read):.1f} %)"
+        for title, lines in (("put right, and kept", self.mended), ("left out", self.left_out)):
+            if lines.counts:
+                yield f"  {title}:"
+            for reason in lines.reasons():
+                yield f"  {lines.counts[reason]:>9,}  {reason}"
+                for number, source, target in lines.examples.get(reason, []):
+                    yield f"             line {number}: {source!r} | {target!r}"
+
+    def as_json(self) -> dict[str, Any]:
+        lines = {"read": self.read, "kept": self.kept}
+        done = {"put_right": _as_json(self.mended), "left_out": _as_json(self.left_out)}
+        return {"name": self.corpus.name, "assumed": self.corpus.describe(), **lines, **done}
+
+
+def write_report(folder: Path, reports: Sequence[CorpusReport]) -> None:
+    text = "\n".join(line for report in reports for line in [*report.in_full(), ""])
+    (folder / TEXT).write_text(text, encoding="utf-8")
+    found = {"corpora": [report.as_json() for report in reports]}
+    (folder / JSON).write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def _example(lines: Skipped, reason: str) -> Iterator[str]:
+    for example in lines.examples.get(reason, [])[:1]:
+        if any(example[1:]):
+            yield f"    line {example.line}: {' | '.join(shortened(side, _SHOWN_SIDE) for side in example[1:])}"
+
+
+def _as_json(lines: Skipped) -> list[dict[str, Any]]:
+    return [
+        {
+            "reason": reason,
+            "lines": lines.counts[reason],
+            "first_lines": lines.first[reason],
+            "examples": [example._asdict() for example in lines.examples.get(reason, [])],
+        }
+        for reason in lines.reasons()
+    ]

@@ -1,0 +1,176 @@
+"""Finds runs of lines whose translations stand some lines above or below, as after a cell lost in a spreadsheet.
+
+Which words go together it learns from the corpus itself, roughly: enough to tell a run of a few lines from its shifted
+self, and not to judge a single pair. Knows nothing of languages.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.corpus import Pair, Skipped
+
+FEWEST = 1000
+"""Pairs that the words can be learnt from: in a corpus of fewer, nothing is looked for."""
+_LEARNT = 10_000
+_FURTHEST = 5
+"""Lines."""
+_SHIFTS = 2 * _FURTHEST + 1
+_CHUNK = 1000
+_SWITCH = 0.75
+"""What going out of step costs, and coming back as well: about what three lines gain by it, where they are shifted."""
+_LEARNT_SOMETHING = 2.0
+"""Pairs in their places are at least so many times as alike as lines that have nothing to do with each other."""
+_LOW = 0.5
+"""Lines that are at least so alike as they stand, as a share of what they are when shifted, stay as they stand."""
+_SHORTEST = 8
+"""Lines: a shorter run may be chance, where a file is sorted."""
+_BUCKETS = 2048
+_WORDS = 20
+_STEM = 5
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
+
+Numbered = tuple[int, Pair]
+Floats = NDArray[np.floating[Any]]
+Words = NDArray[np.int64]
+_NOTHING: Words = np.zeros(1, np.int64)
+
+
+def in_step(pairs: Iterable[Numbered], left_out: Skipped) -> Iterator[Numbered]:
+    """The numbered pairs that are not in a shifted run, in order; the others go to `left_out`.
+
+    Holds 10,000 pairs and a table of 16 MB, however many there are.
+    """
+    stream = iter(pairs)
+    sample = list(islice(stream, _LEARNT))
+    if len(sample) < FEWEST:
+        yield from sample
+        return
+    lexicon = Lexicon([pair for _, pair in sample])
+    for chunk, first, last in _chunks(chain(sample, stream)):
+        shifts = lexicon.shifts([pair for _, pair in chunk])[first:last]
+        for (number, pair), shift in zip(chunk[first:last], shifts.tolist(), strict=True):
+            if shift == 0:
+                yield number, pair
+            else:
+                left_out.add(_reason(shift), number, pair)
+
+
+def _reason(shift: int) -> str:
+    lines = "1 line" if abs(shift) == 1 else f"{abs(shift)} lines"
+    return f"out of step: the translation stands {lines} {'below' if shift > 0 else 'above'}"
+
+
+def _chunks(pairs: Iterable[Numbered]) -> Iterator[tuple[list[Numbered], int, int]]:
+    """Chunks with some lines of their neighbours' before and after, and where the chunk's own begin and end."""
+    stream = iter(pairs)
+    before: list[Numbered] = []
+    chunk = list(islice(stream, _CHUNK))
+    while chunk:
+        following = list(islice(stream, _CHUNK))
+        yield before + chunk + following[:_FURTHEST], len(before), len(before) + len(chunk)
+        before, chunk = chunk[-_FURTHEST:], following
+
+
+class Lexicon:
+    """Which words of the two sides come together oftener than by chance, and how much oftener."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
+        self._goes_with = _goes_with(sources, targets, (0,))
+        likeness = self._likeness(sources, targets).mean(1)  # [shift]
+        if likeness[_FURTHEST] < _LEARNT_SOMETHING * likeness[[0, -1]].max():
+            self._goes_with = _goes_with(sources, targets, (-2, -1, 0, 1, 2))  # most of them are out of step
+
+    def shifts(self, pairs: list[Pair]) -> NDArray[np.int64]:
+        """How many lines below each source its translation stands, 0 where it is in its place: [pairs]."""
+        sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
+        likeness = self._likeness(sources, targets)
+        for line, source in enumerate(sources):  # several translations of one sentence, side by side, are all in place
+            for near in range(max(0, line - _FURTHEST), min(len(sources), line + _FURTHEST + 1)):
+                if np.array_equal(sources[near], source):
+                    likeness[_FURTHEST + near - line, line] = likeness[_FURTHEST, line]
+        return _checked(likest_path(likeness) - _FURTHEST, likeness)
+
+    def _likeness(self, sources: list[Words], targets: list[Words]) -> Floats:
+        """How well the words of the target so many lines below match some word of the source, on average:
+        from 0 to 1, [shift, pairs]; 0 where there is none."""
+        around = [_NOTHING] * _FURTHEST + targets + [_NOTHING] * _FURTHEST
+        likeness = np.zeros((_SHIFTS, len(sources)))
+        for line, source in enumerate(sources):
+            if len(source):
+                window = around[line : line + _SHIFTS]
+                best = self._goes_with[source].max(0)[np.concatenate(window)]
+                starts = np.cumsum([0, *map(len, window)])[:-1]
+                likeness[:, line] = np.add.reduceat(best, starts) / [len(target) for target in window]
+        return likeness
+
+
+def _goes_with(sources: list[Words], targets: list[Words], shifts: tuple[int, ...]) -> NDArray[np.float32]:
+    """Of words that come together n times, and by chance would do so c times, n - c - 1 as a share of how often they
+    come at all (the geometric mean): [source bucket, target bucket]."""
+    together = np.zeros((_BUCKETS, _BUCKETS), np.float32)
+    counts = np.zeros((2, _BUCKETS), np.float32)
+    for line, source in enumerate(sources):
+        counts[0, source] += 1
+        counts[1, targets[line]] += 1
+        for shift in shifts:
+            if 0 <= line + shift < len(targets):
+                together[source[:, None], targets[line + shift]] += 1
+    chance = np.outer(counts[0], counts[1] * (len(shifts) / len(sources)))
+    together -= chance + 1
+    together /= np.maximum(np.sqrt(np.outer(*counts)), 1)
+    together[:, 0] = 0  # what stands for a side without words
+    return np.maximum(together, 0, out=together)
+
+
+def likest_path(likeness: Floats) -> NDArray[np.int64]:
+    """The row of each column that makes the sum of `likeness`, [shift, pairs], highest, less what leaving a row costs.
+
+    Viterbi's algorithm; the row in the middle is where it begins and ends for nothing.
+    """
+    shifts, lines = likeness.shape
+    start = np.full(shifts, -_SWITCH)
+    start[shifts // 2] = 0.0
+    sums = start + likeness[:, 0]
+    came_from = np.zeros((lines, shifts), np.int64)
+    for line in range(1, lines):
+        best = int(sums.argmax())
+        stay = sums >= sums[best] - _SWITCH
+        came_from[line] = np.where(stay, np.arange(shifts), best)
+        sums = np.where(stay, sums, sums[best] - _SWITCH) + likeness[:, line]
+    path = np.empty(lines, np.int64)
+    path[-1] = (sums + start).argmax()
+    for line in range(lines - 1, 0, -1):
+        path[line - 1] = came_from[line, path[line]]
+    return path
+
+
+def _checked(shifts: NDArray[np.int64], likeness: Floats) -> NDArray[np.int64]:
+    """`shifts` without the runs that are short, or fit nearly as well unshifted: nearly the same sentences."""
+    edges = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
+    for begin, end in pairwise(edges.tolist()):
+        shift = shifts[begin] if begin < len(shifts) else 0
+        run = slice(begin, end)
+        as_they_stand, shifted = likeness[_FURTHEST, run].sum(), likeness[_FURTHEST + shift, run].sum()
+        if shift and (end - begin < _SHORTEST or as_they_stand > _LOW * shifted):
+            shifts[run] = 0
+    return shifts
+
+
+def _words(text: str) -> Words:
+    """The buckets of the beginnings of a sentence's words, or of its characters where there are no words."""
+    words = {word[:_STEM] for word in islice(_found(text), _WORDS)}
+    buckets = {1 + zlib.crc32(word.encode()) % (_BUCKETS - 1) for word in words}
+    return np.array(sorted(buckets), np.int64) if buckets else _NOTHING
+
+
+def _found(text: str) -> Iterator[str]:
+    return (match[0] for match in _WORD.finditer(text.casefold()))
