@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from model.bundle import BundleError
 from training.__main__ import VERBS, cli, guarded
+from training.stopping import python_here
 from training.text_file import CorpusError
 from training.trainer import TrainingError
 
@@ -80,7 +81,7 @@ def test_stopped_by_hand_it_says_how_to_go_on_if_it_can(capsys: pytest.CaptureFi
     assert stopped.value.exit_code == 130
     said = capsys.readouterr().err
     assert "stopped" in said
-    assert ("the same command goes on" in said) == resumable
+    assert ("to go on:\n  python -m training " in said.replace(python_here(), "python")) == resumable
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

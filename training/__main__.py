@@ -14,6 +14,7 @@ from training.evaluate import evaluate
 from training.export import export
 from training.prepare import prepare
 from training.run import run
+from training.stopping import Stopped, stopping_at_once, this_command
 from training.toy import toy
 from training.train import train_verb
 
@@ -26,19 +27,22 @@ cli = typer.Typer(
 
 
 def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[..., None]:
-    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C says how to go on if it can."""
+    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C or SIGTERM with how to go on."""
 
     @functools.wraps(verb)
     def guard(*args: Any, **options: Any) -> None:
         try:
-            verb(*args, **options)
+            with stopping_at_once():
+                verb(*args, **options)
         except (ValueError, OSError) as error:
             # Every error of ours is a ValueError; an OSError names the file.
             print(f"error: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            print("\nstopped" + "; the same command goes on from what was saved last" * resumable, file=sys.stderr)
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as error:
+            stopped = error if isinstance(error, Stopped) else Stopped()
+            what = "saved and stopped" if stopped.saved else "stopped"
+            print(f"\n{what}; to go on:\n  {this_command()}" if resumable else f"\n{what}", file=sys.stderr)
+            raise typer.Exit(128 + stopped.number) from None
 
     return guard
 

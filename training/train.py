@@ -13,6 +13,7 @@ import math
 import random
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,11 +27,14 @@ from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from training.batches import Batch, Position, batches_from, load_pairs
+from training.board import write_board
+from training.cautions import before_training, while_training
 from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
 from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
 from training.recipes import architecture_for, recipe_for, size_for
 from training.scoring import Development, limits_for
+from training.stopping import Stopped, stop_requests
 from training.trainer import Recipe, Trainer, TrainingError, pick_device, use_threads
 
 
@@ -68,6 +72,7 @@ def train(
     """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
 
     Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
+    A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
     Raises TrainingError if `run` was begun with another configuration, recipe or data.
     """
     keep_freed_memory()
@@ -84,7 +89,10 @@ def train(
         f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
-    try:
+    if not state.step:
+        for warning in before_training(record, pairs, config, tuned=initial is not None):
+            progress.say(f"warning: {warning}")
+    with closing(progress), stop_requests() as stop:
         if initial is not None and not state.step:
             trainer.model.load_state_dict(initial)
             _evaluate(run, trainer, state, development, progress)
@@ -92,10 +100,11 @@ def train(
             _advance(trainer, state, batches, progress)
             if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
                 _evaluate(run, trainer, state, development, progress)
-            if state.step % save_every == 0 or state.step == recipe.steps or _exhausted(state, recipe):
+            ends = stop.number is not None or state.step == recipe.steps or _exhausted(state, recipe)
+            if ends or state.step % save_every == 0:
                 save_state(run, _snapshot(trainer, state, identity))
-    finally:
-        progress.close()
+            if stop.number is not None:
+                raise Stopped(stop.number, saved=True)
     return state
 
 
@@ -133,6 +142,7 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
     if state.step:  # the average is of what was learnt
         save_weights(run, state.step, weights, trainer.recipe.keep)
     write_curves(run, state.history)
+    write_board(run, row)
     shown = random.Random(state.step).randrange(len(translations))
     learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
     progress.say(
@@ -140,6 +150,8 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         f"BLEU {row['dev_bleu']:.1f}\n  source     {development.sources[shown]}\n  "
         f"reference  {development.references[shown]}\n  ours       {translations[shown]}"
     )
+    for warning in while_training(state.history):
+        progress.say(f"warning: {warning}")
 
 
 def _exhausted(state: State, recipe: Recipe) -> bool:

@@ -1,0 +1,52 @@
+"""TensorBoard: written where it is installed, and neither imported nor missed where it is not."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import pytest
+
+from training import board
+from training.board import write_board
+
+
+class FakeWriter:
+    """Stands for torch.utils.tensorboard's, and remembers what it was given."""
+
+    written: ClassVar[list[tuple[str, float, int]]] = []
+    made: ClassVar[list[tuple[str, int]]] = []
+
+    def __init__(self, folder: str, purge_step: int) -> None:
+        self.made.append((folder, purge_step))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.written.append((name, value, step))
+
+
+def test_an_evaluation_becomes_scalars_at_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = FakeWriter
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    monkeypatch.setattr(board, "find_spec", lambda name: object())
+    write_board(tmp_path, {"step": 40, "dev_loss": 2.5, "dev_bleu": 31.0, "train_loss": math.nan})
+    assert FakeWriter.made == [(str(tmp_path / "tensorboard"), 40)]
+    assert FakeWriter.written == [("dev_loss", 2.5, 40), ("dev_bleu", 31.0, 40)]
+
+
+def test_where_it_is_not_installed_nothing_is_imported_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it would be an error
+    monkeypatch.setattr(board, "find_spec", lambda name: None)
+    write_board(tmp_path, {"step": 1, "dev_loss": 2.5})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,127 @@
+"""Early warnings: each is said in the case that it is for, and not in the sound one beside it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import PAIRS, TRAINING_LIMITS, small_config
+
+from model.config import named_architecture
+from model.tokenizer import Tokenizer
+from training import progress
+from training.batches import Pairs, load_pairs
+from training.cautions import before_training, copies, too_small, vocabulary_too_large, while_training
+from training.corpus import Pair, write_pairs
+from training.prepare import PrepareOptions, prepare_corpora
+from training.train import train
+from training.trainer import Recipe
+
+ODD = [Pair(f"{pair.source} {number}", f"{number} {pair.target}") for number, pair in enumerate(PAIRS)]
+
+
+def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
+    """The warnings of these pairs and a development file, if there is one, before anything is trained."""
+    write_pairs(folder / "own.tsv", pairs)
+    write_pairs(folder / "dev.tsv", dev)
+    data, own = folder / "data", str(folder / "own.tsv")
+    options = PrepareOptions(
+        (own,), "en", "fr", data, vocab_size=360, dev=str(folder / "dev.tsv") if dev else None, replace=True
+    )
+    summary = prepare_corpora(options, lambda line: None)
+    loaded, record = load_pairs(data)
+    return list(before_training(record, loaded, small_config(summary.vocab_size), tuned=True))
+
+
+def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not(tmp_path: Path) -> None:
+    [warning] = prepared(tmp_path, ODD, ODD[:20])
+    assert "inside the training pairs: 20 of them" in warning
+    assert prepared(tmp_path, ODD[20:], ODD[:20]) == []
+    assert prepared(tmp_path, ODD, []) == []
+
+
+@pytest.mark.parametrize(
+    ("same", "dropped", "warned"), [(60, 0, True), (40, 0, False), (0, 90, False), (0, 110, True), (40, 30, True)]
+)
+def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: int, dropped: int, warned: bool) -> None:
+    pairs = Pairs.of([[5, number] for number in range(100)], [[5, n] if n < same else [6, 7, n] for n in range(100)])
+    warnings = list(copies({"corpora": [{"kept": 100, "skipped": {"not translated": dropped}}]}, pairs))
+    assert len(warnings) == warned
+    assert all("the same in most pairs" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "architecture", "said"),
+    [
+        (2_000, "base", "too few for a model of this size"),
+        (2_000, "tiny", "adapts it to yours"),
+        (20_000, "small", "tiny suits them better"),
+        (20_000, "tiny", None),
+        (300_000, "small", None),
+        (300_000, "base", "small suits them better"),
+        (3_000_000, "base", None),
+    ],
+)
+def test_data_too_small_for_the_model_are_warned_of(pairs: int, architecture: str, said: str | None) -> None:
+    warnings = list(too_small(pairs, named_architecture(architecture, source_vocab_size=1000, target_vocab_size=1000)))
+    assert len(warnings) == (said is not None)
+    assert all(said in warning for warning in warnings if said)
+
+
+def test_a_vocabulary_too_large_for_the_data_is_warned_of() -> None:
+    pairs = Pairs.of([[5, 6, 7]] * 10_000, [[8, 9]] * 10_000)
+    [warning] = vocabulary_too_large(pairs, 8000)
+    assert "8,000 pieces is large for 50,000 tokens" in warning
+    assert list(vocabulary_too_large(pairs, 2000)) == []
+    assert list(vocabulary_too_large(Pairs.of([[5]], [[6]]), 1000)) == []
+
+
+def history(train_loss: list[float], dev_loss: list[float], first: int = 10) -> list[dict[str, float]]:
+    rows = zip(train_loss, dev_loss, strict=True)
+    return [
+        {"step": first + 10 * number, "train_loss": ours, "dev_loss": theirs}
+        for number, (ours, theirs) in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (history([6, 6, 6], [6, 5, 4]), "the training loss has not fallen in 30 steps"),
+        (history([6, 9, 12], [6, 5, 4]), "has not fallen"),
+        (history([6, 5, 4], [6, 5, 4]), None),
+        (history([6, 6, 5], [6, 5, 4]), None),
+        (history([6, 6], [6, 5]), None),
+        (history([6, 6, 6, 6], [6, 5, 4, 3]), None),
+        (history([math.nan, 6, 6, 6], [6, 5, 4, 3], first=0), "has not fallen in 30 steps"),
+        (history([6, 5, 4], [4, 5, 6]), "rises from the start (4.000, 5.000, 6.000)"),
+        (history([math.nan, 5, 4], [4, 5, 6], first=0), "try a lower --learning-rate"),
+        (history([6, 5, 4], [4, 5, 4.5]), None),
+        (history([6, 5, 4], [4, 3, 3.5]), None),
+        (history([6, 5, 4, 3], [4, 3, 4, 5]), None),
+    ],
+)
+def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[str, float]], said: str | None) -> None:
+    warnings = list(while_training(rows))
+    assert len(warnings) == (said is not None)
+    assert all(said in warning for warning in warnings if said)
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(40.0, True), (0.05, False)])
+def test_a_run_at_too_high_a_rate_says_so_while_it_goes_on(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    factor: float,
+    warned: bool,
+) -> None:
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    recipe = Recipe(3, batch_tokens=300, evaluate_every=1, warmup=1, learning_rate_factor=factor)
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
+    train(data, tmp_path / "run", config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=100)
+    said = capsys.readouterr().err
+    assert ("warning: the training loss has not fallen in 3 steps" in said) == warned
+    assert "warning: 336 pairs are few" in said

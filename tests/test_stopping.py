@@ -1,0 +1,113 @@
+"""Ctrl-C and SIGTERM: a step is never left half done, what it learnt is saved, and how to go on is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TRAINING_LIMITS, small_config
+from safetensors.torch import load_file
+
+from model.tokenizer import Tokenizer
+from training import progress
+from training.checkpoint import STATE, load_state, saved_weights
+from training.stopping import Stopped, stop_requests, stopping_at_once
+from training.train import State, train
+from training.trainer import Recipe, Trainer
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def trained(data: Path, run: Path) -> State:
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
+    recipe = Recipe(8, batch_tokens=300, warmup=4, evaluate_every=8)
+    return train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=1000)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_within_a_step_saves_that_step_and_the_run_goes_on_as_if_it_had_not_come(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    trained(data, tmp_path / "whole")
+    step, steps = Trainer.step, iter(range(1, 100))
+
+    def interrupted(self: Trainer, *args: Any) -> torch.Tensor:
+        if next(steps) == 3:
+            signal.raise_signal(number)
+        return step(self, *args)
+
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    with pytest.raises(Stopped) as stopped:
+        trained(data, tmp_path / "run")
+    assert (stopped.value.number, stopped.value.saved) == (number, True)
+    saved = load_state(tmp_path / "run")
+    assert saved is not None
+    assert saved["state"]["step"] == 3
+    trained(data, tmp_path / "run")
+    ours, theirs = (load_file(saved_weights(tmp_path / run)[-1]) for run in ("run", "whole"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_second_signal_does_not_wait() -> None:
+    with stop_requests() as request:
+        signal.raise_signal(signal.SIGINT)
+        assert request.number == signal.SIGINT
+        with pytest.raises(Stopped) as stopped:
+            signal.raise_signal(signal.SIGTERM)
+    assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, False)
+
+
+def test_without_a_signal_nothing_is_raised_and_the_handlers_are_those_of_before() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with stopping_at_once(), stop_requests() as request:
+        assert request.number is None
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_in_a_thread_there_are_no_signals_to_hear() -> None:
+    found: list[int | None] = []
+
+    def work() -> None:
+        with stop_requests() as request:
+            found.append(request.number)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [None]
+
+
+def test_a_real_process_saves_and_its_last_line_is_a_command_that_goes_on(data: Path, tmp_path: Path) -> None:
+    options = ["--steps", "100000", "--architecture", "d2l", "--device", "cpu", "--threads", "1"]
+    every = ["--save-every", "100000", "--evaluate-every", "100000"]
+    out = tmp_path / "a run"
+    command = [sys.executable, "-m", "training", "train", "--data", str(data), "--out", str(out), *options, *every]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = 0
+    said = tmp_path / "said.txt"
+    for number, sign in ((signal.SIGINT, "training on cpu"), (signal.SIGTERM, "continuing at step")):
+        with open(said, "wb") as file:
+            process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=file, stderr=file)
+        while process.poll() is None and sign not in said.read_text():
+            time.sleep(0.02)
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 128 + number, said.read_text()
+        *_, saying, last = said.read_text().rstrip("\n").split("\n")
+        assert saying == "saved and stopped; to go on:"
+        assert (out / STATE).exists()
+        state = load_state(out)
+        assert state is not None
+        assert done < state["state"]["step"] < 100_000
+        done = state["state"]["step"]
+        command = ["sh", "-c", f"exec {last.strip()}"]

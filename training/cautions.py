@@ -1,0 +1,112 @@
+"""Early warnings: what in the data, the model's size or the first evaluations says that training will disappoint.
+
+Knows numbers that others have; each function says nothing where all is well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from model.config import ModelConfig, named_architecture
+from training.batches import Pairs
+from training.recipes import SIZES, size_for
+
+IN_DEVELOPMENT = "a sentence is in the development set"
+COPIED = "not translated"
+"""Reasons for which `prepare` leaves lines out."""
+_SAMPLE = 2000
+_FEW_OCCURRENCES = 20
+"""Tokens for each piece of the vocabulary, under which most pieces are met a few times only. Gowda & May (2020,
+"Finding the Optimal Vocabulary Size", section 4) would have a hundred of nineteen in twenty."""
+_SMALLEST_VOCABULARY = 1000
+_FALLS_BY = 0.995
+
+
+def before_training(record: Mapping[str, Any], pairs: Pairs, config: ModelConfig, tuned: bool) -> Iterator[str]:
+    """What prepared data (`record` is its prepared.json) and the model to train on them make one fear."""
+    yield from development_in_training(record)
+    yield from copies(record, pairs)
+    if not tuned:
+        yield from too_small(len(pairs), config)
+        yield from vocabulary_too_large(pairs, record["vocab_size"])
+
+
+def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
+    """Where a development file was given, and many training pairs share sentences with it."""
+    if record["options"].get("dev") is None:
+        return
+    shared = sum(corpus["skipped"].get(IN_DEVELOPMENT, 0) for corpus in record["corpora"])
+    if shared >= max(2, record["dev_pairs"] / 10):
+        yield (
+            f"the development set is inside the training pairs: {shared:,} of them shared a sentence with its "
+            f"{record['dev_pairs']:,} pairs and were left out. Is it another field's, or the same file?"
+        )
+
+
+def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
+    """Where most pairs have the same on both sides."""
+    rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLE)).astype(np.int64)
+    same = sum(_row(pairs, int(row), 0) == _row(pairs, int(row), 1) for row in rows) / len(rows)
+    dropped = sum(corpus["skipped"].get(COPIED, 0) for corpus in record["corpora"])
+    kept = sum(corpus["kept"] for corpus in record["corpora"])
+    if dropped + same * kept > (dropped + kept) / 2:
+        yield "source and target are the same in most pairs: are these the right columns, and translations?"
+
+
+def _row(pairs: Pairs, row: int, side: int) -> list[int]:
+    ragged = (pairs.source, pairs.target)[side]
+    return [int(id) for id in ragged.padded(np.array([row]), None, None, 0)[0].tolist()]
+
+
+def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
+    """Where a model that is trained from nothing has more to learn than `pairs` can teach it."""
+    suited = size_for(pairs, gpu=True)
+    largest = named_architecture(suited.architecture, source_vocab_size=1, target_vocab_size=1)
+    if _weights(config) > 1.5 * _weights(largest):
+        yield (
+            f"{pairs:,} pairs are too few for a model of this size, which will learn them by heart: "
+            f"{suited.architecture} suits them better"
+        )
+    elif pairs < SIZES[0].pairs:
+        yield (
+            f"{pairs:,} pairs are few to learn a language from: if there is a bundle of these languages, "
+            "`run --init` adapts it to yours"
+        )
+
+
+def _weights(config: ModelConfig) -> int:
+    """About how many a model has, embeddings apart."""
+    layer = 4 * config.d_model**2 + 2 * config.d_model * config.d_ff
+    return config.encoder_layers * layer + config.decoder_layers * (layer + 4 * config.d_model**2)
+
+
+def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
+    """Where a vocabulary larger than the smallest has pieces that are hardly ever met."""
+    tokens = int(pairs.source.lengths.sum()) + int(pairs.target.lengths.sum())
+    if vocab_size > _SMALLEST_VOCABULARY and tokens < _FEW_OCCURRENCES * vocab_size:
+        yield (
+            f"a vocabulary of {vocab_size:,} pieces is large for {tokens:,} tokens: most are met too rarely to be "
+            "learnt; a smaller --vocab-size translates better"
+        )
+
+
+def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """After the third evaluation, whose rows are `history`: whether the first ones show that nothing is learnt."""
+    measured = [row for row in history if not math.isnan(row["train_loss"])]
+    if len(measured) == 3 and measured[-1]["train_loss"] > _FALLS_BY * measured[0]["train_loss"]:
+        yield (
+            f"the training loss has not fallen in {measured[-1]['step']:,.0f} steps "
+            f"({measured[0]['train_loss']:.3f} to {measured[-1]['train_loss']:.3f}): are source and "
+            "target each other's translations, line by line? or else the learning rate is too high, or far too low"
+        )
+    losses = [row["dev_loss"] for row in history]
+    if len(losses) == 3 and losses[0] < losses[1] < losses[2]:
+        option = "--learning-rate" if history[0]["step"] == 0 else "--learning-rate-factor"
+        yield (
+            f"the development loss rises from the start ({losses[0]:.3f}, {losses[1]:.3f}, {losses[2]:.3f}): the "
+            f"learning rate is too high, or these pairs are of another kind than the training's; try a lower {option}"
+        )
