@@ -23,6 +23,8 @@ from app.metrics import Metrics
 ID_HEADER = "X-Request-ID"
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
 _KEPT = {b"cache-control", b"etag"}
+_NOT_FRAMED = b"x-frame-options", b"DENY"
+"""Nobody shows the manual, where keys are typed, within a page of their own."""
 _NOT_KEPT = b"cache-control", b"no-store"
 """Of answers that say nothing of caches: texts are private, and what a service is like now is not what it was. Some
 proxies keep whatever has a name like report.docx for hours."""
@@ -49,7 +51,7 @@ class Access:
         started = perf_counter()
         identity = (self.believe and _given_id(scope)) or secrets.token_hex(8)
         added = scope["state"]["headers"] = self._headers(scope, identity)
-        headers = [(name.lower().encode(), value.encode()) for name, value in added.items()]
+        headers = [*((name.lower().encode(), value.encode()) for name, value in added.items()), _NOT_FRAMED]
 
         async def note_status(message: Message) -> None:
             nonlocal status

@@ -62,6 +62,11 @@ def test_the_route_in_the_line_is_of_the_api_that_was_asked(
     assert line["route"] == route
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/nowhere"])
+def test_nobody_frames_what_is_ours(service: Service, path: str) -> None:
+    assert service.get(path).headers["x-frame-options"] == "DENY"
+
+
 def test_no_two_answers_have_one_id(service: Service) -> None:
     assert len({service.get("/health").headers["x-request-id"] for _ in range(50)}) == 50
 
