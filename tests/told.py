@@ -96,7 +96,7 @@ def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
     async def limited(work: Coroutine[Any, Any, None]) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):  # only ever reached by what hangs, also on a busy machine
             await work
 
     @wraps(test)
