@@ -13,7 +13,7 @@ from model.config import named_architecture
 from model.tokenizer import Tokenizer
 from training import progress
 from training.batches import Pairs, load_pairs
-from training.cautions import before_training, copies, too_small, vocabulary_too_large, while_training
+from training.cautions import before_training, copies, flattered, too_small, vocabulary_too_large, while_training
 from training.corpus import Pair, write_pairs
 from training.prepare import PrepareOptions, prepare_corpora
 from training.train import train
@@ -50,6 +50,14 @@ def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: i
     warnings = list(copies({"corpora": [{"kept": 100, "skipped": {"not translated": dropped}}]}, pairs))
     assert len(warnings) == warned
     assert all("the same in most pairs" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize(("shared", "warned"), [(0, False), (1, False), (2, True), (40, True)])
+def test_a_test_set_that_is_trained_on_is_warned_of(shared: int, warned: bool) -> None:
+    pairs = Pairs.of([[5, number] for number in range(40)], [[6]] * 40)
+    sources = [[5, number] if number < shared else [5, 5, number] for number in range(40)]
+    warnings = list(flattered("general.tsv", sources, pairs))
+    assert warnings == [f"{shared} of the 40 sentences of general.tsv are trained on: its figures flatter"] * warned
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,11 @@ def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Pat
     assert f"| development set | 20 | chrF | {before:.1f} | {after:.1f} |" in Path("bundles/mine/README.md").read_text()
 
 
+def test_a_general_set_that_is_mixed_in_is_warned_of(shipped: Path) -> None:
+    warning = "60 of the 60 sentences of general.tsv are trained on"
+    assert warning in tune("--general", "general.tsv", "--mix", "general.tsv:0.5")
+
+
 def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
     tune("--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")

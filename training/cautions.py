@@ -47,6 +47,16 @@ def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def flattered(name: str, sources: Sequence[list[int]], pairs: Pairs) -> Iterator[str]:
+    """Where a twentieth of the `sources` of a test set, as tokens, or more are sources that are trained on."""
+    wanted = {tuple(ids) for ids in sources}
+    rows = np.isin(pairs.source.lengths, [len(ids) for ids in wanted]).nonzero()[0]
+    seen = wanted & {tuple(_row(pairs, int(row), 0)) for row in rows}
+    count = sum(tuple(ids) in seen for ids in sources)
+    if 20 * count >= max(20, len(sources)):
+        yield f"{count:,} of the {len(sources):,} sentences of {name} are trained on: its figures flatter"
+
+
 def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
     """Where most pairs have the same on both sides."""
     rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLE)).astype(np.int64)

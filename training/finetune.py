@@ -18,7 +18,8 @@ from torch import Tensor
 
 from model.bundle import VOCABULARY, Bundle, load_bundle
 from model.config import ModelConfig
-from training.batches import Pairs, epoch_rows
+from training.batches import Pairs, epoch_rows, load_pairs
+from training.cautions import flattered
 from training.checkpoint import write_atomically
 from training.corpus import Skipped, hash64, parse_spec, read_pairs
 from training.evaluate import TestSet, evaluate_set
@@ -147,6 +148,10 @@ class Tuning:
         sentences = [[test.name, hash64(json.dumps(test.pairs))] for test in tests]
         if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
             return list(kept["metrics"])
+        pairs, _ = load_pairs(data)
+        for test in tests[1:]:
+            for warning in flattered(test.name, [bundle.tokenizer.encode(pair.source) for pair in test.pairs], pairs):
+                say(f"warning: {warning}")
         say(f"measuring {self.initial.name} as it is ...")
         results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
         metrics = [metric for result in results for metric in result.metrics()]
