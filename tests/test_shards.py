@@ -103,11 +103,13 @@ def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options
 
 
 def test_data_of_the_version_before_is_to_be_prepared_again(options: PrepareOptions) -> None:
-    prepare_corpora(options, quiet)
+    summary = prepare_corpora(options, quiet)
     record = json.loads((options.out / "prepared.json").read_text())
     (options.out / "prepared.json").write_text(json.dumps({**record, "format_version": 1}))
     with pytest.raises(ValueError, match="has format 1, not 2: prepare it again"):
         load_pairs(options.out)
+    assert already_prepared(options) is None
+    assert prepare_corpora(dataclasses.replace(options, replace=True), quiet) == summary
 
 
 def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: PrepareOptions) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from training.d2l import d2l
+from training.distributed import processes_started
 from training.evaluate import evaluate
 from training.export import export
 from training.prepare import prepare
@@ -32,6 +33,8 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
     @functools.wraps(verb)
     def guard(*args: Any, **options: Any) -> None:
         try:
+            if processes_started() > 1 and verb is not train_verb:
+                raise ValueError(f"only `train` runs in several processes: start `{verb.__name__}` without torchrun")
             with stopping_at_once():
                 verb(*args, **options)
         except (ValueError, OSError) as error:

@@ -79,9 +79,10 @@ class World:
         return value  # type: ignore[no-any-return]
 
     def check_alike(self, value: object) -> None:
-        """Raises DistributedError in a process where `value` is not what it is in the first."""
-        if self.from_first(lambda: value) != value:
-            raise DistributedError(f"process {self.rank} finds other data or another run folder than process 0")
+        """Raises DistributedError, in all processes, if `value` is not the same in all."""
+        differs = self.from_first(lambda: value) != value
+        if self.highest(int(differs)):
+            raise DistributedError("the processes find different data or run folders: they must see the same files")
 
     def seed(self, seed: int, step: int) -> None:
         """Sets what dropout draws from in `step`: different in every process, and nothing that would need saving.

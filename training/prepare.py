@@ -189,11 +189,12 @@ def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport]
 def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
     """What `options.out` holds, if that is what `prepare_corpora` would make of the same files again.
 
-    Raises ValueError if it is a data folder of another version, or a damaged one.
+    None of what is damaged, or in a format of before.
     """
-    if not (options.out / "prepared.json").exists():
+    try:
+        summary = PreparedSummary.load(options.out)
+    except ValueError:
         return None
-    summary = PreparedSummary.load(options.out)
     same = summary.options == options.recipe() and summary.sha256 == _digests(options)
     return summary if same and undamaged(options.out, summary.files) else None
 

@@ -17,10 +17,15 @@ COLUMNS = ("step", "epoch", "learning_rate", "train_loss", "dev_loss", "dev_bleu
 
 
 class Progress:
-    """A bar on a terminal with loss, tokens a second and time left; elsewhere a line every `every` seconds."""
+    """A bar on a terminal with loss, tokens a second and time left; elsewhere a line every `every` seconds.
 
-    def __init__(self, total: int, done: int, every: float = 30.0) -> None:
-        self._bar = tqdm(total=total, initial=done, unit="step", disable=not sys.stderr.isatty(), dynamic_ncols=True)
+    Where it is not `shown`, as in all processes of a run but one, it only counts.
+    """
+
+    def __init__(self, total: int, done: int, every: float = 30.0, shown: bool = True) -> None:
+        hidden = not (shown and sys.stderr.isatty())
+        self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden, dynamic_ncols=True)
+        self._shown = shown
         self._total, self._every = total, every
         self._began = self._printed = time.monotonic()
         self._first, self._tokens = done, 0
@@ -44,7 +49,8 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line that stays, above the bar."""
-        self._bar.write(line, file=sys.stderr)
+        if self._shown:
+            self._bar.write(line, file=sys.stderr)
 
     def close(self) -> None:
         self._bar.close()

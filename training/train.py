@@ -30,6 +30,7 @@ from training.batches import Batch, Position, batches_from, load_pairs
 from training.board import write_board
 from training.cautions import before_training, while_training
 from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
+from training.distributed import ALONE, World, joined
 from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
 from training.recipes import architecture_for, recipe_for, size_for
@@ -68,23 +69,30 @@ def train(
     limits: Limits,
     save_every: int,
     initial: Mapping[str, Tensor] | None = None,
+    world: World = ALONE,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
 
     Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
     A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
     Raises TrainingError if `run` was begun with another configuration, recipe or data.
+
+    All processes of `world` come here with the same; the first evaluates, saves and prints.
     """
     keep_freed_memory()
-    run.mkdir(parents=True, exist_ok=True)
+    if world.is_first:
+        run.mkdir(parents=True, exist_ok=True)
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits, record["target"])
-    trainer = Trainer(config, recipe, device)
+    trainer = Trainer(config, recipe, device, world)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state = _resume(run, trainer, identity)
-    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, state.position)
-    progress = Progress(recipe.steps, state.step)
+    world.check_alike((state.step, state.position, identity))
+    batches = batches_from(
+        pairs, config, recipe.batch_tokens, recipe.seed, state.position, part=world.rank, parts=world.size
+    )
+    progress = Progress(recipe.steps, state.step, shown=world.is_first)
     progress.say(
         f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
@@ -92,7 +100,7 @@ def train(
     if not state.step:
         for warning in before_training(record, pairs, config, tuned=initial is not None):
             progress.say(f"warning: {warning}")
-    with closing(progress), stop_requests() as stop:
+    with closing(progress), stop_requests(urgent=world.size == 1) as stop:
         if initial is not None and not state.step:
             trainer.model.load_state_dict(initial)
             _evaluate(run, trainer, state, development, progress)
@@ -100,16 +108,18 @@ def train(
             _advance(trainer, state, batches, progress)
             if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
                 _evaluate(run, trainer, state, development, progress)
-            ends = stop.number is not None or state.step == recipe.steps or _exhausted(state, recipe)
-            if ends or state.step % save_every == 0:
+            asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
+            ends = asked or state.step == recipe.steps or _exhausted(state, recipe)
+            if world.is_first and (ends or state.step % save_every == 0):
                 save_state(run, _snapshot(trainer, state, identity))
-            if stop.number is not None:
-                raise Stopped(stop.number, saved=True)
+            if asked:
+                raise Stopped(asked, saved=True)
     return state
 
 
 def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress) -> None:
     began = time.monotonic()
+    trainer.world.seed(trainer.recipe.seed, state.step + 1)
     taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
     state.step += 1
     nats = trainer.step(taken, trainer.learning_rate(state.step)).item()
@@ -121,6 +131,17 @@ def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress:
 
 
 def _evaluate(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
+    """Evaluates in the first process, and tells the others what early stopping needs to know."""
+
+    def evaluated() -> tuple[list[dict[str, float]], float, int]:
+        _evaluate_here(run, trainer, state, development, progress)
+        return state.history, state.best_loss, state.best_step
+
+    state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
+    state.train_loss, state.train_tokens = 0.0, 0
+
+
+def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
     loss = trainer.development_loss(development.pairs)
     translations = development.translate(trainer.model, BLEU_SENTENCES)
     row = {
@@ -134,7 +155,6 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         "seconds": state.seconds,
     }
     state.history.append(row)
-    state.train_loss, state.train_tokens = 0.0, 0
     weights = trainer.model.state_dict()
     if loss < state.best_loss:
         state.best_loss, state.best_step = loss, state.step
@@ -175,7 +195,8 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
 def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
     snapshot = load_state(run)
     if snapshot is None:
-        discard_weights(run)
+        if trainer.world.is_first:
+            discard_weights(run)
         return State()
     for part, ours in identity.items():
         theirs = snapshot["identity"][part]
@@ -246,7 +267,8 @@ def train_verb(
     num_heads: Annotated[int | None, typer.Option(help="Attention heads; likewise.", rich_help_panel=_MODEL)] = None,
     d_ff: Annotated[int | None, typer.Option(help="Feed-forward width; likewise.", rich_help_panel=_MODEL)] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(help="Tokens a batch, padding included.", rich_help_panel=_RECIPE)
+        int | None,
+        typer.Option(help="Tokens a batch, padding included; of all processes together.", rich_help_panel=_RECIPE),
     ] = None,
     accumulate: Annotated[
         int | None, typer.Option(help="Batches a step, where memory is short. (default: 1)", rich_help_panel=_RECIPE)
@@ -336,7 +358,14 @@ def train_verb(
         patience=patience,
         keep=keep,
     )
-    state = train(data, out, config, recipe, where, limits_for(pairs, config), save_every)
+    with joined(where) as world:
+        try:
+            state = train(data, out, config, recipe, world.device, limits_for(pairs, config), save_every, world=world)
+        except Stopped:
+            if world.is_first:
+                raise
+    if not world.is_first:
+        return
     typer.echo(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
     typer.echo(
         f"next: python -m training export --run {out} --data {data} --out bundles/{summary.source}-{summary.target}"

@@ -1,0 +1,255 @@
+"""Several processes that train one model take the steps that one would, and begin, stop and die together.
+
+Run as a program, this file trains in two processes made by forking, and as often as it is told to: see `in_processes`.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TRAINING_LIMITS, small_config
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from model.tokenizer import Tokenizer
+from training import progress
+from training import train as train_module
+from training.__main__ import cli
+from training.checkpoint import load_state, saved_weights
+from training.distributed import joined
+from training.train import State, train
+from training.trainer import Recipe, Trainer
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training"]
+
+# Batches of a few pairs, the last of which, and any long pair, is alone in one: then a process has nothing to predict.
+RECIPE: dict[str, Any] = {
+    "steps": 6, "batch_tokens": 60, "accumulate": 2, "warmup": 20, "learning_rate_factor": 0.5, "evaluate_every": 1,
+}  # fmt: skip
+
+
+def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> State:
+    """In this process, or in all that are started, the same."""
+    vocab_size = Tokenizer.load(data / "sentencepiece.model").vocab_size
+    # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
+    config = small_config(vocab_size, dropout=dropout, attention_bias=False)
+    with joined(torch.device("cpu")) as world:
+        return train(data, run, config, Recipe(**RECIPE | recipe), world.device, TRAINING_LIMITS, 4, world=world)
+
+
+# ---- Forked
+
+
+def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
+    """Makes each call in as many processes as it says, one call after the other; prints their exit codes."""
+    progress._plot = lambda history: b"plot"
+    train_module.BLEU_SENTENCES = 1
+    torch.set_num_threads(1)
+    for count, arguments, options in calls:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        children = [forked(rank, count, address, arguments, options) for rank in range(count)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        print(json.dumps(codes), flush=True)
+
+
+def forked(rank: int, count: int, address: dict[str, str], arguments: list[str], options: dict[str, Any]) -> int:
+    """A child that is process `rank` of `count` and makes the call: of the command line, or with options of
+    `run_training`."""
+    if child := os.fork():
+        return child
+    os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count))
+    if rank == 1 and "interrupted" in options:
+        interrupt_in_step(options["interrupted"])
+    sys.argv[1:] = arguments
+    code = 0
+    try:
+        if arguments[0] == "train":
+            code = cli(arguments, standalone_mode=False) or 0
+        else:
+            run_training(Path(arguments[2 if rank and arguments[2:] else 0]), Path(arguments[1]), **options)
+    except ValueError as error:
+        print(f"process {rank}: {error}", file=sys.stderr)
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def interrupt_in_step(number: int) -> None:
+    """Ctrl-C in this process, in the step of that number."""
+    step, left = Trainer.step, iter(range(number))
+
+    def interrupted(trainer: Trainer, *arguments: Any) -> torch.Tensor:
+        if next(left, None) == number - 1:
+            signal.raise_signal(signal.SIGINT)
+        return step(trainer, *arguments)
+
+    Trainer.step = interrupted  # type: ignore[assignment, method-assign]
+
+
+def call(*calls: tuple[int, list[object], dict[str, Any]]) -> tuple[list[list[int]], str]:
+    """The exit codes of each call's processes, and all that they said; see `in_processes`."""
+    program = [sys.executable, __file__, json.dumps(calls, default=str)]
+    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")], done.stderr
+
+
+def curve(run: Path) -> list[dict[str, float]]:
+    with open(run / "log.csv", encoding="utf-8") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def assert_same_losses(run: Path, other: Path) -> None:
+    ours, theirs = curve(run), curve(other)
+    assert [row["step"] for row in ours] == [row["step"] for row in theirs]
+    for name in ("epoch", "train_loss", "dev_loss"):
+        assert [row[name] for row in ours] == pytest.approx([row[name] for row in theirs], abs=1e-5), name
+
+
+@pytest.fixture(scope="module")
+def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]], str]:
+    """Where runs of one, two and three processes lie, and of one that they took in turns."""
+    folder, other = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("other") / "data"
+    subprocess.run(["cp", "-r", data, other], check=True)
+    record = (other / "prepared.json").read_text(encoding="utf-8")
+    (other / "prepared.json").write_text(record.replace('"seed": 1', '"seed": 2', 1), encoding="utf-8")
+    codes, said = call(
+        (1, [data, folder / "one"], {}),
+        (2, [data, folder / "two"], {}),
+        (3, [data, folder / "three"], {}),
+        (1, [data, folder / "turns"], {"steps": 2}),
+        (3, [data, folder / "turns"], {"steps": 4}),
+        (2, [data, folder / "turns"], {}),
+        (2, [data, folder / "stopped"], {"learning_rate_factor": 1e-30, "patience": 2, "dropout": 0.1}),
+        (2, [data, folder / "differ", other], {}),
+    )
+    return folder, codes, said
+
+
+def test_processes_make_the_losses_that_one_makes(runs: tuple[Path, list[list[int]], str]) -> None:
+    folder, codes, _ = runs
+    assert codes[:3] == [[0], [0, 0], [0, 0, 0]]
+    assert len(curve(folder / "one")) == 6
+    assert_same_losses(folder / "one", folder / "two")
+    assert_same_losses(folder / "one", folder / "three")
+
+
+def test_a_run_goes_on_where_it_was_with_any_number_of_processes(runs: tuple[Path, list[list[int]], str]) -> None:
+    folder, codes, _ = runs
+    assert codes[3:6] == [[0], [0, 0, 0], [0, 0]]
+    assert_same_losses(folder / "one", folder / "turns")
+
+
+def test_all_stop_early_together(runs: tuple[Path, list[list[int]], str]) -> None:
+    folder, codes, _ = runs
+    assert codes[6] == [0, 0]
+    assert [row["step"] for row in curve(folder / "stopped")] == [1, 2, 3]
+
+
+def test_processes_that_see_different_data_say_so(runs: tuple[Path, list[list[int]], str]) -> None:
+    _, codes, said = runs
+    assert codes[7] == [1, 1]
+    for rank in (0, 1):
+        assert f"process {rank}: the processes find different data or run folders" in said
+
+
+def test_one_process_prints(runs: tuple[Path, list[list[int]], str]) -> None:
+    _, _, said = runs
+    assert said.count("training on cpu in float32") == 5
+    assert said.count("continuing at step 2 on cpu") == 1
+
+
+def test_without_torchrun_there_is_no_process_group() -> None:
+    with joined(torch.device("cpu")) as world:
+        assert (world.rank, world.size, world.is_first) == (0, 1, True)
+        assert not torch.distributed.is_initialized()
+        assert world.from_first(lambda: 5) == 5
+        assert world.highest(7) == 7
+
+
+# ---- Started by torchrun, killed, interrupted, and started again
+
+
+def command(data: Path, run: Path) -> list[object]:
+    options = {
+        "--data": data, "--out": run, "--steps": 30, "--evaluate-every": 30, "--save-every": 2, "--batch-tokens": 300,
+        "--d-model": 16, "--num-heads": 2, "--d-ff": 32, "--encoder-layers": 1, "--decoder-layers": 1,
+        "--device": "cpu", "--patience": 0, "--dropout": 0.2,
+    }  # fmt: skip
+    return ["train", *(str(part) for option in options.items() for part in option)]
+
+
+def started(data: Path, run: Path) -> subprocess.Popen[str]:
+    program = [*TORCHRUN, *map(str, command(data, run))]
+    return subprocess.Popen(program, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+
+
+def workers(agent: int) -> list[int]:
+    """Of torchrun's process, the ones that train: by rank."""
+    shown = subprocess.run(["ps", "-o", "pid=", "--ppid", str(agent)], capture_output=True, text=True).stdout.split()
+    return [int(child) for child in shown]
+
+
+def wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None:
+    while process.poll() is None:
+        snapshot = load_state(run) if run.exists() else None
+        if snapshot and snapshot["state"]["step"] >= step:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"it ended before it could be killed: {process.communicate()[1]}")
+
+
+def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_weights(
+    data: Path, tmp_path: Path
+) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = started(data, killed)
+    wait_for_step(process, killed, 2)
+    both = workers(process.pid)
+    assert len(both) == 2
+    os.kill(both[1], signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "error: another process of this training has ended" in said
+    assert not workers(process.pid)
+
+    codes, said = call((2, command(data, killed), {"interrupted": 3}), (2, command(data, whole), {}))
+    assert codes == [[128 + signal.SIGINT, 0], [0, 0]]
+    assert said.count("saved and stopped") == 1
+    assert "torchrun --standalone --nproc-per-node 2 -m training train" in said
+    snapshot = load_state(killed)
+    assert snapshot is not None
+    assert snapshot["state"]["step"] < 30
+
+    process = started(data, killed)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert f"continuing at step {snapshot['state']['step']}" in said
+    ours, theirs = (load_file(saved_weights(run)[-1]) for run in (killed, whole))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_verb_that_several_processes_cannot_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = CliRunner().invoke(cli, ["evaluate", "--bundle", "x", "--pairs", "y"])
+    assert done.exit_code == 1
+    assert done.stderr == "error: only `train` runs in several processes: start `evaluate` without torchrun\n"
+
+
+if __name__ == "__main__":
+    in_processes(json.loads(sys.argv[1]))
