@@ -18,10 +18,11 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training import finetune, progress
-from training import plan as plan_module
+from training import run as run_module
 from training.__main__ import cli
 from training.batches import Pairs, load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
+from training.plan import Speed
 from training.prepare import PrepareOptions, prepare_corpora
 from training.schedule import noam
 from training.trainer import Recipe
@@ -40,7 +41,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle that knows nothing yet, as others ship theirs."""
-    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(run_module, "measure", lambda *_: Speed(step=0.01, evaluation=0.1))
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
     monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
