@@ -24,7 +24,7 @@ _LOOKED_AT_LINES = 200
 _SHOWN_NUMBERS = 5
 _SHOWN_LENGTH = 200
 _BREAK = re.compile(r"[\t\n\r]")
-_WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
+WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _LANGUAGE_NAMES = {
     "ar": "arabic", "cs": "czech", "da": "danish", "de": "german", "en": "english", "el": "greek", "es": "spanish",
     "fi": "finnish", "fr": "french", "he": "hebrew", "hi": "hindi", "it": "italian", "ja": "japanese", "ko": "korean",
@@ -64,13 +64,17 @@ def parse_spec(text: str) -> CorpusSpec:
     A file that exists under the whole name is that file, whatever colons or commas its name holds; and only a colon
     with a number after it, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
     """
-    match = None if Path(text).exists() else _WEIGHTED.fullmatch(text)
+    match = None if Path(text).exists() else WEIGHTED.fullmatch(text)
     if match is None:
         return CorpusSpec(_existing_paths(text))
-    weight = float(match[2])
-    if not (0 < weight < math.inf):
-        raise CorpusError(match[1], f"the weight must be above 0, not {match[2]}")
-    return CorpusSpec(_existing_paths(match[1]), weight)
+    return CorpusSpec(_existing_paths(match[1]), weighted(match[1], match[2]))
+
+
+def weighted(name: str, weight: str) -> float:
+    """The weight given to the corpus `name`. Raises CorpusError if it is none."""
+    if not (0 < float(weight) < math.inf):
+        raise CorpusError(name, f"the weight must be above 0, not {weight}")
+    return float(weight)
 
 
 def _existing_paths(text: str) -> tuple[Path, ...]:

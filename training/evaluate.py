@@ -23,8 +23,9 @@ from model.hypothesis import Limits
 from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.corpus import Pair, Skipped, look_at, parse_spec
+from training.corpus import Pair, Skipped, look_at
 from training.scoring import Score, Translations, scores, translate
+from training.sources import resolve
 from training.text_file import CorpusError
 from training.trainer import pick_device, use_threads
 
@@ -43,7 +44,7 @@ class TestSet:
     @classmethod
     def read(cls, text: str, source: str, target: str) -> TestSet:
         """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr. Raises CorpusError."""
-        corpus, skipped = look_at(parse_spec(text), source, target), Skipped()
+        corpus, skipped = look_at(resolve(text, source, target), source, target), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from model.tokenizer import Tokenizer
 from training.cleaning import RULES, Cleaned, CleaningOptions, clean
-from training.corpus import Corpus, Pair, Skipped, look_at, parse_spec, write_pairs
+from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at, write_pairs
 from training.parallel import cores
 from training.pool import PIECE, Pool, PoolWriter, encode, first_of_each, hashes
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
@@ -32,6 +32,7 @@ from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
 from training.reserved import token_copies
 from training.shards import Integers, Mask, ShardWriter, undamaged
+from training.sources import resolve
 from training.split import SideKeys, choose_development, development_size
 from training.text_file import CorpusError
 from training.vocabulary import train_vocabulary
@@ -208,8 +209,12 @@ def vocabulary_size(pairs: int, characters: int) -> int:
     return size + max(0, characters - 500)
 
 
+def _spec(options: PrepareOptions, text: str) -> CorpusSpec:
+    return resolve(text, options.source, options.target)
+
+
 def _looked_at(options: PrepareOptions, text: str) -> Corpus:
-    return look_at(parse_spec(text), options.source, options.target, options.columns, options.encoding)
+    return look_at(_spec(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def _read(
@@ -369,7 +374,7 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
 def _digests(options: PrepareOptions) -> dict[str, str]:
     given = [options.dev] if options.dev else []
     vocabulary = [Path(options.vocabulary)] if options.vocabulary else []
-    paths = [path for text in [*options.pairs, *options.mix, *given] for path in parse_spec(text).paths]
+    paths = [path for text in [*options.pairs, *options.mix, *given] for path in _spec(options, text).paths]
     return digests([*paths, *vocabulary])
 
 
@@ -403,11 +408,14 @@ def prepare(
     pairs: Annotated[
         list[str],
         typer.Option(
+            "--pairs",
+            "--from",
             metavar="FILE",
             help="A file of sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, "
             "as a.en,b.fr. Give the option again for more corpora. A number after a colon is a weight: big.tsv:0.25 "
             "draws a quarter of its pairs each epoch, clean.tsv:2 draws each twice. A pair in several counts in the "
-            "first.",
+            "first. Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., and "
+            "mtdata:ID if mtdata is installed.",
         ),
     ],
     source: Annotated[str, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")],

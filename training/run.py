@@ -182,9 +182,12 @@ def run(
     pairs: Annotated[
         list[str],
         typer.Option(
+            "--pairs",
+            "--from",
             metavar="FILE",
             help="Your sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, as "
-            "a.en,b.fr. Give the option again for more files.",
+            "a.en,b.fr. Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., "
+            "and mtdata:ID if mtdata is installed. Give the option again for more.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/mine.")],

@@ -1,0 +1,92 @@
+"""Downloads a file, going on where it was cut off, and puts it in place only when it is whole and the right one."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tqdm import tqdm
+
+from training.text_file import CorpusError
+
+_PIECE = 1 << 20
+_TIMEOUT_S = 60
+
+
+def download(address: str, path: Path, sha256: str | None = None) -> None:
+    """Makes `path` the file at `address`, http or https; one that is there is only compared with `sha256`, if given.
+
+    What was begun lies beside it, for the next call to go on with, if the server says that its file is still the same
+    one. Raises CorpusError, which says whether to try again.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.part")
+        try:
+            _fetch(address, partial, path.with_name(f".{path.name}.mark"))
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise CorpusError(address, f"the server answers {error.code} {error.reason}") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise CorpusError(address, f"cannot be downloaded ({reason}); the same command goes on with it") from None
+        _check(partial, address, sha256)
+        os.replace(partial, path)
+        path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
+    else:
+        _check(path, address, sha256)
+
+
+def _fetch(address: str, partial: Path, mark: Path) -> None:
+    """Appends what is missing to `partial`; `mark` keeps by what the server knows its file again."""
+    have = partial.stat().st_size if partial.exists() and mark.exists() else 0
+    request = urllib.request.Request(address, headers={"User-Agent": "interlinear", "Accept-Encoding": "identity"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        request.add_header("If-Range", mark.read_text(encoding="latin-1"))
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            _save(response, partial, mark, have)
+    except urllib.error.HTTPError as error:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        error.close()
+        partial.unlink()
+        mark.unlink()
+        _fetch(address, partial, mark)
+
+
+def _save(response: http.client.HTTPResponse, partial: Path, mark: Path, have: int) -> None:
+    goes_on = response.status == http.HTTPStatus.PARTIAL_CONTENT
+    if goes_on and not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+        raise OSError("the server sent another part than was asked for")
+    known_by = response.headers.get("ETag") or response.headers.get("Last-Modified")
+    if not goes_on:
+        mark.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+        if known_by and not known_by.startswith("W/"):
+            mark.write_text(known_by, encoding="latin-1")
+    left = response.headers.get("Content-Length")
+    whole = (have if goes_on else 0) + int(left) if left and left.isdecimal() else None
+    bar = tqdm(total=whole, initial=have if goes_on else 0, unit="B", unit_scale=True, leave=False, disable=None)
+    with open(partial, "ab") as file, bar:
+        while piece := response.read1(_PIECE):
+            file.write(piece)
+            bar.update(len(piece))
+    if whole is not None and partial.stat().st_size != whole:
+        raise OSError(f"cut off after {partial.stat().st_size:,} of {whole:,} bytes")
+
+
+def _check(path: Path, address: str, sha256: str | None) -> None:
+    """Raises CorpusError if `path` is not the file that was meant, and removes it."""
+    if sha256 is None:
+        return
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
+        path.unlink()
+        raise CorpusError(address, f"the file that came has the SHA-256 {found}, not {sha256}; it was thrown away")

@@ -1,0 +1,206 @@
+"""Sentence pairs from elsewhere than a text file: what a `--pairs` names becomes text files, in a cache where need be.
+
+Knows addresses, archives and caches; TMX is `training.tmx`'s, and what is in a text file `training.corpus`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlsplit
+
+from training.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
+from training.download import download
+from training.text_file import CorpusError
+from training.tmx import is_tmx, tmx_lines
+
+CACHE = "INTERLINEAR_CACHE"
+"""The environment variable that names the folder of what was downloaded and unpacked."""
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
+_CHECKSUM = re.compile(r"sha256=([0-9a-fA-F]{64})")
+_TAR = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|xz|bz2))$", re.IGNORECASE)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    RuntimeError,
+    NotImplementedError,
+)
+_TWO_LETTERS = {
+    "ara": "ar", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr", "heb": "he",
+    "hin": "hi", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro",
+    "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
+}  # fmt: skip
+
+
+def resolve(text: str, source: str, target: str) -> CorpusSpec:
+    """The text files that `text` names, downloaded and unpacked if they are not yet; `source`, `target` are codes.
+
+    A file or two as for `training.corpus.parse_spec`; an archive (zip, tar) with a file for each language, or one of
+    both; a TMX; the address of any of these, with `#sha256=...` to check it by; or `mtdata:ID`. Each may have a weight.
+    Raises CorpusError.
+    """
+    name, weight = text, 1.0
+    remote = _ADDRESS.match(text) or text.startswith("mtdata:")
+    if remote and (match := WEIGHTED.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
+        name, weight = match[1], weighted(match[1], match[2])
+    if text.startswith("mtdata:"):
+        return CorpusSpec((_from_mtdata(name),), weight)
+    spec = CorpusSpec((_fetched(name),), weight) if remote else parse_spec(text)
+    if len(spec.paths) == 2:
+        return spec
+    return CorpusSpec(_unpacked(spec.paths[0], source, target), spec.weight)
+
+
+def cache_folder() -> Path:
+    """Where things are kept: INTERLINEAR_CACHE, or `interlinear` in the user's folder of caches."""
+    if given := os.environ.get(CACHE):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "interlinear")
+
+
+def _fetched(address: str) -> Path:
+    parts = urlsplit(address)
+    given = _CHECKSUM.fullmatch(parts.fragment)
+    if parts.fragment and not given:
+        raise CorpusError(address, "after the # there must be sha256= and 64 hexadecimal digits")
+    if parts.username or parts.password:
+        raise CorpusError(
+            parts.hostname or "", "an address with a password in it is not used: it would be written down"
+        )
+    name = re.sub(r"[^\w.-]", "_", unquote(parts.path).rsplit("/", 1)[-1]).lstrip(".") or "pairs"
+    path = _place(parts._replace(fragment="").geturl()) / name
+    download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
+    return path
+
+
+def _place(key: str) -> Path:
+    return cache_folder() / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def _from_mtdata(name: str) -> Path:
+    """Asks mtdata's command line, which prints the pairs of a data set."""
+    match = _DATA_SET.fullmatch(name)
+    if not match:
+        raise CorpusError(
+            name, "expected mtdata:GROUP-NAME-VERSION-LANGUAGE-LANGUAGE, as `mtdata list -id` prints them"
+        )
+    path = _place(name) / f"{match[1]}.tsv"
+    if not path.exists() and importlib.util.find_spec("mtdata") is None:
+        raise CorpusError(name, "mtdata is not installed: pip install mtdata")
+
+    def write(file: IO[bytes]) -> None:
+        if match[2] in _TWO_LETTERS and match[3] in _TWO_LETTERS:
+            file.write(f"{_TWO_LETTERS[match[2]]}\t{_TWO_LETTERS[match[3]]}\n".encode())
+            file.flush()
+        command = [sys.executable, "-m", "mtdata", "echo", match[1]]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not say why"]
+            raise CorpusError(name, f"mtdata could not: {said[-1][:300]}")
+
+    return _made(path, write)
+
+
+def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
+    """The text files that are in `path`, or itself if it is one."""
+    if not path.is_file():
+        return (path,)
+    place = _place(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                sizes = {info.filename: info.file_size for info in archive.infolist() if not info.is_dir()}
+                return _members(path, place, sizes, archive.open, (source, target))
+        if _TAR.search(path.name):
+            with tarfile.open(path) as tar:
+                members = {member.name: member for member in tar if member.isreg()}
+                sizes = {name: member.size for name, member in members.items()}
+                return _members(path, place, sizes, lambda name: _opened(tar, members[name]), (source, target))
+    except _DAMAGE as error:
+        raise CorpusError(path, f"the archive cannot be read: {error}") from None
+    if is_tmx(path):
+        return (_made(place / f"{path.name}.tsv", lambda file: file.writelines(tmx_lines(path, source, target))),)
+    return (path,)
+
+
+def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    file = archive.extractfile(member)
+    assert file is not None  # a regular file
+    return file
+
+
+def _members(
+    path: Path, place: Path, sizes: dict[str, int], opened: Callable[[str], IO[bytes]], languages: tuple[str, str]
+) -> tuple[Path, ...]:
+    """The files of an archive that hold the pairs, copied out; never under a path that the archive chose."""
+    if "xl/workbook.xml" in sizes:
+        raise CorpusError(path, "this is a spreadsheet; save it as tab-separated text")
+    names = _wanted(path, list(sizes), languages)
+    copies = [place / re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]).lstrip(".") for name in names]
+    missing = sum(size for size, copy in zip(map(sizes.__getitem__, names), copies, strict=True) if not copy.exists())
+    place.mkdir(parents=True, exist_ok=True)
+    if missing > shutil.disk_usage(place).free:
+        raise CorpusError(path, f"unpacked it takes {missing / 1e9:.1f} GB, and {place} has less")
+
+    def copy_of(name: str) -> Callable[[IO[bytes]], None]:
+        def write(file: IO[bytes]) -> None:
+            with opened(name) as packed:
+                shutil.copyfileobj(packed, file, 1 << 20)
+
+        return write
+
+    found = tuple(_made(copy, copy_of(name)) for name, copy in zip(names, copies, strict=True))
+    if len(found) == 1 and is_tmx(found[0]):
+        lines = tmx_lines(found[0], *languages)
+        return (_made(found[0].with_name(f"{found[0].name}.tsv"), lambda file: file.writelines(lines)),)
+    return found
+
+
+def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
+    """Two names that differ in the language at their ends, as in `x.en` and `x.fr`, or the only one of a text."""
+    sides = [
+        {name[: -len(end)]: name for end in _ends(code) for name in names if name.endswith(end)} for code in languages
+    ]
+    both = [[sides[0][stem], sides[1][stem]] for stem in sides[0] if stem in sides[1]]
+    texts = [[name] for name in names if re.search(r"\.(?:tsv|tmx)(?:\.gz|\.xz)?$", name)]
+    if len(found := both or texts) == 1:
+        return found[0]
+    what = "several corpora" if found else f"no files x.{languages[0]} and x.{languages[1]}, no .tsv and no .tmx"
+    shown = ", ".join(sorted([name for pair in found for name in pair] or names)[:6])
+    raise CorpusError(path, f"there are {what} in it ({shown}); unpack it and name the files")
+
+
+def _ends(code: str) -> list[str]:
+    """How the names of files in a language may end."""
+    base = re.split("[-_]", code)[0].lower()
+    return list(dict.fromkeys([f".{code}", f".{code.replace('-', '_')}", f".{base}"]))
+
+
+def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
+    """`path`, written if it is not there, and then seen only whole."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(partial, "wb") as file:
+                write(file)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,93 @@
+"""Sentence pairs in TMX, the format in which translation memories are exchanged, read as a stream.
+
+Knows XML, and opens no entity, no other file and no address that one names.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from lxml import etree
+
+from training.text_file import CorpusError
+
+_BEGINNING = re.compile(
+    rb"\s*(?:<\?xml\b[^>]{0,200}>\s*)?(?>(?:<!--.*?-->\s*)*)(?:<!DOCTYPE\s+tmx\b|<tmx\b)", re.DOTALL
+)
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODE = {"bpt", "ept", "it", "ph", "ut"}
+"""Elements that hold another format's code, not text."""
+
+
+def is_tmx(path: Path) -> bool:
+    """By its beginning, or by its name where that is in an encoding that is not looked through."""
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    plain = head.removeprefix(b"\xef\xbb\xbf")
+    return bool(_BEGINNING.match(plain)) or (
+        bool(re.search(r"\.tmx(?:\.gz)?$", path.name, re.IGNORECASE))
+        and head[:2] in (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")
+    )
+
+
+def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
+    """A line for each unit: source, tab, target and line end; a side that a unit has not is empty.
+
+    Raises CorpusError, with the line of the file, if this is no XML.
+    """
+    found = False
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rb") if packed else open(path, "rb") as file:
+        units = etree.iterparse(
+            file, events=("end",), tag=("tu", "{*}tu"), resolve_entities=False, load_dtd=False, no_network=True
+        )
+        try:
+            for _, unit in units:
+                sides = _side(unit, source), _side(unit, target)
+                found = found or all(sides)
+                yield "\t".join(sides).encode() + b"\n"
+                _forget(unit)
+        except etree.XMLSyntaxError as error:
+            raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
+        except (EOFError, OSError) as error:
+            raise CorpusError(path, f"cannot be read: {error}") from None
+    if not found:
+        raise CorpusError(path, f"no unit of this TMX is in both {source} and {target}")
+
+
+def _forget(unit: etree._Element) -> None:
+    """Frees what was read: `unit`, and the empty ones before it."""
+    unit.clear()
+    parent = unit.getparent()
+    while parent is not None and unit.getprevious() is not None:
+        del parent[0]
+
+
+def _side(unit: etree._Element, code: str) -> str:
+    """The text in a language: of the variant of that very code, else of any of that language."""
+    texts: dict[str, str] = {}
+    for variant in unit.iterchildren("{*}tuv", "tuv"):
+        language = (variant.get(_LANGUAGE) or variant.get("lang") or "").casefold().replace("_", "-")
+        segment = next(variant.iterchildren("{*}seg", "seg"), None)
+        if segment is not None:
+            texts.setdefault(language, " ".join("".join(_text(segment)).split()))
+    wanted = code.casefold().replace("_", "-")
+    alike = (text for language, text in texts.items() if language.split("-")[0] == wanted.split("-")[0])
+    return texts.get(wanted) or next(alike, "")
+
+
+def _text(element: etree._Element) -> Iterator[str]:
+    """What is written in `element` and below it, without code, comments and entities."""
+    pending = [(element, False)]
+    while pending:
+        node, after = pending.pop()
+        if after:
+            yield node.tail or ""
+            continue
+        if isinstance(node.tag, str) and etree.QName(node).localname not in _CODE:
+            yield node.text or ""
+            pending += [entry for child in reversed(node) for entry in ((child, True), (child, False))]
