@@ -26,6 +26,7 @@ from model.tokenizer import Tokenizer
 from training import progress
 from training import train as train_module
 from training.__main__ import cli
+from training.batches import epoch_rows, load_pairs
 from training.checkpoint import load_state, saved_weights
 from training.distributed import joined
 from training.train import State, train
@@ -35,9 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training"]
 
-# Batches of a few pairs, the last of which, and any long pair, is alone in one: then a process has nothing to predict.
+# Batches of one pair or a few: then some processes have nothing to predict.
 RECIPE: dict[str, Any] = {
-    "steps": 6, "batch_tokens": 60, "accumulate": 2, "warmup": 20, "learning_rate_factor": 0.5, "evaluate_every": 1,
+    "steps": 6, "batch_tokens": 30, "accumulate": 2, "warmup": 20, "learning_rate_factor": 0.5, "evaluate_every": 1,
 }  # fmt: skip
 
 
@@ -141,8 +142,10 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
     return folder, codes, said
 
 
-def test_processes_make_the_losses_that_one_makes(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_processes_make_the_losses_that_one_makes(data: Path, runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
+    sizes = [len(rows) for rows in epoch_rows(load_pairs(data)[0], RECIPE["batch_tokens"], 1, 0)]
+    assert {1, 2} <= {*sizes[: RECIPE["steps"] * RECIPE["accumulate"]]}
     assert codes[:3] == [[0], [0, 0], [0, 0, 0]]
     assert len(curve(folder / "one")) == 6
     assert_same_losses(folder / "one", folder / "two")
