@@ -59,6 +59,7 @@ def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
     progress._plot = lambda history: b"plot"
     train_module.BLEU_SENTENCES = 1
     torch.set_num_threads(1)
+    torch.optim.Adam([torch.zeros(1)])  # the first one imports for two seconds; children that are forked then need not
     for count, arguments, options in calls:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
