@@ -263,6 +263,22 @@ def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tm
     assert f"more examples of each are in {tmp_path / 'data/report.txt'}" in said
 
 
+def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay(tmp_path: Path) -> None:
+    first = [*PAIRS, Pair("Run!", "Cours !"), Pair("Run!", "Courez !"), Pair("Run!\x07", "Cours !")]
+    write_pairs(tmp_path / "a.tsv", first)
+    write_pairs(tmp_path / "b.tsv", [Pair("Run!", "Courez !"), Pair("Cours vite !", "Run fast!")])
+    write_pairs(tmp_path / "dev.tsv", [Pair("Nothing else.", "Rien d'autre.")])
+    files = str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv")
+    dev = str(tmp_path / "dev.tsv")
+    prepare_corpora(PrepareOptions(files, "en", "fr", tmp_path / "data", dev, vocab_size=360), lambda line: None)
+    reports = json.loads((tmp_path / "data/report.json").read_text(encoding="utf-8"))["corpora"]
+    same = [
+        [entry["first_lines"] for entry in report["left_out"] if entry["reason"] == "the same pair came before"]
+        for report in reports
+    ]
+    assert same == [[[len(first)]], [[1]], []]
+
+
 def test_what_is_put_right_is_what_is_trained_on(messy: Path, tmp_path: Path) -> None:
     options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360, dev=str(messy))
     with pytest.raises(ValueError, match="every one shares a sentence with the development set"):

@@ -121,16 +121,6 @@ def test_the_report_gives_the_total_and_the_first_numbers() -> None:
     assert list(skipped.describe()) == ["2,000 lines left out: an empty side (lines 1, 2, 3, 4, 5, ...)"]
 
 
-def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay(tmp_path: Path) -> None:
-    first = write(tmp_path / "a.tsv", "Run!\tCours !\nRun!\tCourez !\nRun! \tCours !\n")
-    second = write(tmp_path / "b.tsv", "Run!\tCourez !\nCours !\tRun!\n")
-    seen: set[int] = set()
-    skipped = Skipped(), Skipped()
-    found = [list(look_at(CorpusSpec((p,))).pairs(s, seen)) for p, s in zip((first, second), skipped, strict=True)]
-    assert found == [[(1, ("Run!", "Cours !")), (2, ("Run!", "Courez !"))], [(2, ("Cours !", "Run!"))]]
-    assert [s.first for s in skipped] == [{"the same pair came before": [3]}, {"the same pair came before": [1]}]
-
-
 @pytest.mark.parametrize("header", ["source\ttarget", "en\tfr", "English\tFrench", "EN-GB\tTranslation"])
 def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.tsv", f"{header}\nHello.\tBonjour.\n")

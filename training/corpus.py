@@ -157,20 +157,15 @@ class Corpus:
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{self.note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
-    def pairs(self, skipped: Skipped, seen: set[int] | None = None) -> Iterator[tuple[int, Pair]]:
+    def pairs(self, skipped: Skipped) -> Iterator[tuple[int, Pair]]:
         """The usable pairs with their line numbers, in order, white space stripped; the others go to `skipped`.
 
-        `seen` holds the pairs met so far, over several corpora: those that come again are skipped as duplicates.
         Raises CorpusError if a file is cut off, or two plain files differ in length.
         """
         for number, cells in enumerate(self._rows(), 1):
             if self.header and number == 1:
                 continue
             reason, pair = self._pair(cells)
-            if reason is None and seen is not None:
-                code = hash64("\t".join(pair))
-                reason = "the same pair came before" if code in seen else None
-                seen.add(code)
             if reason is None:
                 yield number, pair
             else:

@@ -112,7 +112,8 @@ def _from_mtdata(name: str) -> Path:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not say why"]
-            raise CorpusError(name, f"mtdata could not: {said[-1][:300]}")
+            why = "it knows no such data set" if said[-1] == "AssertionError" else said[-1][:300]
+            raise CorpusError(name, f"mtdata could not: {why}")
 
     return _made(path, write)
 
