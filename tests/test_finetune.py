@@ -54,7 +54,7 @@ def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
     record |= {"attribution": ["the general pairs' makers"]}
     record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}]}}
-    save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(max_source=60, max_target=60), record, "")
+    save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(max_source=60, max_target=60, ratio=9.5), record, "")
     return Path("bundles/shipped")
 
 
@@ -137,6 +137,7 @@ def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attributi
     assert ours.tokenizer.proto == theirs.tokenizer.proto
     assert ours.pair == theirs.pair
     assert ours.config["architecture"] == {**theirs.config["architecture"], "dropout": finetune.DROPOUT}
+    assert ours.limits.ratio == theirs.limits.ratio
     assert ours.config["licence"] == "CC BY 4.0"
     assert ours.config["attribution"] == ["the general pairs' makers", "me"]
     initial = ours.config["training"]["initial"]

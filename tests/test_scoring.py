@@ -1,7 +1,9 @@
 """Translating and scoring: sacreBLEU with the tokeniser of the language, and no sentence cut unsaid."""
 
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from conftest import TRAINING_LIMITS, small_config
@@ -67,3 +69,11 @@ def test_translating_leaves_the_random_state_alone(bundle: Bundle) -> None:
     before = torch.get_rng_state()
     translate(bundle.model, bundle.tokenizer, TRAINING_LIMITS, ["Hello."])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_limits_are_the_same_for_lengths_that_come_from_files_and_have_no_sign() -> None:
+    pairs = Pairs.of([[5] * 4] * 50, [[6] * 5] * 50)
+    source, target = (
+        dataclasses.replace(side, lengths=side.lengths.astype(np.uint32)) for side in (pairs.source, pairs.target)
+    )
+    assert limits_for(Pairs(source, target, pairs.weights), small_config(10)) == Limits()

@@ -126,6 +126,9 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
     run = Run.load(options.run, options.data)
+    if options.initial:  # what it could translate at length before, it still can
+        ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
+        run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
     tests = [TestSet("development set", read_pairs(run.data / "dev.tsv")[0], Skipped())]
     tests += [TestSet.read(text, run.summary.source, run.summary.target) for text in options.evaluate_on]
     weights, model, metrics = _choose(run, DTYPES[options.dtype], device, tests[0], say)

@@ -97,7 +97,7 @@ class Initial:
     def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
-        record: dict[str, Any] = {"bundle": self.name, "metrics": list(before)}
+        record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
         record |= {name: config[name] for name in ("licence", "attribution") if name in config}
         training = config["training"]
         return record | {name: training[name] for name in ("corpora", "initial") if name in training}

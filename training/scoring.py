@@ -100,6 +100,7 @@ class Development:
 def limits_for(pairs: Pairs, config: ModelConfig) -> Limits:
     """Limits within which all but one in a thousand of the corpus's targets stay; see `Limits`."""
     usual, room = Limits(), config.max_positions - 1
-    ratios = (pairs.target.lengths - usual.margin) / np.maximum(1, pairs.source.lengths)  # [pairs]
+    # Lengths in files have no sign, and most are under the margin.
+    ratios = (pairs.target.lengths.astype(np.int64) - usual.margin) / np.maximum(1, pairs.source.lengths)  # [pairs]
     ratio = max(usual.ratio, round(float(np.quantile(ratios, 0.999)), 1))
     return Limits(min(usual.max_source, room), min(usual.max_target, room), ratio, usual.margin)
