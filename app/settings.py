@@ -122,6 +122,8 @@ def described() -> str:
 def _written(default: object) -> str:
     if default is None:
         return ""
+    if isinstance(default, bool):
+        return str(default).lower()
     return ",".join(default) if isinstance(default, list) else str(default)
 
 
