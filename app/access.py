@@ -50,7 +50,8 @@ class Access:
         status = 500
         started = perf_counter()
         identity = (self.believe and _given_id(scope)) or secrets.token_hex(8)
-        added = scope["state"]["headers"] = self._headers(scope, identity)
+        prefix = self._prefix(scope)
+        added = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), identity)
         headers = [*((name.lower().encode(), value.encode()) for name, value in added.items()), _NOT_FRAMED]
 
         async def note_status(message: Message) -> None:
@@ -65,23 +66,13 @@ class Access:
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self._count(scope, identity, status, perf_counter() - started)
-
-    def _headers(self, scope: Scope, identity: str) -> dict[str, str]:
-        return dict.fromkeys((ID_HEADER, *self.apis.get(self._prefix(scope), ())), identity)
+            self._count(scope, _template(scope, prefix), identity, status, perf_counter() - started)
 
     def _prefix(self, scope: Scope) -> str:
         path = path_of(scope)
         return next((prefix for prefix in self.apis if path.startswith(f"{prefix}/")), "")
 
-    def _template(self, scope: Scope) -> str:
-        """The route's path as it is written: clients choose paths and methods, and a metric's labels must stay few."""
-        path: str = getattr(scope.get("route"), "path", "other")
-        prefix = self._prefix(scope)  # which FastAPI leaves out of an included route's path
-        return path if path == "other" or path.startswith(prefix) else prefix + path
-
-    def _count(self, scope: Scope, identity: str, status: int, seconds: float) -> None:
-        route = self._template(scope)
+    def _count(self, scope: Scope, route: str, identity: str, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         key = method, route, status
         if key not in self._series:
@@ -96,6 +87,15 @@ class Access:
             named = f',"key":"{client.name}"' if client and client.name else ""
             line = f'"level":"info","id":"{identity}",{told},"ms":{1000 * seconds:.1f}{named}'
             log.handle(Written(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
+
+
+def _template(scope: Scope, prefix: str) -> str:
+    """The route's path as it is written: clients choose paths and methods, and a metric's labels must stay few.
+
+    `prefix`: its API's, which FastAPI leaves out of an included route's path.
+    """
+    path: str = getattr(scope.get("route"), "path", "other")
+    return path if path == "other" or path.startswith(prefix) else prefix + path
 
 
 def _given_id(scope: Scope) -> str | None:

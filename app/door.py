@@ -89,7 +89,7 @@ class Door:
 
     def enter(self, request: HTTPConnection, key: str | None) -> Client:
         """Who asks, with `key` if one was sent. Raises NotAuthorised and TooManyRequests."""
-        client, identity, rate = self._known(key) if self._keys else self._at(address(request.scope))
+        client, identity, rate = self._known(key) if self._keys else self._at(request.scope)
         request.scope["state"]["client"] = client
         if rate and (wait := self._requests.take(identity, rate, 1)):
             raise TooManyRequests(_late(rate, "requests", wait), retry_after_s=wait)
@@ -108,9 +108,10 @@ class Door:
             self._by_key[found] = Client(found.name, identity, self._characters, rate, found.admin)
         return self._by_key[found], identity, found.requests or self._requests_rate
 
-    def _at(self, place: str) -> tuple[Client, str, Rate | None]:
+    def _at(self, scope: Scope) -> tuple[Client, str, Rate | None]:
         if not (self._requests_rate or self._characters_rate):
-            return self._anyone, place, None
+            return self._anyone, "", None
+        place = address(scope)
         client = self._by_address.get(place)
         if client is None:
             client = self._by_address[place] = Client("", place, self._characters, self._characters_rate)

@@ -23,6 +23,7 @@ from app.metrics import Metrics
 from app.scheduler import Scheduler
 from app.settings import Settings, SettingsError
 from app.translator import Translator
+from app.watching import watch
 from model.bundle import SUMS, BundleError
 from model.hypothesis import Hypothesis
 
@@ -65,21 +66,24 @@ class Fleet:
     def __init__(
         self, settings: Settings, bundles: Catalogue, launch: Launch, metrics: Metrics, glossaries: Glossaries
     ) -> None:
-        """Raises SettingsError."""
+        """Raises SettingsError and BundleError."""
         self.settings, self.metrics = settings, metrics
         self._launch, self._glossaries = launch, glossaries
         self.libraries = Libraries()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
-        self.current = self._generation(bundles, _stamp(settings))
+        self._seen = _stamp(settings)
+        """As the watched folder was when it was looked at."""
+        self.current = self._generation(bundles, self._seen)
 
     async def start(self) -> None:
         """The workers begin to load. From now on the folder is watched, if the settings say so."""
         self.current.engine.show()
         await self.current.engine.start()
         if self.settings.watch_bundles:
-            self._watcher = asyncio.create_task(self._watch())
+            wrong = BundleError, BundlesRefused
+            self._watcher = asyncio.create_task(watch(self._look, LOOK_S, wrong, _complain))
 
     async def stop(self) -> None:
         """Finishes what was accepted, then ends all workers."""
@@ -133,19 +137,12 @@ class Fleet:
         translator = Translator(bundles, decoder, settings, self._glossaries, self.libraries)
         return Generation(translator, engine, stamp)
 
-    async def _watch(self) -> None:
-        """Reloads whenever what is in the folder has changed. What cannot be served is told of in the log, once."""
-        seen, said = self.current.stamp, ""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                found = await asyncio.to_thread(_stamp, self.settings)
-                if found != seen:
-                    seen = found
-                    await self.reload()
-            except (BundleError, BundlesRefused) as error:
-                if said != (said := str(error)):
-                    log.error("the bundles that are served stay as they were: %s", error)
+    async def _look(self) -> None:
+        """Reloads if what is in the folder has changed; what cannot be served is not tried again as it is."""
+        found = await asyncio.to_thread(_stamp, self.settings)
+        if found != self._seen:
+            self._seen = found
+            await self.reload()
 
 
 class ByGeneration:
@@ -162,6 +159,10 @@ class ByGeneration:
         with fleet.current.held() as generation:
             scope["state"] |= {"engine": generation.engine, "translator": generation.translator}
             await self.app(scope, receive, send)
+
+
+def _complain(error: Exception) -> None:
+    log.error("the bundles that are served stay as they were: %s", error)
 
 
 def _stamp(settings: Settings) -> Stamp:

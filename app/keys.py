@@ -18,6 +18,7 @@ from pathlib import Path
 
 from app.rates import Rate
 from app.settings import PREFIX, SettingsError
+from app.watching import watch
 
 LOOK_S = 1.0
 """So often is the file looked at."""
@@ -65,16 +66,14 @@ class Keys:
 
     async def watch(self) -> None:
         """Reads the file again whenever it changes, for ever. One that is wrong is told of in the log, once."""
-        told = ""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            try:
-                if await asyncio.to_thread(self._changed):
-                    log.info("%d API keys are read from %s", len(self._keys), self.path)
-                told = ""
-            except (OSError, ValueError) as error:
-                if told != (told := _said(error)):
-                    log.error("%s: %s; the API keys stay as they were", self.path, told)
+        await watch(self._look, LOOK_S, (OSError, ValueError), self._complain)
+
+    async def _look(self) -> None:
+        if await asyncio.to_thread(self._changed):
+            log.info("%d API keys are read from %s", len(self._keys), self.path)
+
+    def _complain(self, error: Exception) -> None:
+        log.error("%s: %s; the API keys stay as they were", self.path, _said(error))
 
     def _changed(self) -> bool:
         """Whether the file has, which is then read. Raises what `_read` does."""

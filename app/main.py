@@ -48,7 +48,7 @@ def create_app(
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
     `detect_early`: what tells languages is loaded at the start, and not when it is first asked for, which then waits.
-    Raises SettingsError.
+    Raises SettingsError and BundleError.
     """
     metrics = Metrics()
     door = Door(settings)
