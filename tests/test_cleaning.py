@@ -15,7 +15,8 @@ from training.cleaning import RULES, SWAPPED, Cleaned, CleaningOptions, clean
 from training.corpus import Pair, Skipped, read_pairs, write_pairs
 from training.languages import LanguageCheck
 from training.mending import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
-from training.prepare import PrepareOptions, prepare_corpora
+from training.prepare import prepare_corpora
+from training.prepare_options import PrepareOptions
 from training.shifted import FEWEST, in_step
 
 GOOD = [

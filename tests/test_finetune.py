@@ -23,7 +23,8 @@ from training.__main__ import cli
 from training.batches import Pairs, load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
 from training.plan import Speed
-from training.prepare import PrepareOptions, prepare_corpora
+from training.prepare import prepare_corpora
+from training.prepare_options import PrepareOptions
 from training.schedule import noam
 from training.trainer import Recipe
 from training.vocabulary import train_vocabulary

@@ -15,14 +15,8 @@ from typer.testing import CliRunner
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
-from training.prepare import (
-    PrepareOptions,
-    already_prepared,
-    prepare,
-    prepare_corpora,
-    proportionate,
-    vocabulary_size,
-)
+from training.prepare import already_prepared, prepare, prepare_corpora, proportionate, vocabulary_size
+from training.prepare_options import PrepareOptions
 from training.prepared import PreparedSummary
 from training.split import comparison_key
 from training.text_file import CorpusError

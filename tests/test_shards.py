@@ -21,7 +21,8 @@ from training.batches import load_pairs
 from training.corpus import Pair, Skipped, write_pairs
 from training.parallel import in_order
 from training.pool import Pool, PoolWriter, first_of_each
-from training.prepare import PrepareOptions, already_prepared, prepare_corpora
+from training.prepare import already_prepared, prepare_corpora
+from training.prepare_options import PrepareOptions
 from training.shards import Shards, ShardWriter, token_type, undamaged
 from training.split import SideKeys, choose_development
 

@@ -7,11 +7,8 @@ Knows nothing of models. What makes a line usable is `training.corpus`'s, what a
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -20,97 +17,29 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from model.tokenizer import Tokenizer
-from training.cleaning import RULES, Cleaned, CleaningOptions, clean
-from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at, write_pairs
-from training.parallel import cores
-from training.pool import PIECE, Pool, PoolWriter, encode, first_of_each, hashes
+from training.cleaning import RULES
+from training.corpus import Corpus, Pair, Skipped, write_pairs
+from training.intake import looked_at, progress, progress_of_pieces, read_all, read_corpora, set_apart, spec_of, weighed
+from training.pool import PIECE, Pool, encode
+from training.prepare_options import MAX_RATIO, MAX_TOKENS, RESERVED_SHARE, PrepareOptions, require
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
 from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
 from training.reserved import token_copies
 from training.shards import Integers, Mask, ShardWriter, undamaged
-from training.sources import resolve
-from training.split import SideKeys, choose_development, development_size
-from training.text_file import CorpusError
 from training.vocabulary import train_vocabulary
 
-MAX_TOKENS = 256
-MAX_RATIO = 4.0
-RESERVED_SHARE = 0.05
 TEXT = "text.tsv"
 """In the folder as long as it is being made: all that was read."""
-TUNING_DEV = 100
-"""Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
 # Sentences of this many tokens or fewer are never out of proportion: "Thanks." may well take eight.
 _RATIO_FROM_TOKENS = 24
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
-# Fewer pairs than this are done by the time that other processes have started.
-_MANY_PAIRS = 200_000
-_LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 
 Item = TypeVar("Item")
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class PrepareOptions:
-    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
-
-    `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
-    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
-    `training.cleaning` that are not applied.
-    """
-
-    pairs: tuple[str, ...]
-    source: str
-    target: str
-    out: Path
-    dev: str | None = None
-    dev_size: int | None = None
-    vocab_size: int | None = None
-    max_tokens: int = MAX_TOKENS
-    max_ratio: float = MAX_RATIO
-    reserved_share: float = RESERVED_SHARE
-    columns: tuple[int, int] | None = None
-    encoding: str | None = None
-    seed: int = 1
-    replace: bool = False
-    mix: tuple[str, ...] = ()
-    vocabulary: str | None = None
-    processes: int | None = None
-    keep: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
-        for option, code in (("--source", self.source), ("--target", self.target)):
-            _require(bool(_LANGUAGE_CODE.fullmatch(code)), f"{option} {code!r} is no language code such as en or pt-BR")
-        _require(self.source != self.target, f"--source and --target are both {self.source}")
-        _require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
-        _require(self.dev_size is None or self.dev_size >= 1, f"--dev-size must be at least 1, not {self.dev_size}")
-        _require(self.max_tokens >= 8, f"--max-tokens must be at least 8, not {self.max_tokens}")
-        _require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
-        _require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
-        _require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
-        _require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
-        self.cleaning()
-
-    def recipe(self) -> dict[str, Any]:
-        """The options that decide what is in the folder, as JSON gives them back."""
-        fields = dataclasses.asdict(self)
-        fields = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
-        return dict(json.loads(json.dumps(fields)))
-
-    def cleaning(self) -> CleaningOptions:
-        """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
-        return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
-
-    def processes_for(self, pool: Pool) -> int:
-        """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
-        return self.processes or (cores() if len(pool.pairs) >= _MANY_PAIRS else 1)
 
 
 def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummary:
@@ -120,8 +49,8 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     cannot be used, FileExistsError for an `out` that must not be replaced, ValueError for other options.
     """
     check_free(options.out, options.replace)
-    corpora = [_looked_at(options, text) for text in (*options.pairs, *options.mix)]
-    given = [_looked_at(options, options.dev)] if options.dev else []
+    corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
+    given = [looked_at(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
 
@@ -144,10 +73,12 @@ def _prepare(
 ) -> PreparedSummary:
     """Writes all but the record into `folder`; the text read lies there meanwhile."""
     mended = [Skipped() for _ in skipped]
-    pool, keys = _read(options, folder / TEXT, corpora, skipped, mended)
-    dev = [pair for corpus, lines in zip(given, skipped[len(corpora) :], strict=True) for pair in _all(corpus, lines)]
-    pool, dev = _split(options, pool, keys, dev, skipped)
-    corpora = _weighed(options, pool, corpora)
+    pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
+    dev = [
+        pair for corpus, lines in zip(given, skipped[len(corpora) :], strict=True) for pair in read_all(corpus, lines)
+    ]
+    pool, dev = set_apart(options, pool, keys, dev, skipped)
+    corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, say)
     writer = ShardWriter(folder, tokenizer.vocab_size)
@@ -209,84 +140,6 @@ def vocabulary_size(pairs: int, characters: int) -> int:
     return size + max(0, characters - 500)
 
 
-def _spec(options: PrepareOptions, text: str) -> CorpusSpec:
-    return resolve(text, options.source, options.target)
-
-
-def _looked_at(options: PrepareOptions, text: str) -> Corpus:
-    return look_at(_spec(options, text), options.source, options.target, options.columns, options.encoding)
-
-
-def _read(
-    options: PrepareOptions,
-    path: Path,
-    corpora: Sequence[Corpus],
-    skipped: Sequence[Skipped],
-    mended: Sequence[Skipped],
-) -> tuple[Pool, SideKeys]:
-    """All different pairs, whose text goes to the file `path`, and the keys of their sides."""
-    writer = PoolWriter(path)
-    for number, corpus in enumerate(corpora):
-        lines = _progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")
-        found = Cleaned(skipped[number], mended[number])
-        if not writer.add_all(number, clean(lines, options.cleaning(), found)):
-            raise _unusable(corpus, skipped[number])
-    pool = writer.finish()
-    codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
-    for piece in _progress_of_pieces(hashes(pool, options.processes_for(pool)), pool, "comparing"):
-        codes[done : done + len(piece)] = piece
-        done += len(piece)
-    first = first_of_each(codes[:, 0])
-    pool, keys = pool.keep(first, skipped, "the same pair came before"), SideKeys(codes[first, 1], codes[first, 2])
-    for number, corpus in enumerate(corpora):
-        if not pool.count(number):
-            raise _unusable(corpus, skipped[number])
-    return pool, keys
-
-
-def _all(corpus: Corpus, skipped: Skipped) -> list[Pair]:
-    pairs = [pair for _, pair in corpus.pairs(skipped)]
-    if not pairs:
-        raise _unusable(corpus, skipped)
-    return pairs
-
-
-def _unusable(corpus: Corpus, skipped: Skipped) -> CorpusError:
-    why = next(skipped.describe(), "there is only a header")
-    return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
-
-
-def _split(
-    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[Skipped]
-) -> tuple[Pool, list[Pair]]:
-    """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen."""
-    if dev:
-        dev_keys = SideKeys.of(dev)
-    else:
-        own = pool.corpora < len(options.pairs)  # [pairs]
-        wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
-        chosen = np.zeros(len(own), np.bool_)
-        chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
-        dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
-        dev_keys, keys = keys[chosen], keys[~chosen]
-        pool = pool.keep(~chosen, skipped, "set apart for development")
-    pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
-    left = pool.corpora < len(options.pairs)
-    _require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
-    return pool, dev
-
-
-def _weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
-    """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
-    count = [pool.count(number) for number in range(len(corpora))]
-    own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
-    weighed = list(corpora[: len(options.pairs)])
-    for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
-        weight = corpus.spec.weight * own / max(1, count[number])
-        weighed.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
-    return weighed
-
-
 def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
     if options.vocabulary is not None:
         return Tokenizer.load(Path(options.vocabulary))
@@ -309,7 +162,7 @@ def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> It
 
 def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, say: Say) -> list[Pair]:
     short = [pair for pair in dev if max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens]
-    _require(bool(short), f"every development pair is longer than --max-tokens {options.max_tokens}")
+    require(bool(short), f"every development pair is longer than --max-tokens {options.max_tokens}")
     if len(short) < len(dev):
         say(f"{len(dev) - len(short):,} development pairs left out: longer than {options.max_tokens} tokens")
     return short
@@ -324,14 +177,14 @@ def _encode(
     """
     lengths, end_marks = [], []
     pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
-    for piece in _progress_of_pieces(pieces, pool, "encoding"):
+    for piece in progress_of_pieces(pieces, pool, "encoding"):
         fits = piece.lengths.max(1) <= options.max_tokens  # [pairs]
         writer.add(piece.ids, piece.lengths * fits[:, None])
         lengths.append(piece.lengths)
         end_marks.append(piece.end_marks)
     both = np.concatenate(lengths)  # [pairs, side]
     kept = both.max(1) <= options.max_tokens
-    _require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
+    require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
     pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
     sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
     pool = pool.keep(sound, skipped, "lengths out of proportion")
@@ -357,7 +210,7 @@ def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, 
     wanted = round(options.reserved_share * len(pool.pairs))
     copied: list[int] = []
     drawn = token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
-    copies = iter(_progress(drawn, "copying with placeholders"))
+    copies = iter(progress(drawn, "copying with placeholders"))
     while some := list(islice(copies, PIECE)):
         ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
         writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
@@ -374,27 +227,8 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
 def _digests(options: PrepareOptions) -> dict[str, str]:
     given = [options.dev] if options.dev else []
     vocabulary = [Path(options.vocabulary)] if options.vocabulary else []
-    paths = [path for text in [*options.pairs, *options.mix, *given] for path in _spec(options, text).paths]
+    paths = [path for text in [*options.pairs, *options.mix, *given] for path in spec_of(options, text).paths]
     return digests([*paths, *vocabulary])
-
-
-def _progress(items: Iterable[Item], what: str) -> Iterable[Item]:
-    """`items` with a bar, on a terminal only."""
-    progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
-    return progress
-
-
-def _progress_of_pieces(found: Iterable[Item], pool: Pool, what: str) -> Iterable[Item]:
-    """`found`, a result for each piece of the pool, with a bar that counts pairs, on a terminal only."""
-    with tqdm(desc=what, total=len(pool.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
-        for item in found:
-            yield item
-            bar.update(min(PIECE, len(pool.pairs) - bar.n))
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
 
 
 def two_columns(text: str) -> tuple[int, int]:

@@ -1,0 +1,121 @@
+"""Reads corpora into a pool: cleaned, each pair once, with development pairs set apart.
+
+Knows text; what a token is comes later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from tqdm import tqdm
+
+from training.cleaning import Cleaned, clean
+from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
+from training.prepare_options import PrepareOptions, require
+from training.sources import resolve
+from training.split import SideKeys, choose_development, development_size
+from training.text_file import CorpusError
+
+TUNING_DEV = 100
+"""Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
+Item = TypeVar("Item")
+
+
+def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
+    """What `text` of --pairs or --dev names, fetched if it is not here. Raises CorpusError."""
+    return resolve(text, options.source, options.target)
+
+
+def looked_at(options: PrepareOptions, text: str) -> Corpus:
+    """The corpus of that name, its encoding and columns as given or found out. Raises CorpusError."""
+    return look_at(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
+
+
+def read_corpora(
+    options: PrepareOptions,
+    path: Path,
+    corpora: Sequence[Corpus],
+    skipped: Sequence[Skipped],
+    mended: Sequence[Skipped],
+) -> tuple[Pool, SideKeys]:
+    """All different pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
+    writer = PoolWriter(path)
+    for number, corpus in enumerate(corpora):
+        lines = progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")
+        found = Cleaned(skipped[number], mended[number])
+        if not writer.add_all(number, clean(lines, options.cleaning(), found)):
+            raise _unusable(corpus, skipped[number])
+    pool = writer.finish()
+    codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
+    for piece in progress_of_pieces(hashes(pool, options.processes_for(pool)), pool, "comparing"):
+        codes[done : done + len(piece)] = piece
+        done += len(piece)
+    first = first_of_each(codes[:, 0])
+    pool, keys = pool.keep(first, skipped, "the same pair came before"), SideKeys(codes[first, 1], codes[first, 2])
+    for number, corpus in enumerate(corpora):
+        if not pool.count(number):
+            raise _unusable(corpus, skipped[number])
+    return pool, keys
+
+
+def read_all(corpus: Corpus, skipped: Skipped) -> list[Pair]:
+    """Every pair, as it is, without cleaning. Raises CorpusError if there is none."""
+    pairs = [pair for _, pair in corpus.pairs(skipped)]
+    if not pairs:
+        raise _unusable(corpus, skipped)
+    return pairs
+
+
+def _unusable(corpus: Corpus, skipped: Skipped) -> CorpusError:
+    why = next(skipped.describe(), "there is only a header")
+    return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
+
+
+def set_apart(
+    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[Skipped]
+) -> tuple[Pool, list[Pair]]:
+    """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen. Raises ValueError."""
+    if dev:
+        dev_keys = SideKeys.of(dev)
+    else:
+        own = pool.corpora < len(options.pairs)  # [pairs]
+        wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
+        chosen = np.zeros(len(own), np.bool_)
+        chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
+        dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
+        dev_keys, keys = keys[chosen], keys[~chosen]
+        pool = pool.keep(~chosen, skipped, "set apart for development")
+    pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
+    left = pool.corpora < len(options.pairs)
+    require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
+    return pool, dev
+
+
+def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
+    """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
+    count = [pool.count(number) for number in range(len(corpora))]
+    own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
+    weighed = list(corpora[: len(options.pairs)])
+    for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
+        weight = corpus.spec.weight * own / max(1, count[number])
+        weighed.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
+    return weighed
+
+
+def progress(items: Iterable[Item], what: str) -> Iterable[Item]:
+    """`items` with a bar, on a terminal only."""
+    progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
+    return progress
+
+
+def progress_of_pieces(found: Iterable[Item], pool: Pool, what: str) -> Iterable[Item]:
+    """`found`, a result for each piece of the pool, with a bar that counts pairs, on a terminal only."""
+    with tqdm(desc=what, total=len(pool.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
+        for item in found:
+            yield item
+            bar.update(min(PIECE, len(pool.pairs) - bar.n))

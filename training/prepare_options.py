@@ -1,0 +1,83 @@
+"""What `prepare` is asked for, and which of that has a meaning. Knows no file's content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.cleaning import CleaningOptions
+from training.parallel import cores
+from training.pool import Pool
+
+MAX_TOKENS = 256
+MAX_RATIO = 4.0
+RESERVED_SHARE = 0.05
+# Fewer pairs than this are done by the time that other processes have started.
+_MANY_PAIRS = 200_000
+_LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
+
+    `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
+    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
+    `training.cleaning` that are not applied.
+    """
+
+    pairs: tuple[str, ...]
+    source: str
+    target: str
+    out: Path
+    dev: str | None = None
+    dev_size: int | None = None
+    vocab_size: int | None = None
+    max_tokens: int = MAX_TOKENS
+    max_ratio: float = MAX_RATIO
+    reserved_share: float = RESERVED_SHARE
+    columns: tuple[int, int] | None = None
+    encoding: str | None = None
+    seed: int = 1
+    replace: bool = False
+    mix: tuple[str, ...] = ()
+    vocabulary: str | None = None
+    processes: int | None = None
+    keep: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
+        for option, code in (("--source", self.source), ("--target", self.target)):
+            require(bool(_LANGUAGE_CODE.fullmatch(code)), f"{option} {code!r} is no language code such as en or pt-BR")
+        require(self.source != self.target, f"--source and --target are both {self.source}")
+        require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
+        require(self.dev_size is None or self.dev_size >= 1, f"--dev-size must be at least 1, not {self.dev_size}")
+        require(self.max_tokens >= 8, f"--max-tokens must be at least 8, not {self.max_tokens}")
+        require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
+        require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
+        require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
+        require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
+        self.cleaning()
+
+    def recipe(self) -> dict[str, Any]:
+        """The options that decide what is in the folder, as JSON gives them back."""
+        fields = dataclasses.asdict(self)
+        fields = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
+        return dict(json.loads(json.dumps(fields)))
+
+    def cleaning(self) -> CleaningOptions:
+        """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
+        return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
+
+    def processes_for(self, pool: Pool) -> int:
+        """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
+        return self.processes or (cores() if len(pool.pairs) >= _MANY_PAIRS else 1)
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
