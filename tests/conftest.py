@@ -35,9 +35,9 @@ from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.corpus import Pair, write_pairs
+from training.loop import train
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
-from training.train import train
 from training.trainer import Recipe
 from training.vocabulary import train_vocabulary
 

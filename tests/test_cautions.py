@@ -15,9 +15,9 @@ from training import progress
 from training.batches import Pairs, load_pairs
 from training.cautions import before_training, copies, flattered, too_small, vocabulary_too_large, while_training
 from training.corpus import Pair, write_pairs
+from training.loop import train
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
-from training.train import train
 from training.trainer import Recipe
 
 ODD = [Pair(f"{pair.source} {number}", f"{number} {pair.target}") for number, pair in enumerate(PAIRS)]

@@ -23,13 +23,12 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
-from training import progress
-from training import train as train_module
+from training import loop, progress
 from training.__main__ import cli
 from training.batches import epoch_rows, load_pairs
 from training.checkpoint import load_state, saved_weights
 from training.distributed import joined
-from training.train import State, train
+from training.loop import State, train
 from training.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,7 +56,7 @@ def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> 
 def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
     """Makes each call in as many processes as it says, one call after the other; prints their exit codes."""
     progress._plot = lambda history: b"plot"
-    train_module.BLEU_SENTENCES = 1
+    loop.BLEU_SENTENCES = 1
     torch.set_num_threads(1)
     torch.optim.Adam([torch.zeros(1)])  # the first one imports for two seconds; children that are forked then need not
     for count, arguments, options in calls:

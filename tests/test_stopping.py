@@ -19,8 +19,8 @@ from safetensors.torch import load_file
 from model.tokenizer import Tokenizer
 from training import progress
 from training.checkpoint import STATE, load_state, saved_weights
+from training.loop import State, train
 from training.stopping import Stopped, stop_requests, stopping_at_once
-from training.train import State, train
 from training.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -28,7 +28,7 @@ from model.tokenizer import Tokenizer
 from training import progress
 from training.__main__ import cli
 from training.checkpoint import BEST, STATE, load_state, saved_weights, step_of
-from training.train import State, train
+from training.loop import State, train
 from training.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")

@@ -1,6 +1,6 @@
 """What a run leaves on disk, written so that a kill at any moment loses nothing: its state, and recent weights.
 
-Knows files; what is in the state is `training.train`'s.
+Knows files; what is in the state is `training.loop`'s.
 """
 
 from __future__ import annotations

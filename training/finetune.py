@@ -1,6 +1,6 @@
 """Fine-tuning: what a run takes from a bundle that it begins from, how it is trained, and what that changed.
 
-Knows the table of before and after. The order of things is `training.run`'s, the steps are `training.train`'s.
+Knows the table of before and after. The order of things is `training.run`'s, the steps are `training.loop`'s.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
 from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run, serve_command
 from training.finetune import LEARNING_RATE, Initial, Tuning, said_changes
+from training.loop import train
 from training.plan import Plan, measure, within
 from training.prepare import already_prepared, prepare_corpora, two_columns
 from training.prepare_options import MAX_TOKENS, PrepareOptions
 from training.prepared import PreparedSummary
 from training.recipes import architecture_for, recipe_for, size_for
 from training.scoring import Development, limits_for
-from training.train import train
 from training.trainer import TrainingError, pick_device, use_threads
 
 Say = Callable[[str], None]

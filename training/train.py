@@ -1,216 +1,25 @@
-"""The verb `train`: prepared pairs in, a run folder of checkpoints and curves out, resumable to the bit.
+"""The verb `train`: prepared pairs in, a run folder of checkpoints and curves out.
 
     python -m training train --data data/mine --out runs/mine
 
-Knows when to evaluate, save and stop. A step's arithmetic is `training.trainer`'s, what lies on disk
-`training.checkpoint`'s, and which recipe suits a corpus `training.recipes`'.
+Knows the options. The steps are `training.loop`'s, and which recipe suits a corpus `training.recipes`'s.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import random
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import torch
 import typer
-from torch import Tensor
 
-from model.allocator import keep_freed_memory
-from model.config import ModelConfig
-from model.hypothesis import Limits
-from model.tokenizer import Tokenizer
-from training.batches import Batch, Position, batches_from, load_pairs
-from training.board import write_board
-from training.cautions import before_training, while_training
-from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
-from training.distributed import ALONE, World, joined
+from training.batches import load_pairs
+from training.distributed import joined
+from training.loop import train
 from training.prepared import PreparedSummary
-from training.progress import Progress, write_curves
 from training.recipes import architecture_for, recipe_for, size_for
-from training.scoring import Development, limits_for
-from training.stopping import Stopped, stop_requests
-from training.trainer import Recipe, Trainer, TrainingError, pick_device, use_threads
-
-
-@dataclass
-class State:
-    """Where a run stands: all that resuming needs beside model and optimiser."""
-
-    step: int = 0
-    position: Position = field(default_factory=Position)
-    history: list[dict[str, float]] = field(default_factory=list)
-    best_loss: float = math.inf
-    best_step: int = 0
-    train_loss: float = 0.0
-    """Sum, since the last evaluation, of the nats of all predicted tokens, smoothing apart."""
-    train_tokens: int = 0
-    seconds: float = 0.0
-
-
-CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
-"""Fields of a recipe that may differ when a run is continued: how long it goes on, and what it reports."""
-BLEU_SENTENCES = 500
-"""Development sentences translated at each evaluation; all of them are in the loss."""
-
-
-def train(
-    data: Path,
-    run: Path,
-    config: ModelConfig,
-    recipe: Recipe,
-    device: torch.device,
-    limits: Limits,
-    save_every: int,
-    initial: Mapping[str, Tensor] | None = None,
-    world: World = ALONE,
-) -> State:
-    """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
-
-    Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
-    A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
-    Raises TrainingError if `run` was begun with another configuration, recipe or data.
-
-    All processes of `world` come here with the same; the first evaluates, saves and prints.
-    """
-    keep_freed_memory()
-    if world.is_first:
-        run.mkdir(parents=True, exist_ok=True)
-    pairs, record = load_pairs(data)
-    tokenizer = Tokenizer.load(data / "sentencepiece.model")
-    development = Development.load(data, tokenizer, limits, record["target"])
-    trainer = Trainer(config, recipe, device, world)
-    identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
-    state = _resume(run, trainer, identity)
-    world.check_alike((state.step, state.position, identity))
-    batches = batches_from(
-        pairs, config, recipe.batch_tokens, recipe.seed, state.position, part=world.rank, parts=world.size
-    )
-    progress = Progress(recipe.steps, state.step, shown=world.is_first)
-    progress.say(
-        f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
-        f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
-    )
-    if not state.step:
-        for warning in before_training(record, pairs, config, tuned=initial is not None):
-            progress.say(f"warning: {warning}")
-    with closing(progress), stop_requests(urgent=world.size == 1) as stop:
-        if initial is not None and not state.step:
-            trainer.model.load_state_dict(initial)
-            _evaluate(run, trainer, state, development, progress)
-        while state.step < recipe.steps and not _exhausted(state, recipe):
-            _advance(trainer, state, batches, progress)
-            if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
-                _evaluate(run, trainer, state, development, progress)
-            asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
-            ends = asked or state.step == recipe.steps or _exhausted(state, recipe)
-            if world.is_first and (ends or state.step % save_every == 0):
-                save_state(run, _snapshot(trainer, state, identity))
-            if asked:
-                raise Stopped(asked, saved=True)
-    return state
-
-
-def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress) -> None:
-    began = time.monotonic()
-    trainer.world.seed(trainer.recipe.seed, state.step + 1)
-    taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
-    state.step += 1
-    nats = trainer.step(taken, trainer.learning_rate(state.step)).item()
-    tokens = sum(batch.target_tokens for batch in taken)
-    state.train_loss += nats
-    state.train_tokens += tokens
-    state.seconds += time.monotonic() - began
-    progress.advance(state.step, nats / tokens, tokens)
-
-
-def _evaluate(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
-    """Evaluates in the first process, and tells the others what early stopping needs to know."""
-
-    def evaluated() -> tuple[list[dict[str, float]], float, int]:
-        _evaluate_here(run, trainer, state, development, progress)
-        return state.history, state.best_loss, state.best_step
-
-    state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
-    state.train_loss, state.train_tokens = 0.0, 0
-
-
-def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
-    loss = trainer.development_loss(development.pairs)
-    translations = development.translate(trainer.model, BLEU_SENTENCES)
-    row = {
-        "step": state.step,
-        "epoch": state.position.epoch,
-        "learning_rate": trainer.learning_rate(max(1, state.step)),
-        "train_loss": state.train_loss / state.train_tokens if state.step else math.nan,
-        "dev_loss": loss,
-        "dev_bleu": development.bleu(translations),
-        "tokens_per_second": progress.tokens_per_second,
-        "seconds": state.seconds,
-    }
-    state.history.append(row)
-    weights = trainer.model.state_dict()
-    if loss < state.best_loss:
-        state.best_loss, state.best_step = loss, state.step
-        save_best(run, weights)
-    if state.step:  # the average is of what was learnt
-        save_weights(run, state.step, weights, trainer.recipe.keep)
-    write_curves(run, state.history)
-    write_board(run, row)
-    shown = random.Random(state.step).randrange(len(translations))
-    learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
-    progress.say(
-        f"{learnt}, development loss {loss:.3f}, "
-        f"BLEU {row['dev_bleu']:.1f}\n  source     {development.sources[shown]}\n  "
-        f"reference  {development.references[shown]}\n  ours       {translations[shown]}"
-    )
-    for warning in while_training(state.history):
-        progress.say(f"warning: {warning}")
-
-
-def _exhausted(state: State, recipe: Recipe) -> bool:
-    """True once `patience` evaluations in a row brought no better development loss."""
-    since = (state.step - state.best_step) // recipe.evaluate_every
-    return bool(state.history) and 0 < recipe.patience <= since
-
-
-def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "identity": identity,
-        "state": dataclasses.asdict(state),
-        "model": trainer.model.state_dict(),
-        "optimizer": trainer.optimizer.state_dict(),
-        "precision": trainer.precision,
-        "random": torch.get_rng_state(),
-        "cuda_random": torch.cuda.get_rng_state_all() if trainer.device.type == "cuda" else [],
-    }
-
-
-def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
-    snapshot = load_state(run)
-    if snapshot is None:
-        if trainer.world.is_first:
-            discard_weights(run)
-        return State()
-    for part, ours in identity.items():
-        theirs = snapshot["identity"][part]
-        if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
-            differs = f"{run} was begun with another {part} ({', '.join(names)})"
-            raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
-    trainer.model.load_state_dict(snapshot["model"])
-    trainer.optimizer.load_state_dict(snapshot["optimizer"])
-    torch.set_rng_state(snapshot["random"])
-    if snapshot["cuda_random"]:
-        torch.cuda.set_rng_state_all(snapshot["cuda_random"])
-    fields = dict(snapshot["state"])
-    return State(**{**fields, "position": Position(**fields["position"])})
-
+from training.scoring import limits_for
+from training.stopping import Stopped
+from training.trainer import TrainingError, pick_device, use_threads
 
 _LENGTH, _MODEL, _MACHINE = "How long", "Model", "Machine and files"
 _RECIPE, _REPORT = "Recipe (what is not given suits the number of pairs)", "Evaluation and early stopping"
