@@ -1,4 +1,4 @@
-"""Greedy decoding, and the runner that PyTorch is: `encode_batch` and `decode_step` over a KVCache.
+"""Greedy and beam decoding of sentences, and the runner that PyTorch is: `encode_batch`, `decode_step`, a KVCache.
 
 Knows token ids only. The batch is `model.batch`'s; text is `model.tokenizer`'s; other runners are `model.precision`'s
 to choose.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.batch import DecodeBatch, Runner, Slots, Step
-from model.hypothesis import Demand, Hypothesis, Limits, allowed_best
+from model.hypothesis import Demand, Hypothesis, Limits, best_by_row
 from model.kv_cache import KVCache
 from model.packing import Packing
 from model.tiles import UNTILED, Tiles, tiles_for, with_tiled_products
@@ -30,20 +30,30 @@ def as_runner(model: Runner | Transformer) -> Runner:
 def greedy_decode(
     model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
 ) -> list[Hypothesis]:
-    """Decodes every source, at most `rows` at a time, the longest first, each leaving when it ends; in order.
+    """Decodes every source, at most `rows` at a time; in order. Raises ValueError as `beam_decode` does."""
+    return beam_decode(model, sources, limits, 1, rows)
 
-    Raises ValueError if a source is over `limits.max_source` tokens.
+
+def beam_decode(
+    model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, width: int, rows: int = 64
+) -> list[Hypothesis]:
+    """Decodes every source with a beam of `width`, the longest first, each leaving when it ends; in order.
+
+    A sentence takes `width` of the `rows`; with a width of 1 its best token is always taken. Raises ValueError if a
+    source is over `limits.max_source` tokens, or there are fewer rows than the beam needs.
     """
+    if not 1 <= width <= rows:
+        raise ValueError(f"a beam must be from 1 to the number of rows ({rows}) wide, not {width}")
     for number, source in enumerate(sources):
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
-    hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
+    hypotheses = [Hypothesis(source, limits.target(len(source)), width=width) for source in sources]
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
-    batch = as_runner(model).new_batch(min(rows, max(1, len(waiting))), limits)
+    batch = as_runner(model).new_batch(min(rows, width * max(1, len(waiting))), limits)
     while waiting or batch.running:
         # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
-        if waiting and (batch.free >= max(1, batch.rows // 4) or not batch.running):
-            batch.admit([waiting.pop() for _ in range(min(batch.free, len(waiting)))])
+        if waiting and (batch.free >= max(width, batch.rows // 4) or not batch.running):
+            batch.admit([waiting.pop() for _ in range(min(batch.free // width, len(waiting)))])
         batch.step()
     return hypotheses
 
@@ -179,7 +189,7 @@ class TorchSlots:
         """outcome [3, rows]: the best tokens, their log probabilities, and the source tokens they attended to most."""
         tokens, scores, aligned = outcome.tolist()
         eos = self._model.config.eos_id
-        candidates = {row: allowed_best(log_probs[row], demand, eos) for row, demand in demands.items()}
+        candidates = best_by_row(log_probs, demands, eos)
         for row, found in candidates.items():
             tokens[row], scores[row] = found[0]
         self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -51,6 +51,10 @@ class Demand:
     owed: Sequence[int] = ()
     never: Sequence[int] = ()
     count: int = 1
+
+    @property
+    def allows_all(self) -> bool:
+        return not (self.only or self.owed or self.never)
 
 
 @dataclass(eq=False)
@@ -132,6 +136,20 @@ class Hypothesis:
             self.finish_reason = "stop"
         elif math.isnan(log_prob) or len(self.tokens) >= self.limit + (self.forced is not None):
             self.finish_reason = "length"
+
+
+def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> dict[int, list[tuple[int, float]]]:
+    """What `allowed_best` gives for each row that has a demand; log_probs [rows, vocabulary].
+
+    Beams that want nothing but the best are looked at together, since a GPU answers one question as slowly as many.
+    """
+    found = {row: allowed_best(log_probs[row], demand, eos) for row, demand in demands.items() if not demand.allows_all}
+    for count in {demand.count for demand in demands.values() if demand.allows_all}:
+        rows = [row for row, demand in demands.items() if demand.allows_all and demand.count == count]
+        values, tokens = log_probs[rows].topk(min(count, log_probs.size(-1)))  # [rows of these, count]
+        for row, best, scores in zip(rows, tokens.tolist(), values.tolist(), strict=True):
+            found[row] = [(token, score) for token, score in zip(best, scores, strict=True) if score != -math.inf]
+    return found
 
 
 def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int, float]]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.batch import DecodeBatch, Slots
 from model.config import ModelConfig, NormPlacement
-from model.decoding import TorchRunner, decode_step, encode_batch, greedy_decode
+from model.decoding import TorchRunner, beam_decode, decode_step, encode_batch, greedy_decode
 from model.graphs import GraphSlots
 from model.hypothesis import Hypothesis, Limits
 from model.kv_cache import KVCache
@@ -441,3 +441,19 @@ def test_decoding_makes_no_gradients() -> None:
     batch.admit([again])
     run_to_the_end(batch)
     assert not again.cross_attention.requires_grad
+
+
+@pytest.mark.parametrize("rows", [3, 7, 64])
+def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) -> None:
+    model, sources = lively_model(seed=5), random_sources(12, seed=9)
+    together = beam_decode(model, sources, LIMITS, 3, rows)
+    for source, found in zip(sources, together, strict=True):
+        [alone] = beam_decode(model, [source], LIMITS, 3)
+        assert [(h.tokens, h.log_probs) for h in alone.finished] == [(h.tokens, h.log_probs) for h in found.finished]
+        assert found.tokens == found.finished[0].tokens
+
+
+def test_a_beam_needs_as_many_rows_as_it_is_wide() -> None:
+    for width in (0, 5):
+        with pytest.raises(ValueError, match="a beam must be from 1 to the number of rows"):
+            beam_decode(lively_model(), [[3]], LIMITS, width, rows=4)

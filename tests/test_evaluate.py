@@ -9,7 +9,7 @@ import sacrebleu
 from typer.testing import CliRunner
 
 from model.bundle import Bundle
-from model.decoding import greedy_decode
+from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
 from training.corpus import Pair, write_pairs
 
@@ -58,6 +58,28 @@ def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, t
     assert "over" not in output
 
 
+def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_was(
+    bundle: Bundle, test_set: Path, tmp_path: Path
+) -> None:
+    sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
+    expected = [bundle.tokenizer.decode(h.tokens) for h in beam_decode(bundle.model, sources, bundle.limits, 4)]
+    given = ["--pairs", test_set, "--out", tmp_path / "out.txt", "--rows", 9]
+    assert {metric["beam"] for metric in metrics(bundle, *given, "--beam", 4)} == {4}
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == [
+        " ".join(text.splitlines()) for text in expected
+    ]
+    assert {metric["beam"] for metric in metrics(bundle, *given)} == {1}
+    assert "beam 4, on cpu" in evaluate("--bundle", bundle.folder, *given, "--beam", 4)
+
+
+def test_lower_case_adds_a_score_and_changes_none(bundle: Bundle, test_set: Path) -> None:
+    plain = metrics(bundle, "--pairs", test_set)
+    *same, lower = metrics(bundle, "--pairs", test_set, "--lowercase")
+    assert same == plain
+    assert lower["metric"] == "BLEU in lower case"
+    assert "case:lc" in lower["signature"]
+
+
 def test_broken_lines_and_cut_sources_are_counted(bundle: Bundle, tmp_path: Path) -> None:
     long = "How are you? " * 40
     (tmp_path / "set.tsv").write_text(f"Hello.\tBonjour.\nonly one column\n{long}\tTrop long.\n\tx\n", encoding="utf-8")
@@ -95,6 +117,9 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
     [
         (["--precision", "int4"], "precision must be one of"),
         (["--rows", "0"], "--rows must be at least 1"),
+        (["--beam", "0"], "--beam must be from 1 to --rows (64)"),
+        (["--beam", "9", "--rows", "8"], "--beam must be from 1 to --rows (8)"),
+        (["--tokenize", "spacy"], "--tokenize knows only moses"),
         (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
     ],

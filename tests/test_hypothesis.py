@@ -15,7 +15,7 @@ from torch import nn
 from model.batch import Runner
 from model.config import ModelConfig
 from model.decoding import TorchRunner, encode_batch, greedy_decode
-from model.hypothesis import Demand, Hypothesis, Limits, allowed_best
+from model.hypothesis import Demand, Hypothesis, Limits, allowed_best, best_by_row
 from model.kernels import KernelRunner, KernelsUnavailable
 from model.transformer import Transformer
 
@@ -198,3 +198,18 @@ def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     expected = sorted(allowed, key=lambda token: -values[token])[:count]
     assert found == [(token, float(values[token])) for token in expected]
     assert all(not math.isinf(value) for _, value in found)
+
+
+@given(
+    rows=st.lists(st.permutations([-math.inf, -5.0, -4.0, -3.0, -2.0, -1.0]), min_size=1, max_size=5),
+    counts=st.lists(st.integers(1, 8), min_size=5, max_size=5),
+    never=st.lists(st.sampled_from([3, 4, 5]), max_size=1),
+)
+def test_rows_looked_at_together_get_what_each_would_get(
+    rows: list[list[float]], counts: list[int], never: list[int]
+) -> None:
+    demands = {row: Demand(count=count) for row, count in enumerate(counts[: len(rows)])}
+    demands[0] = Demand(never=never, count=counts[0])
+    log_probs = torch.tensor(rows, dtype=torch.float32)
+    expected = {row: allowed_best(log_probs[row], demand, EOS) for row, demand in demands.items()}
+    assert best_by_row(log_probs, demands, EOS) == expected

@@ -1,6 +1,7 @@
 """Translating and scoring: sacreBLEU with the tokeniser of the language, and no sentence cut unsaid."""
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from model.bundle import Bundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from training.batches import Pairs
-from training.scoring import Development, bleu_metric, limits_for, scores, translate
+from training.scoring import Development, bleu_metric, limits_for, moses_tokens, scores, translate
 
 
 def test_the_same_text_scores_100_and_says_how_it_was_computed() -> None:
@@ -36,6 +37,30 @@ def test_languages_without_spaces_are_cut_into_characters(language: str, tokenis
 def test_chinese_is_scored_by_character() -> None:
     hypothesis, reference = ["我们明天去海边的小房子。"], ["我们明天去海边的大房子。"]
     assert scores(hypothesis, reference, "zh")[0].score > 50 > scores(hypothesis, reference, "fr")[0].score
+
+
+def test_lower_cased_bleu_stands_beside_the_usual_one_and_says_so() -> None:
+    bleu, _, lower = scores(["THE CAT sat on the mat"], ["the cat sat on the mat"], "fr", lowercase=True)
+    assert lower.metric == "BLEU in lower case"
+    assert lower.score == pytest.approx(100)
+    assert bleu.score < 100
+    assert "case:lc" in lower.signature
+    assert "case:mixed" in bleu.signature
+
+
+def test_moses_cuts_after_an_apostrophe_in_french_and_normalises_quotation_marks() -> None:
+    pytest.importorskip("sacremoses")
+    assert moses_tokens(["L’homme (« ami ») dort."], "fr", lowercase=True) == ['l\' homme ( " ami " ) dort .']
+    *_, moses = scores(["L'homme est ici, là-bas."], ["l’homme est ici, là-bas."], "fr", lowercase=True, moses=True)
+    assert moses.score == pytest.approx(100)
+    assert moses.metric == "BLEU in lower case, tokens of Moses"
+    assert "tok:moses-fr-norm-sacremoses-" in moses.signature
+
+
+def test_without_sacremoses_its_tokens_are_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(ValueError, match="pip install sacremoses"):
+        moses_tokens(["Bonjour."], "fr", lowercase=False)
 
 
 def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: Bundle) -> None:

@@ -2,7 +2,7 @@
 
     python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
 
-The service decodes with the same calls, so these are the translations that it gives.
+The service decodes with the same calls, so these are the translations that it gives, unless there is a beam.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.corpus import Pair, Skipped, look_at
-from training.scoring import Score, Translations, scores, translate
+from training.scoring import Score, Translations, moses_tokens, scores, translate
 from training.sources import resolve
 from training.text_file import CorpusError
 from training.trainer import pick_device, use_threads
@@ -42,9 +42,10 @@ class TestSet:
     skipped: Skipped
 
     @classmethod
-    def read(cls, text: str, source: str, target: str) -> TestSet:
-        """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr. Raises CorpusError."""
-        corpus, skipped = look_at(resolve(text, source, target), source, target), Skipped()
+    def read(cls, text: str, source: str, target: str, columns: tuple[int, int] | None = None) -> TestSet:
+        """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
+        of source and target, if they are not to be found out. Raises CorpusError."""
+        corpus, skipped = look_at(resolve(text, source, target), source, target, columns), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
@@ -52,8 +53,18 @@ class TestSet:
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """How wide the beam is, 1 being greedy, and which score is wanted beside the usual ones; see `scores`."""
+
+    beam: int = 1
+    lowercase: bool = False
+    moses: bool = False
+
+
+@dataclass(frozen=True)
 class Result:
-    """What came of a test set: `precision` and `device` are those of the model that translated."""
+    """What came of a test set: `precision` and `device` are those of the model that translated, a `beam` of 1 is
+    greedy decoding."""
 
     set: str
     scores: list[Score]
@@ -61,6 +72,7 @@ class Result:
     precision: str
     device: str
     skipped: int
+    beam: int = 1
 
     def metrics(self) -> list[dict[str, Any]]:
         """One JSON object a metric, as config.json keeps them."""
@@ -73,6 +85,7 @@ class Result:
                 "sentences": len(self.translations.texts),
                 "precision": self.precision,
                 "device": self.device,
+                "beam": self.beam,
                 "sources_cut": self.translations.cut,
                 "lines_skipped": self.skipped,
             }
@@ -81,19 +94,27 @@ class Result:
 
 
 def evaluate_set(
-    model: Runner | Transformer, tokenizer: Tokenizer, limits: Limits, target: str, test: TestSet, rows: int = 64
+    model: Runner | Transformer,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    target: str,
+    test: TestSet,
+    rows: int = 64,
+    scoring: Scoring = Scoring(),
 ) -> Result:
     """Translates the sources of `test` into the language `target` and scores them."""
     runner = as_runner(model)
-    translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows)
-    found = scores(translations.texts, [pair.target for pair in test.pairs], target)
+    translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
+    references = [pair.target for pair in test.pairs]
+    found = scores(translations.texts, references, target, scoring.lowercase, scoring.moses)
     skipped = test.skipped.counts.total()
-    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped)
+    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped, scoring.beam)
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
     """Says what `result` is, in lines for a person."""
-    say(f"{result.set}: {len(test.pairs):,} sentences, greedy, on {result.device} in {result.precision}")
+    decoding = "greedy" if result.beam == 1 else f"beam {result.beam}"
+    say(f"{result.set}: {len(test.pairs):,} sentences, {decoding}, on {result.device} in {result.precision}")
     for score in result.scores:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
     for line in test.skipped.describe():
@@ -122,7 +143,16 @@ def evaluate(
     ] = "float32",
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
-    rows: Annotated[int, typer.Option(help="Sentences decoded together; affects the speed.")] = 64,
+    rows: Annotated[
+        int, typer.Option(help="Sentences decoded together, each counted --beam times; affects the speed.")
+    ] = 64,
+    beam: Annotated[int, typer.Option(help="Width of the beam; 1 is greedy, as the service decodes.")] = 1,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="BLEU of lower-cased text too, to compare with papers that report it.")
+    ] = False,
+    tokenize: Annotated[
+        str | None, typer.Option(help="moses: BLEU of Moses' tokens too, for the same; needs sacremoses installed.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the translations there, one a line, the sets one after the other.")
     ] = None,
@@ -133,6 +163,13 @@ def evaluate(
     use_threads(threads)
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, not {rows}")
+    if not 1 <= beam <= rows:
+        raise ValueError(f"--beam must be from 1 to --rows ({rows}), not {beam}")
+    if tokenize not in (None, "moses"):
+        raise ValueError(f"--tokenize knows only moses, not {tokenize!r}")
+    scoring = Scoring(beam, lowercase, moses=tokenize is not None)
+    if scoring.moses:
+        moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
     tests = [TestSet.read(text, loaded.source, loaded.target) for text in pairs]
@@ -140,7 +177,7 @@ def evaluate(
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")
     for test in tests:
-        result = evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows)
+        result = evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows, scoring)
         results.append(result)
         if not as_json:
             report(result, test, loaded.limits, typer.echo)

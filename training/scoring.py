@@ -1,20 +1,22 @@
-"""Translates sentences with the batched greedy decoder and scores the result with sacreBLEU.
+"""Translates sentences with the batched decoder, greedily or with a beam, and scores the result with sacreBLEU.
 
 Knows nothing of bundles or runs, only of a model and what it was to say.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sacrebleu
 
 from model.batch import Runner
 from model.config import ModelConfig
-from model.decoding import greedy_decode
+from model.decoding import beam_decode
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -35,14 +37,22 @@ class Translations:
 
 
 def translate(
-    model: Runner | Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], rows: int = 64
+    model: Runner | Transformer,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    sentences: Sequence[str],
+    rows: int = 64,
+    width: int = 1,
 ) -> Translations:
-    """Translates every sentence greedily, `rows` at a time. One over the model's limit is cut, and counted."""
+    """Translates every sentence with a beam of `width`, of which `rows` have room together; 1 is greedily.
+
+    One over the model's limit is cut, and counted.
+    """
     if isinstance(model, Transformer):
         model.eval()
     encoded = [tokenizer.encode(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
-    found = greedy_decode(model, [ids[: limits.max_source] for ids in encoded], limits, rows)
+    found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, width, rows)
     return Translations([tokenizer.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
 
 
@@ -54,19 +64,59 @@ class Score:
     """How sacreBLEU computed it, for others to repeat (Post 2018)."""
 
 
-def scores(translations: Sequence[str], references: Sequence[str], target: str) -> list[Score]:
-    """BLEU and chrF of translations into the language `target`, each from 0 to 100."""
-    found = []
-    for name, metric in (("BLEU", bleu_metric(target)), ("chrF", sacrebleu.CHRF())):
-        score = metric.corpus_score(translations, [references]).score
-        found.append(Score(name, float(score), str(metric.get_signature())))
+def scores(
+    translations: Sequence[str], references: Sequence[str], target: str, lowercase: bool = False, moses: bool = False
+) -> list[Score]:
+    """BLEU and chrF of translations into the language `target`, each from 0 to 100.
+
+    With `lowercase` or `moses` a third score follows, for comparison with papers only: BLEU of text in lower case, or
+    of the tokens of Moses, for which see `moses_tokens`.
+    """
+    found = [
+        _scored("BLEU", bleu_metric(target), translations, references),
+        _scored("chrF", sacrebleu.CHRF(), translations, references),
+    ]
+    if moses:
+        found.append(_moses_bleu(translations, references, target, lowercase))
+    elif lowercase:
+        found.append(_scored("BLEU in lower case", bleu_metric(target, lowercase), translations, references))
     return found
 
 
-def bleu_metric(target: str) -> sacrebleu.BLEU:
-    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a."""
+def _scored(name: str, metric: Any, translations: Sequence[str], references: Sequence[str]) -> Score:
+    score = metric.corpus_score(translations, [references]).score
+    return Score(name, float(score), str(metric.get_signature()))
+
+
+def _moses_bleu(translations: Sequence[str], references: Sequence[str], target: str, lowercase: bool) -> Score:
+    metric = sacrebleu.BLEU(tokenize="none", force=True, lowercase=lowercase)
+    sides = (moses_tokens(texts, target, lowercase) for texts in (translations, references))
+    name = "BLEU in lower case, tokens of Moses" if lowercase else "BLEU, tokens of Moses"
+    score = _scored(name, metric, *sides)
+    tokeniser = f"tok:moses-{target}-norm-sacremoses-{importlib.metadata.version('sacremoses')}"
+    return replace(score, signature=score.signature.replace("tok:none", tokeniser))
+
+
+def moses_tokens(texts: Sequence[str], language: str, lowercase: bool) -> list[str]:
+    """The tokens with spaces between them, as Multi30k's own files have them: lower-cased if asked, then Moses'
+    normalize-punctuation.perl and tokenizer.perl, in sacremoses' rewriting. Raises ValueError where that is missing."""
+    try:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    except ImportError:
+        raise ValueError("--tokenize moses needs sacremoses: pip install sacremoses") from None
+    normaliser, tokeniser = MosesPunctNormalizer(language), MosesTokenizer(language)
+    cased = (text.lower() if lowercase else text for text in texts)
+    return [tokeniser.tokenize(normaliser.normalize(text), return_str=True, escape=False) for text in cased]
+
+
+def bleu_metric(target: str, lowercase: bool = False, by_sentence: bool = False) -> sacrebleu.BLEU:
+    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a.
+
+    `by_sentence`: it will score sentences, where n-grams longer than the sentence do not count.
+    """
     language = target.lower().split("-")[0].split("_")[0]
-    return sacrebleu.BLEU(tokenize="zh" if language == "zh" else "char" if language in _UNSPACED else "13a")
+    tokeniser = "zh" if language == "zh" else "char" if language in _UNSPACED else "13a"
+    return sacrebleu.BLEU(tokenize=tokeniser, lowercase=lowercase, effective_order=by_sentence)
 
 
 @dataclass(frozen=True)
