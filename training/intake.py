@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from tqdm import tqdm
 
+from training.chinese import simplify
 from training.cleaning import Cleaned, clean
 from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
@@ -46,7 +47,8 @@ def read_corpora(
     """All different pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PoolWriter(path)
     for number, corpus in enumerate(corpora):
-        lines = progress(corpus.pairs(skipped[number]), f"reading {corpus.name}")
+        pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
+        lines = progress(pairs, f"reading {corpus.name}")
         found = Cleaned(skipped[number], mended[number])
         if not writer.add_all(number, clean(lines, options.cleaning(), found)):
             raise _unusable(corpus, skipped[number])
@@ -63,9 +65,9 @@ def read_corpora(
     return pool, keys
 
 
-def read_all(corpus: Corpus, skipped: Skipped) -> list[Pair]:
-    """Every pair, as it is, without cleaning. Raises CorpusError if there is none."""
-    pairs = [pair for _, pair in corpus.pairs(skipped)]
+def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: Skipped) -> list[Pair]:
+    """Every pair, without cleaning, in the script of training. Raises CorpusError if there is none."""
+    pairs = [pair for _, pair in simplify(corpus.pairs(skipped), options.simplified_sides(), mended)]
     if not pairs:
         raise _unusable(corpus, skipped)
     return pairs

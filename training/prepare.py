@@ -19,11 +19,12 @@ import typer
 from numpy.typing import NDArray
 
 from model.tokenizer import Tokenizer
+from training.chinese import simplification_rules
 from training.cleaning import RULES
 from training.corpus import Corpus, Pair, Skipped, write_pairs
 from training.intake import looked_at, progress, progress_of_pieces, read_all, read_corpora, set_apart, spec_of, weighed
 from training.pool import PIECE, Pool, encode
-from training.prepare_options import MAX_RATIO, MAX_TOKENS, RESERVED_SHARE, PrepareOptions, require
+from training.prepare_options import MAX_RATIO, MAX_TOKENS, RESERVED_SHARE, SCRIPTS, PrepareOptions, require
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
 from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
@@ -74,9 +75,8 @@ def _prepare(
     """Writes all but the record into `folder`; the text read lies there meanwhile."""
     mended = [Skipped() for _ in skipped]
     pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
-    dev = [
-        pair for corpus, lines in zip(given, skipped[len(corpora) :], strict=True) for pair in read_all(corpus, lines)
-    ]
+    of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
+    dev = [pair for corpus in of_given for pair in read_all(options, *corpus)]
     pool, dev = set_apart(options, pool, keys, dev, skipped)
     corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
@@ -146,7 +146,8 @@ def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], 
     sentences = list(_vocabulary_sentences(pool, [corpus.spec.weight for corpus in corpora], options.seed))
     size = options.vocab_size or vocabulary_size(len(pool.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
-    return Tokenizer(train_vocabulary(sentences, size, (options.source, options.target)))
+    rules = simplification_rules() if options.normalises_characters() else None
+    return Tokenizer(train_vocabulary(sentences, size, (options.source, options.target), rules=rules))
 
 
 def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> Iterator[str]:
@@ -287,6 +288,13 @@ def prepare(
         float,
         typer.Option(help="Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."),
     ] = RESERVED_SHARE,
+    script: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(SCRIPTS),
+            help="Of Chinese text: made simplified; kept as it is; or, auto, the former for zh, the latter for zh-TW.",
+        ),
+    ] = "auto",
     columns: Annotated[
         str | None,
         typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1; without it, found out."),
@@ -318,5 +326,6 @@ def prepare(
         replace=replace,
         processes=processes,
         keep=tuple(keep or ()),
+        script=script,
     )
     prepare_corpora(options, typer.echo)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.chinese import in_simplified, is_chinese, writes_ideographs
 from training.cleaning import CleaningOptions
 from training.parallel import cores
 from training.pool import Pool
@@ -16,6 +17,7 @@ from training.pool import Pool
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
 RESERVED_SHARE = 0.05
+SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done by the time that other processes have started.
 _MANY_PAIRS = 200_000
 _LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
@@ -27,7 +29,8 @@ class PrepareOptions:
 
     `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
     of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
-    `training.cleaning` that are not applied.
+    `training.cleaning` that are not applied. `script` is of Chinese text: `simplified`; `keep`, as it is; `auto`, by
+    the language's code.
     """
 
     pairs: tuple[str, ...]
@@ -48,6 +51,7 @@ class PrepareOptions:
     vocabulary: str | None = None
     processes: int | None = None
     keep: tuple[str, ...] = ()
+    script: str = "auto"
 
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -61,6 +65,9 @@ class PrepareOptions:
         require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
         require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
         require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
+        require(self.script in SCRIPTS, f"--script must be one of {', '.join(SCRIPTS)}, not {self.script!r}")
+        chinese = is_chinese(self.source) or is_chinese(self.target)
+        require(self.script != "simplified" or chinese, "--script simplified is for Chinese: neither language is")
         self.cleaning()
 
     def recipe(self) -> dict[str, Any]:
@@ -72,6 +79,27 @@ class PrepareOptions:
     def cleaning(self) -> CleaningOptions:
         """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
         return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
+
+    def simplified_sides(self) -> tuple[bool, bool]:
+        """Whether source and target are to be in simplified Chinese characters, as far as they are Chinese.
+
+        Where one is, the other too, since columns may be swapped: of English nothing is changed. Not so where it has
+        ideographs of its own.
+        """
+        wanted = self._is_simplified(self.source), self._is_simplified(self.target)
+        return (True, True) if any(wanted) and self.normalises_characters() else wanted
+
+    def normalises_characters(self) -> bool:
+        """Whether the vocabulary makes traditional characters simplified, wherever they stand."""
+        codes = (self.source, self.target)
+        wanted = list(map(self._is_simplified, codes))
+        return any(wanted) and not any(
+            writes_ideographs(code) for code, here in zip(codes, wanted, strict=True) if not here
+        )
+
+    def _is_simplified(self, code: str) -> bool:
+        by_script = {"auto": in_simplified(code), "simplified": is_chinese(code), "keep": False}
+        return by_script[self.script]
 
     def processes_for(self, pool: Pool) -> int:
         """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""

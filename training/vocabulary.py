@@ -9,7 +9,7 @@ import io
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -20,11 +20,20 @@ CHARACTER_COVERAGE = 0.9995
 """Share of the characters that become pieces of their own; the rest are spelt in bytes. Byte fallback loses nothing."""
 
 
-def train_vocabulary(sentences: Iterable[str], vocab_size: int, languages: Sequence[str], threads: int = 2) -> bytes:
+def train_vocabulary(
+    sentences: Iterable[str],
+    vocab_size: int,
+    languages: Sequence[str],
+    threads: int = 2,
+    rules: Mapping[str, str] | None = None,
+) -> bytes:
     """A joint byte-pair vocabulary (Sennrich et al. 2016) of at most `vocab_size` pieces, as a SentencePiece model.
 
-    `sentences` are of all `languages`, any order. A corpus too small for `vocab_size` gets the largest vocabulary it
-    supports. Raises ValueError if there is no text or `vocab_size` has no room for the bytes and symbols.
+    `sentences` are of all `languages`, any order. `rules`: what text is normalised to beside canonical composition,
+    such as `training.chinese.simplification_rules()`.
+
+    A corpus too small for `vocab_size` gets the largest vocabulary it supports. Raises ValueError if there is no text
+    or `vocab_size` has no room for the bytes and symbols.
     """
     lines = [SPACE + sentence for sentence in sentences if sentence.strip()]
     if not lines:
@@ -33,22 +42,22 @@ def train_vocabulary(sentences: Iterable[str], vocab_size: int, languages: Seque
     if vocab_size < fixed:
         raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")
     try:
-        return _train(lines, vocab_size, languages, threads)
+        return _train(lines, vocab_size, languages, threads, rules or {})
     except RuntimeError as error:
         possible = re.search(r"Vocabulary size too high \(\d+\).*<= (\d+)", str(error), re.DOTALL)
         if possible:
-            return _train(lines, int(possible[1]), languages, threads)
+            return _train(lines, int(possible[1]), languages, threads, rules or {})
         needed = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
         if needed:
             raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: this text needs {needed[1]}") from None
         raise
 
 
-def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads: int) -> bytes:
+def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads: int, more: Mapping[str, str]) -> bytes:
     proto = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")
-        rules.write_text(composition_rules(), encoding="utf-8")
+        rules.write_text(normalisation_rules(more), encoding="utf-8")
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=proto,
@@ -102,12 +111,20 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     return data[at] & 0x7F | high << 7, end
 
 
-def composition_rules() -> str:
+def normalisation_rules(more: Mapping[str, str] | None = None) -> str:
+    """Canonical composition, and `more`: one rule a line, the source's code points in hexadecimal, a tab, the target's.
+
+    SentencePiece applies the longest rule that fits, from left to right, once.
+    """
+    rules = composition_rules() | dict(more or {})
+    return "".join(f"{_hexadecimal(parts)}\t{_hexadecimal(letter)}\n" for parts, letter in sorted(rules.items()))
+
+
+def composition_rules() -> dict[str, str]:
     """The normalisation: canonical composition (Unicode UAX #15, NFC) of a letter and its marks, and nothing else.
 
     Text typed on some systems holds é as e and a combining acute; without this it would be spelt in bytes. NFKC, the
-    stock rule, also rewrites "，" to "," and "①" to "1", which a translator must not. One rule a line: source code
-    points in hexadecimal, a tab, the target's.
+    stock rule, also rewrites "，" to "," and "①" to "1", which a translator must not.
     """
     rules = {}
     for code in range(0x80, 0x20000):
@@ -118,7 +135,7 @@ def composition_rules() -> str:
         rules[parts] = letter
         # The same letter with its last mark alone taken apart: ế may come as ê and an acute.
         rules[unicodedata.normalize("NFC", parts[:-1]) + parts[-1]] = letter
-    return "".join(f"{_hexadecimal(parts)}\t{_hexadecimal(letter)}\n" for parts, letter in sorted(rules.items()))
+    return rules
 
 
 def _hexadecimal(text: str) -> str:

@@ -1,0 +1,158 @@
+"""Simplified Chinese: what training text becomes, and that what is served is normalised to the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.detection import Detector
+from model.tokenizer import Tokenizer
+from training.chinese import SIMPLIFIED, in_simplified, simplification_rules, simplified
+from training.corpus import Pair, read_pairs, write_pairs
+from training.prepare import prepare_corpora
+from training.prepare_options import PrepareOptions
+from training.vocabulary import train_vocabulary
+
+MIXED = [
+    Pair("The dragon dances in the square.", "龍在廣場上跳舞。"),
+    Pair("The train arrives tomorrow morning.", "火车明天早上到。"),
+    Pair("He dries the mushrooms.", "他乾燥蘑菇，看著計畫書。"),
+    Pair("They love the garden.", "他们喜欢花园。"),
+    Pair("This bridge is famous.", "這座橋很著名。"),
+] * 4
+LINES = [side for pair in MIXED for side in pair]
+TOKENIZER = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"], rules=simplification_rules()))
+TEXT = st.text(st.characters(codec="utf-8") | st.sampled_from("龍乾坤薴苧計畫著e\u0301\u4e7e\ufa0a ▁"), max_size=20)
+
+
+def options(tmp_path: Path, **fields: object) -> PrepareOptions:
+    write_pairs(tmp_path / "pairs.tsv", [Pair(f"{n} {en}", f"{n}{zh}") for n, (en, zh) in enumerate(MIXED)])
+    chosen = {"source": "en", "target": "zh", "out": tmp_path / "data", "vocab_size": 420, "keep": ("all",)} | fields
+    return PrepareOptions((str(tmp_path / "pairs.tsv"),), **chosen)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("龍在廣場上跳舞。", "龙在广场上跳舞。"),
+        ("乾燥的乾坤", "干燥的乾坤"),  # by phrases
+        ("頭髮發展", "头发发展"),
+        ("他們看著我寫著名的計畫", "他们看着我写著名的计划"),
+        ("显著的著作", "显著的著作"),  # simplified already
+        ("什么裡面", "什么里面"),  # both in one
+        ("「你好」，Tom！①", "「你好」，Tom！①"),
+        ("", ""),
+    ],
+)
+def test_text_is_simplified_by_phrases(text: str, expected: str) -> None:
+    assert simplified(text) == expected
+    assert simplified(expected) == expected
+
+
+@pytest.mark.parametrize("code", ["zh", "zh-CN", "zh_Hans", "zh-SG", "ZH"])
+def test_chinese_is_simplified_unless_its_code_says_otherwise(code: str) -> None:
+    assert in_simplified(code)
+
+
+@pytest.mark.parametrize("code", ["zh-TW", "zh-Hant", "zh_HK", "zh-Hant-TW", "ja", "yue", "en"])
+def test_what_is_not_simplified_chinese(code: str) -> None:
+    assert not in_simplified(code)
+
+
+def test_normalising_by_characters_is_what_opencc_does_to_most_text() -> None:
+    for pair in MIXED:
+        assert TOKENIZER.normalise(pair.target) == simplified(pair.target).replace("看着", "看著")
+
+
+def test_traditional_text_becomes_the_tokens_of_simplified_text() -> None:
+    assert TOKENIZER.encode("龍在廣場上跳舞。") == TOKENIZER.encode("龙在广场上跳舞。")
+    assert TOKENIZER.encode("計畫乾燥") == TOKENIZER.encode("计划干燥")
+    assert TOKENIZER.normalise("顯著，瞭望，，①\u00a0é") == "显著，瞭望，，①\u00a0é"
+
+
+@given(TEXT)
+def test_decoding_gives_back_the_normalised_text(text: str) -> None:
+    assert TOKENIZER.decode(TOKENIZER.encode(text)) == TOKENIZER.normalise(text)
+
+
+@given(TEXT)
+def test_normalising_twice_is_normalising_once(text: str) -> None:
+    once = TOKENIZER.normalise(text)
+    assert TOKENIZER.normalise(once) == once
+
+
+@given(TEXT)
+def test_pieces_cover_the_text_sent(text: str) -> None:
+    pieces = TOKENIZER.pieces(text)
+    assert [piece.id for piece in pieces] == TOKENIZER.encode(text)
+    assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
+    if pieces:
+        assert (pieces[0].start, pieces[-1].end) == (0, len(text))
+
+
+def test_no_rule_undoes_another_and_common_characters_have_one() -> None:
+    rules = simplification_rules()
+    assert rules["龍"] == "龙" and rules["計畫"] == "计划" and "著" not in rules and "看" not in rules
+    assert rules["乾"] == "干" and "乾坤" not in rules  # SentencePiece has no rule that keeps
+    assert len(rules) > 4000
+    for old, new in rules.items():
+        assert len(old) == len(new) <= 2  # spans of pieces stay those of the text sent
+        if len(new) == 1:
+            assert new not in rules
+
+
+def test_prepared_text_is_simplified_and_counted(tmp_path: Path) -> None:
+    said: list[str] = []
+    prepare_corpora(options(tmp_path, dev_size=10), said.append)
+    dev, _ = read_pairs(tmp_path / "data" / "dev.tsv")
+    assert len(dev) == 10
+    assert not set("".join(pair.target for pair in dev)) & set("龍廣場計畫這橋")
+    assert any(f"12 lines put right: {SIMPLIFIED}" in line for line in said)
+    tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
+    assert tokenizer.normalise("龍") == "龙" and not tokenizer.knows("龍")
+
+
+def test_given_development_pairs_are_simplified_too(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "dev.tsv", [Pair("A dragon.", "一條龍。")])
+    prepare_corpora(options(tmp_path, dev=str(tmp_path / "dev.tsv")), lambda line: None)
+    assert read_pairs(tmp_path / "data" / "dev.tsv")[0] == [Pair("A dragon.", "一条龙。")]
+
+
+@pytest.mark.parametrize("fields", [{"script": "keep"}, {"target": "zh-TW"}])
+def test_other_chinese_stays_as_it_is(tmp_path: Path, fields: dict[str, object]) -> None:
+    said: list[str] = []
+    prepare_corpora(options(tmp_path, **fields), said.append)
+    assert not any(SIMPLIFIED in line for line in said)
+    assert Tokenizer.load(tmp_path / "data" / "sentencepiece.model").normalise("龍") == "龍"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "script", "sides", "rules"),
+    [
+        ("en", "zh", "auto", (True, True), True),
+        ("zh", "en", "auto", (True, True), True),
+        ("en", "fr", "auto", (False, False), False),
+        ("en", "zh-TW", "simplified", (True, True), True),
+        ("zh", "ja", "auto", (True, False), False),
+        ("zh-TW", "zh-CN", "auto", (False, True), False),
+    ],
+)
+def test_only_chinese_is_converted(
+    source: str, target: str, script: str, sides: tuple[bool, bool], rules: bool
+) -> None:
+    asked = PrepareOptions(("-",), source, target, Path("data"), script=script)
+    assert (asked.simplified_sides(), asked.normalises_characters()) == (sides, rules)
+
+
+@pytest.mark.parametrize(("script", "target"), [("traditional", "zh"), ("simplified", "fr")])
+def test_a_script_without_a_meaning_is_refused(script: str, target: str) -> None:
+    with pytest.raises(ValueError, match="--script"):
+        PrepareOptions(("-",), "en", target, Path("data"), script=script)
+
+
+def test_traditional_text_is_recognised_as_chinese() -> None:
+    detector = Detector(["en", "zh"])
+    assert detector.detect("請問這座橋很著名嗎？").language == "zh"

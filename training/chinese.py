@@ -1,0 +1,100 @@
+"""Chinese in simplified characters: text converted with OpenCC before training, and rules that serving carries along.
+
+Knows characters, not corpora; where the rules go is `training.vocabulary`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from training.corpus import Pair, Skipped
+from training.shifted import Numbered
+
+SIMPLIFIED = "traditional characters made simplified"
+_CHINESE = re.compile(r"(?i)zh|cmn")
+_TRADITIONAL = re.compile(r"(?i)hant|tw|hk|mo")
+_HAN_WRITING = re.compile(r"(?i)zh|cmn|yue|wuu|lzh|nan|hak|gan|hsn|ja|ko|vi")
+_HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
+_AMBIGUOUS = "乾俱沈甦畫瞭藉覆鉅鍊"
+"""Whose simplified form depends on the word, often enough that it matters (docs/training.md): 畫 in 計畫."""
+
+
+def in_simplified(code: str) -> bool:
+    """Whether the language of that code is Chinese in simplified characters: zh, zh-CN, zh-Hans, not zh-TW."""
+    base, *rest = re.split("[-_]", code)
+    return bool(_CHINESE.fullmatch(base)) and not any(map(_TRADITIONAL.fullmatch, rest))
+
+
+def is_chinese(code: str) -> bool:
+    """In whichever characters."""
+    return bool(_CHINESE.fullmatch(re.split("[-_]", code)[0]))
+
+
+def writes_ideographs(code: str) -> bool:
+    """Whether text in the language has ideographs of its own, which must stay as they are: Japanese, zh-TW."""
+    return bool(_HAN_WRITING.fullmatch(re.split("[-_]", code)[0])) and not in_simplified(code)
+
+
+def simplified(text: str) -> str:
+    """`text` with its traditional characters made simplified, by phrases: 乾燥 is 干燥, 乾坤 stays.
+
+    In Taiwan 著 is also what the mainland writes 着, in 看著 but not in 著名; OpenCC tells these apart if it knows that
+    the text is from there. In a simplified text it would make 显着 of 显著, so only in those with other characters
+    that are traditional.
+    """
+    plain = str(_opencc("t2s").convert(text))
+    if plain == text or "著" not in plain:
+        return plain
+    taiwanese = str(_opencc("tw2s").convert(text))
+    if len(taiwanese) != len(plain):
+        return plain
+    return "".join(there if here == "著" else here for here, there in zip(plain, taiwanese, strict=True))
+
+
+def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], mended: Skipped) -> Iterator[Numbered]:
+    """The pairs, of which those `sides` are simplified that say so; what was changed is counted in `mended`."""
+    for number, pair in pairs:
+        changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))
+        if changed != pair:
+            mended.add(SIMPLIFIED, number, pair)
+        yield number, changed
+
+
+@cache
+def simplification_rules() -> dict[str, str]:
+    """What normalisation makes of traditional characters, one by one, and of those phrases of two that need it.
+
+    No result is changed by another rule, so that to normalise twice is to normalise once.
+    """
+    characters = [chr(code) for block in _HAN for code in block]
+    rules = {old: new for old, new in zip(characters, _converted(characters), strict=True) if old != new}
+    rules = {old: new for old, new in rules.items() if new not in rules}
+    return rules | _phrases(rules)
+
+
+def _phrases(rules: dict[str, str]) -> dict[str, str]:
+    """Phrases of two characters of which OpenCC makes something else than of each alone: 計畫 is 计划, 畫 is 画.
+
+    SentencePiece has no rule that keeps what it meets, so 乾 is 干 in 乾坤 as well.
+    """
+    usual = [chr(code) for code in range(0x4E00, 0xA000)]
+    others = [other for other in usual if other in rules or _converted([other]) == [other]]
+    phrases = [phrase for odd in _AMBIGUOUS for other in others for phrase in (other + odd, odd + other)]
+    one_by_one = str.maketrans(rules)
+    found = zip(phrases, _converted(phrases), strict=True)
+    return {old: new for old, new in found if new != old.translate(one_by_one) and not set(new) & rules.keys()}
+
+
+def _converted(texts: list[str]) -> list[str]:
+    return str(_opencc("t2s").convert("\n".join(texts))).split("\n")
+
+
+@cache
+def _opencc(name: str) -> Any:
+    """Loaded when the first Chinese text comes: serving never needs it."""
+    import opencc
+
+    return opencc.OpenCC(name)
