@@ -35,6 +35,7 @@ from training.checkpoint import BEST, average, load_state, saved_weights, step_o
 from training.corpus import Skipped, read_pairs
 from training.evaluate import TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
+from training.finetune import DEVELOPMENT
 from training.prepared import PreparedSummary
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.scoring import limits_for
@@ -60,6 +61,10 @@ class ExportOptions:
     replace: bool = False
     dtype: str = "float16"
     evaluate_on: tuple[str, ...] = ()
+    columns: tuple[int, int] | None = None
+    """Those of source and target in `evaluate_on`, counted from 1; None: found out."""
+    below: Path | None = None
+    """A folder: what is measured on is called by its path below it, if there, and not only by its file's name."""
     licence: str = LICENCE
     attribution: tuple[str, ...] = (ATTRIBUTION,)
     samples: str = "own"
@@ -70,6 +75,16 @@ class ExportOptions:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+
+    def tests(self, source: str, target: str) -> list[TestSet]:
+        """The sets of `evaluate_on`, in these languages. Raises CorpusError."""
+        return [self._test(text, source, target) for text in self.evaluate_on]
+
+    def _test(self, text: str, source: str, target: str) -> TestSet:
+        test = TestSet.read(text, source, target, self.columns)
+        if self.below is None or not Path(text).is_relative_to(self.below):
+            return test
+        return dataclasses.replace(test, name=Path(text).relative_to(self.below).as_posix())
 
 
 @dataclass(frozen=True)
@@ -129,9 +144,9 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     if options.initial:  # what it could translate at length before, it still can
         ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
-    tests = [TestSet("development set", read_pairs(run.data / "dev.tsv")[0], Skipped())]
-    tests += [TestSet.read(text, run.summary.source, run.summary.target) for text in options.evaluate_on]
-    weights, model, metrics = _choose(run, DTYPES[options.dtype], device, tests[0], say)
+    tests = [TestSet(DEVELOPMENT, read_pairs(run.data / "dev.tsv")[0], Skipped())]
+    tests += options.tests(run.summary.source, run.summary.target)
+    weights, model, metrics, candidates = _choose(run, DTYPES[options.dtype], device, tests[0], say)
     for test in tests[1:]:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
         report(result, test, run.limits, say)
@@ -141,7 +156,9 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     record = {
         "source": run.summary.source,
         "target": run.summary.target,
-        "training": training_record(run, weights, model) | ({"initial": options.initial} if options.initial else {}),
+        "training": training_record(run, weights, model)
+        | {"candidates": candidates}
+        | ({"initial": options.initial} if options.initial else {}),
         "metrics": metrics,
         "licence": options.licence,
         "attribution": list(options.attribution),
@@ -166,8 +183,8 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
 
 def _choose(
     run: Run, dtype: torch.dtype, device: torch.device, dev: TestSet, say: Say
-) -> tuple[str, Transformer, list[dict[str, Any]]]:
-    """What the better candidate is, its model, and its metrics on the development set."""
+) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there."""
     found = []
     for what, weights in run.candidates():
         model = run.model(weights, dtype, device)
@@ -176,7 +193,8 @@ def _choose(
         say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
     _, what, model, result = max(found, key=lambda candidate: candidate[0])
     report(result, dev, run.limits, say)
-    return what, model, result.metrics()
+    candidates = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
+    return what, model, result.metrics(), candidates
 
 
 def _sample_sentences(run: Run, samples: str) -> Sequence[str]:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,14 @@ class Speed:
 
 @dataclass(frozen=True)
 class Plan:
-    """`data` is the digest of the record of the data that it is made for."""
+    """`data` is the digest of the record of the data that it is made for, `asked` what was not left to choose."""
 
     data: str
     architecture: str
     config: ModelConfig
     recipe: Recipe
     speed: Speed
+    asked: dict[str, Any] = field(default_factory=dict)
 
     @property
     def save_every(self) -> int:

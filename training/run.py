@@ -2,6 +2,7 @@
 
     python -m training run --pairs my.tsv --source en --target fr --out bundles/mine
     python -m training run --pairs my.tsv --init bundles/en-fr --out bundles/mine
+    python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr
 
 Knows the order of things; each is done by the verb's file that it is named after.
 """
@@ -9,8 +10,7 @@ Knows the order of things; each is done by the verb's file that it is named afte
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,48 +19,23 @@ import typer
 
 from model.allocator import keep_freed_memory
 from model.bundle import BundleError, check_replaceable, read_bundle
-from model.config import ARCHITECTURES
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
-from training.export import ATTRIBUTION, LICENCE, ExportOptions, data_digest, export_run, serve_command
-from training.finetune import LEARNING_RATE, Initial, Tuning, said_changes
+from training.export import ExportOptions, data_digest, export_run, serve_command
+from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
 from training.loop import train
 from training.plan import Plan, measure, within
 from training.prepare import already_prepared, prepare_corpora, two_columns
-from training.prepare_options import MAX_TOKENS, PrepareOptions
 from training.prepared import PreparedSummary
+from training.recipe_file import RecipeFile
 from training.recipes import architecture_for, recipe_for, size_for
+from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
 from training.trainer import TrainingError, pick_device, use_threads
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """`prepare.out` and `export.run`, `.data` lie in `work`."""
-
-    work: Path
-    prepare: PrepareOptions
-    export: ExportOptions
-    architecture: str | None = None
-    minutes: float | None = None
-    tuning: Tuning | None = None
-
-    def __post_init__(self) -> None:
-        if self.architecture is not None and self.tuning is not None:
-            raise ValueError("--architecture is that of the bundle with --init: give one of the two")
-        if self.architecture is not None and self.architecture not in ARCHITECTURES:
-            raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
-        if self.minutes is not None and not self.minutes > 0:
-            raise ValueError(f"--minutes must be above 0, not {self.minutes:g}")
-
-    def fits(self, plan: Plan) -> bool:
-        """Whether `plan` is for what is asked here."""
-        asked = self.architecture if self.tuning is None else self.tuning.architecture
-        return asked in (None, plan.architecture)
 
 
 def run_all(options: RunOptions, say: Say = print) -> None:
@@ -69,8 +44,9 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     Raises BundleError, CorpusError, TrainingError and ValueError, each in one line.
     """
     data, out = options.prepare.out, options.export.out
+    sets = [test.name for test in options.export.tests(options.prepare.source, options.prepare.target)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
-    if summary and plan and options.fits(plan) and made_by(plan, data, out):
+    if summary and plan and options.fits(plan) and made_by(plan, options.export, sets):
         _say_changes(out, say)
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
         return
@@ -78,17 +54,19 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     device = pick_device(options.export.device)
     if summary is None:
         summary = _prepare(options, say)
-    if plan is None or plan.data != data_digest(data):
+    begun = (options.export.run / STATE).exists()
+    if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
         plan = _make_plan(options, summary, device, say)
         plan.save(options.work)
     elif not options.fits(plan):
-        raise TrainingError(f"{options.work} was begun with the architecture {plan.architecture}: give another --work")
+        kind = "" if plan.asked == options.asked else " and another recipe"
+        raise TrainingError(
+            f"{options.work} was begun with the architecture {plan.architecture}{kind}: give another --work"
+        )
     export = options.export
     if options.tuning is not None:
-        before = options.tuning.measured_before(options.work, data, say)
-        export = dataclasses.replace(
-            export, initial=options.tuning.initial.record(before), evaluate_on=options.tuning.general
-        )
+        before = options.tuning.measured_before(options.work, data, export.columns, say)
+        export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
     _train(options, plan, device, say)
     export_run(export, say)
     _say_changes(out, say)
@@ -100,18 +78,21 @@ def _say_changes(out: Path, say: Say) -> None:
         say(line)
 
 
-def made_by(plan: Plan, data: Path, out: Path) -> bool:
-    """Whether `out` is the bundle that `plan` leads to: then a run killed after its export has nothing left to do."""
+def made_by(plan: Plan, export: ExportOptions, sets: Sequence[str]) -> bool:
+    """Whether `export.out` is the bundle that `plan` leads to, measured on `sets` and under the licence asked for: then
+    a run killed after its export has nothing left to do."""
     try:
-        config, _ = read_bundle(out)
+        config, _ = read_bundle(export.out)
     except BundleError:
         return False
     training = config["training"]
-    ours = (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
-    return plan.data == data_digest(data) and ours == (
-        training.get("data_sha256"),
-        training.get("recipe"),
-        config["architecture"],
+    theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
+    said = (config.get("licence"), config.get("attribution"))
+    return (
+        plan.data == data_digest(export.data)
+        and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
+        and said == (export.licence, list(export.attribution))
+        and {metric["set"] for metric in config["metrics"]} == {DEVELOPMENT, *sets}
     )
 
 
@@ -133,8 +114,8 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     else:
         size = size_for(len(pairs), device.type == "cuda")
         name = options.architecture or size.architecture
-        config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, architecture=name)
-        recipe = recipe_for(size, pairs, seed=options.prepare.seed)
+        config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **options.model)
+        recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
@@ -142,7 +123,7 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     if options.minutes is not None:
         recipe = within(recipe, speed, options.minutes)
         recipe = recipe if tuning is None else tuning.paced(recipe)
-    return Plan(data_digest(data), name, config, recipe, speed)
+    return Plan(data_digest(data), name, config, recipe, speed, options.asked)
 
 
 def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> None:
@@ -155,33 +136,13 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
     train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
 
 
-def tuning_asked(
-    init: Path | None, general: list[str] | None, mix: list[str] | None, learning_rate: float | None
-) -> Tuning | None:
-    """What --init asks for. ValueError names an option that needs it."""
-    if init is not None:
-        return Tuning(Initial.load(init), tuple(general or ()), learning_rate)
-    for option, given in (("general", general), ("mix", mix), ("learning-rate", learning_rate)):
-        if given:
-            raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
-    return None
-
-
-def languages_asked(tuning: Tuning | None, source: str | None, target: str | None) -> tuple[str, str]:
-    """Source and target, of the bundle if there is one. Raises ValueError."""
-    if tuning is not None:
-        return tuning.initial.languages(source, target)
-    if source is None or target is None:
-        raise ValueError("give --source and --target, or a bundle to begin from with --init")
-    return source, target
-
-
 _TUNING = "Fine-tuning"
 
 
 def run(
+    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/mine.")],
     pairs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--pairs",
             "--from",
@@ -190,8 +151,18 @@ def run(
             "a.en,b.fr. Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., "
             "and mtdata:ID if mtdata is installed. Give the option again for more.",
         ),
-    ],
-    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/mine.")],
+    ] = None,
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file that says all this and more, such as recipes/en-fr.toml; what is given here wins.",
+        ),
+    ] = None,
+    corpora: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the files are that the recipe names. (default: the current folder)"),
+    ] = None,
     source: Annotated[
         str | None, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")
     ] = None,
@@ -206,6 +177,10 @@ def run(
     replace: Annotated[bool, typer.Option("--replace", help="Swap a bundle that is there for the new one.")] = False,
     dev: Annotated[
         str | None, typer.Option(metavar="FILE", help="Pairs to measure by. (default: some are set apart)")
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Pairs to measure the finished bundle on; give it again for more."),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
@@ -255,7 +230,7 @@ def run(
             help="Who made the pairs, as their licence asks; give it again for more. The --init bundle's stay."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same model.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="The same seed, the same model. (default: 1)")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
 ) -> None:
@@ -266,33 +241,27 @@ def run(
     keep_freed_memory()
     use_threads(threads)
     work = work or Path("runs", out.name)
-    tuning = tuning_asked(init, general, mix, learning_rate)
-    source, target = languages_asked(tuning, source, target)
-    prepare = PrepareOptions(
-        pairs=tuple(pairs),
+    if corpora is not None and recipe is None:
+        raise ValueError("--corpora is where the files are that a recipe names: give one with --recipe")
+    below = corpora or Path()
+    said = (RecipeFile.load(recipe, below) if recipe else RecipeFile()).overridden(
+        pairs=tuple(pairs or ()),
         source=source,
         target=target,
-        out=work / "data",
         dev=dev,
-        columns=None if columns is None else two_columns(columns),
-        encoding=encoding,
-        keep=tuple(keep or ()),
+        test=tuple(test or ()),
         seed=seed,
-        replace=True,
-        mix=tuple(mix or ()),
-        vocabulary=str(tuning.initial.vocabulary) if tuning else None,
-        max_tokens=min(MAX_TOKENS, tuning.initial.max_tokens) if tuning else MAX_TOKENS,
+        prepare={
+            "columns": None if columns is None else two_columns(columns),
+            "encoding": encoding,
+            "keep": tuple(keep) if keep else None,
+        },
+        model={"architecture": architecture},
+        export={"licence": licence, "attribution": tuple(attribution) if attribution else None},
     )
-    credits = tuple(attribution or (ATTRIBUTION,))
-    export = ExportOptions(
-        run=work / "run",
-        data=work / "data",
-        out=out,
-        replace=replace,
-        licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
-        attribution=tuning.initial.attribution(credits) if tuning else credits,
-        device=device,
-    )
-    run_all(RunOptions(work, prepare, export, architecture, minutes, tuning), typer.echo)
+    tuning = tuning_asked(init, general, mix, learning_rate)
+    prepare = prepare_asked(said, work, tuning, tuple(mix or ()))
+    export = export_asked(said, work, tuning, out, replace, device, below if recipe else None)
+    run_all(RunOptions(work, prepare, export, said.model, said.training, minutes, tuning), typer.echo)
     typer.echo("to serve it:")
     typer.echo(f"  {serve_command(out)}")

@@ -56,7 +56,7 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     Raises CorpusError.
     """
     name, weight = text, 1.0
-    remote = _ADDRESS.match(text) or text.startswith("mtdata:")
+    remote = is_remote(text)
     if remote and (match := WEIGHTED.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
         name, weight = match[1], weighted(match[1], match[2])
     if text.startswith("mtdata:"):
@@ -65,6 +65,11 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     if len(spec.paths) == 2:
         return spec
     return CorpusSpec(_unpacked(spec.paths[0], source, target), spec.weight)
+
+
+def is_remote(text: str) -> bool:
+    """Whether `text` names something elsewhere, so that no folder can be put before it."""
+    return bool(_ADDRESS.match(text)) or text.startswith("mtdata:")
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,262 @@
+"""Recipe files: what may stand in one, what of a command line wins over it, and a run that one file describes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import PAIRS
+from typer.testing import CliRunner
+
+from model.bundle import load_bundle
+from model.config import ModelConfig
+from model.transformer import Transformer
+from training import plan as plan_module
+from training import progress
+from training.__main__ import cli
+from training.checkpoint import STATE
+from training.corpus import Pair, write_pairs
+from training.recipe_file import RecipeFile, RecipeFileError, below
+from training.recipes import SIZES, architecture_for
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMITTED = sorted([*(ROOT / "recipes").glob("*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
+SHIPPED = {"en-fr": 24, "fr-en": 16, "en-de": 16, "de-en": 16, "en-zh": 16, "zh-en": 16, "en-es": 16, "es-en": 16}
+"""MiB of each bundle at most."""
+BESIDE_WEIGHTS = 0.6
+"""MiB: vocabulary, card and samples."""
+NOT_TO_SHIP = ("multi30k", "captions-3am", "d2l")
+RECIPE = """
+source = "en"
+target = "fr"
+pairs = ["en-fr/train.tsv"]
+dev = "en-fr/dev.tsv"
+test = ["en-fr/test.tsv", "flores/test.tsv"]
+seed = 3
+
+[prepare]
+vocab_size = 400
+reserved_share = 0
+
+[model]
+architecture = "d2l"
+dropout = 0.2
+
+[training]
+steps = 4
+batch_tokens = 256
+evaluate_every = 2
+
+[export]
+licence = "CC0-1.0"
+attribution = ["we", "you"]
+"""
+
+
+def said(text: str, corpora: Path = Path("c")) -> RecipeFile:
+    return RecipeFile.of(tomllib.loads(text), Path("r.toml"), corpora)
+
+
+def test_a_file_says_what_the_options_take() -> None:
+    recipe = said(RECIPE)
+    assert (recipe.pairs, recipe.dev) == (("c/en-fr/train.tsv",), "c/en-fr/dev.tsv")
+    assert recipe.test == ("c/en-fr/test.tsv", "c/flores/test.tsv")
+    assert recipe.prepare == {"vocab_size": 400, "reserved_share": 0}
+    assert recipe.export == {"licence": "CC0-1.0", "attribution": ("we", "you")}
+    assert said("[prepare]\ncolumns = [2, 1]\nkeep = ['copies']").prepare == {"columns": (2, 1), "keep": ("copies",)}
+    assert said("") == RecipeFile()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colour = 1", "colour is unknown here: there are dev, pairs, seed, source, target, test"),
+        ("warmup = 1", "warmup is unknown here: it belongs to [training]"),
+        ("[training]\nseed = 1", "[training] seed is unknown here: it belongs to the top"),
+        ("[training]\nwarm_up = 1", "[training] warm_up is unknown here: there are accumulate, "),
+        ("[training]\nwarmup = '1'", "[training] warmup must be a whole number, not '1'"),
+        ("[training]\nwarmup = true", "[training] warmup must be a whole number, not True"),
+        ("[training]\nwarmup = 1.5", "[training] warmup must be a whole number, not 1.5"),
+        ("[training]\nwarmup = 0", "[training] warmup must be at least 1, not 0"),
+        ("[training]\nsteps = 1\nepochs = 1", "[training] has steps and epochs: one of the two"),
+        ("[training]\nepochs = 0", "[training] epochs must be above 0, not 0"),
+        ("[model]\nnorm = 'none'", "[model] norm must be one of post, pre, residual_post, not 'none'"),
+        ("[model]\narchitecture = 'huge'", "[model] no architecture 'huge'"),
+        ("[model]\nnum_heads = 7", "[model] d_model 256 is not divisible by num_heads 7"),
+        ("[prepare]\nmax_ratio = 0.5", "[prepare] --max-ratio must be above 1"),
+        ("[prepare]\ncolumns = [1]", "[prepare] columns must be a list of 2 numbers, not [1]"),
+        ("dev = 'd.tsv'\n[prepare]\ndev_size = 5", "[prepare] give --dev or --dev-size, not both"),
+        ("source = 'fr'\ntarget = 'fr'", "[prepare] --source and --target are both fr"),
+        ("[export]\ndtype = 'int4'", "[export] --dtype must be one of"),
+        ("[export]\nattribution = 'me'", "[export] attribution must be a list of texts, not 'me'"),
+        ("pairs = 'a.tsv'", "pairs must be a list of texts, not 'a.tsv'"),
+        ("model = 'small'", "model must be a section, as in [model]"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line_with_file_and_key(text: str, message: str) -> None:
+    with pytest.raises(RecipeFileError) as error:
+        said(text)
+    assert str(error.value).startswith(f"r.toml: {message}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"pairs = [", b"\xff\xfe", b"a = 1\na = 2"])
+def test_what_is_no_toml_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "r.toml").write_bytes(content)
+    with pytest.raises(RecipeFileError, match=r"r\.toml: this is no TOML") as error:
+        RecipeFile.load(tmp_path / "r.toml", tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_relative_paths_are_below_the_corpora_and_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "a,b.tsv").touch()
+    assert below(tmp_path, "x.tsv:0.5") == f"{tmp_path}/x.tsv:0.5"
+    assert below(tmp_path, "x.en,x.fr:2") == f"{tmp_path}/x.en,{tmp_path}/x.fr:2"
+    assert below(tmp_path, "a,b.tsv:2") == f"{tmp_path}/a,b.tsv:2"
+    assert below(tmp_path, "/x.tsv") == "/x.tsv"
+    for remote in ("https://a.example/x.tsv:2", "mtdata:A-b-1-eng-fra"):
+        assert below(tmp_path, remote) == remote
+
+
+def test_what_is_given_wins_and_what_is_not_stays() -> None:
+    recipe = said(RECIPE).overridden(dev=None, pairs=("mine.tsv",), test=(), seed=9, prepare={"keep": None})
+    assert recipe == said(RECIPE.replace("seed = 3", "seed = 9")).overridden(pairs=("mine.tsv",))
+    assert recipe.pairs == ("mine.tsv",)
+    assert recipe.overridden(export={"licence": "MIT"}).export == {"licence": "MIT", "attribution": ("we", "you")}
+
+
+def test_an_architecture_given_replaces_the_shape_and_a_development_set_its_size() -> None:
+    recipe = said("[model]\nd_model = 320\nnum_heads = 5\ndropout = 0.3\n[prepare]\ndev_size = 5\nvocab_size = 400")
+    given = recipe.overridden(dev="d.tsv", model={"architecture": "tiny"})
+    assert given.model == {"dropout": 0.3, "architecture": "tiny"}
+    assert given.prepare == {"vocab_size": 400}
+
+
+@pytest.fixture
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    folder = tmp_path / "corpora"
+    for name in ("en-fr", "flores"):
+        (folder / name).mkdir(parents=True)
+    write_pairs(
+        folder / "en-fr" / "train.tsv", [Pair(f"{pair.source} {n}", pair.target) for n, pair in enumerate(PAIRS)]
+    )
+    for number, name in enumerate(("en-fr/dev.tsv", "en-fr/test.tsv", "flores/test.tsv")):
+        write_pairs(folder / name, PAIRS[number * 10 : number * 10 + 5])
+    Path("r.toml").write_text(RECIPE)
+    return folder
+
+
+def run(*options: object, code: int = 0) -> str:
+    command = ["run", "--recipe", "r.toml", "--corpora", "corpora", "--out", "bundles/b", "--device", "cpu"]
+    result = CliRunner().invoke(cli, [*command, "--threads", "1", *map(str, options)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def config_of(name: str) -> dict[str, Any]:
+    return load_bundle(Path("bundles", name), torch.device("cpu")).config
+
+
+def test_a_run_is_as_its_recipe_says_and_measures_its_test_sets(corpora: Path) -> None:
+    run()
+    config = config_of("b")
+    recipe = config["training"]["recipe"]
+    assert {name: recipe[name] for name in ("steps", "batch_tokens", "evaluate_every", "seed")} == {
+        "steps": 4,
+        "batch_tokens": 256,
+        "evaluate_every": 2,
+        "seed": 3,
+    }
+    assert (config["architecture"]["dropout"], config["architecture"]["d_model"]) == (0.2, 32)
+    assert config["training"]["of_which_copies_with_symbols"] == 0
+    sets = [(metric["set"], metric["sentences"]) for metric in config["metrics"] if metric["metric"] == "BLEU"]
+    assert sets == [("development set", 5), ("en-fr/test.tsv", 5), ("flores/test.tsv", 5)]
+    assert (config["licence"], config["attribution"]) == ("CC0-1.0", ["we", "you"])
+    candidates = config["training"]["candidates"]
+    assert len(candidates) == 2
+    assert max(candidate["development_bleu"] for candidate in candidates) == config["metrics"][0]["score"]
+
+
+def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> None:
+    run()
+    weights = load_bundle(Path("bundles/b"), torch.device("cpu")).name
+    assert "all is done" in run()
+    Path("r.toml").write_text(RECIPE.replace("dropout = 0.2", "dropout = 0.3"))
+    assert "and another recipe: give another --work" in run("--replace", code=1)
+    Path("r.toml").write_text(RECIPE.replace("vocab_size = 400", "vocab_size = 380"))
+    assert "was begun with other pairs or options" in run("--replace", code=1)
+    Path("r.toml").write_text(RECIPE.replace('"CC0-1.0"', '"MIT"'))
+    assert "--replace" in run(code=1)
+    run("--replace", "--test", "corpora/en-fr/dev.tsv")
+    assert (config_of("b")["licence"], load_bundle(Path("bundles/b"), torch.device("cpu")).name) == ("MIT", weights)
+    assert [metric["set"] for metric in config_of("b")["metrics"]][2:] == ["en-fr/dev.tsv"] * 2
+
+
+def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
+    run()
+    Path("runs/b/run", STATE).unlink()
+    Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 2"))
+    run("--replace")
+    assert json.loads(Path("runs/b/plan.json").read_text())["recipe"]["steps"] == 2
+
+
+def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None:
+    turned = RECIPE.replace('"en"', '"x"').replace('"fr"', '"en"').replace('"x"', '"fr"')
+    Path("r.toml").write_text(turned.replace("[prepare]", "[prepare]\ncolumns = [2, 1]"))
+    run()
+    assert config_of("b")["source"] == "fr"
+    assert Path("runs/b/data/dev.tsv").read_text().split("\t")[0] == PAIRS[0].target
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--test", "none.tsv"], "none.tsv: no such file"),
+        (["--recipe", "none.toml"], "none.toml"),
+        (["--corpora", "elsewhere"], "no such file"),
+    ],
+)
+def test_what_a_run_lacks_is_said_before_any_work(corpora: Path, options: list[str], message: str) -> None:
+    assert message in run(*options, code=1)
+    assert not Path("runs").exists()
+
+
+def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path) -> None:
+    command = ["run", "--source", "en", "--target", "fr", "--out", "bundles/b"]
+    assert "give one with --recipe" in CliRunner().invoke(cli, [*command, "--corpora", "corpora"]).output
+    assert "no --pairs given" in CliRunner().invoke(cli, command).output
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=[path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED])
+def test_every_committed_recipe_is_valid_and_its_bundle_within_its_limit(path: Path) -> None:
+    recipe = RecipeFile.load(path, Path())
+    name = f"{recipe.source}-{recipe.target}"
+    assert path.stem.endswith(name)
+    assert f"--recipe {path.relative_to(ROOT).as_posix()} " in path.read_text(encoding="utf-8")
+    assert ("columns" in recipe.prepare) == (recipe.target == "en")
+    config = architecture_for(SIZES[0], recipe.prepare["vocab_size"], 256, **recipe.model)
+    if path.stem in SHIPPED:
+        assert mebibytes(config) + BESIDE_WEIGHTS <= SHIPPED[name]
+        assert not any(
+            corpus.startswith(NOT_TO_SHIP) or ".dev." in corpus or ".test." in corpus for corpus in recipe.pairs
+        )
+        assert recipe.export["licence"] and recipe.export["attribution"]
+        assert recipe.test
+
+
+def test_each_bundle_that_ships_has_a_recipe_for_a_gpu_and_one_for_a_processor() -> None:
+    found = {path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED}
+    assert {f"{folder}{name}.toml" for folder in ("", "cpu/") for name in SHIPPED} <= found
+
+
+def mebibytes(config: ModelConfig) -> float:
+    """In float16."""
+    with torch.device("meta"):
+        return Transformer(config).parameter_count() * 2 / 2**20

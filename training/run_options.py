@@ -1,0 +1,111 @@
+"""What `run` is asked for: a recipe and a command line put together, checked once. Knows no order of things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.config import ARCHITECTURES
+from training.export import ATTRIBUTION, LICENCE, ExportOptions
+from training.finetune import Initial, Tuning
+from training.plan import Plan
+from training.prepare_options import MAX_TOKENS, PrepareOptions
+from training.recipe_file import RecipeFile
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """`prepare.out` and `export.run`, `.data` lie in `work`. `model` and `training` are what is not left to choose."""
+
+    work: Path
+    prepare: PrepareOptions
+    export: ExportOptions
+    model: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    minutes: float | None = None
+    tuning: Tuning | None = None
+
+    def __post_init__(self) -> None:
+        if self.tuning is not None:
+            self._check_tuning()
+        if self.architecture is not None and self.architecture not in ARCHITECTURES:
+            raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"--minutes must be above 0, not {self.minutes:g}")
+
+    def _check_tuning(self) -> None:
+        if self.architecture is not None:
+            raise ValueError("--architecture is that of the bundle with --init: give one of the two")
+        vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
+        if said := [*vocabulary, *self.model, *self.training]:
+            raise ValueError(f"--init decides {', '.join(said)} by the bundle: leave it out of the recipe")
+
+    @property
+    def architecture(self) -> str | None:
+        return self.model.get("architecture")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a plan must have been asked for to be for this, the architecture's name apart."""
+        model = {name: value for name, value in self.model.items() if name != "architecture"}
+        return {name: values for name, values in (("model", model), ("training", self.training)) if values}
+
+    def fits(self, plan: Plan) -> bool:
+        """Whether `plan` is for what is asked here."""
+        name = self.architecture if self.tuning is None else self.tuning.architecture
+        return name in (None, plan.architecture) and plan.asked == self.asked
+
+
+def tuning_asked(
+    init: Path | None, general: list[str] | None, mix: list[str] | None, learning_rate: float | None
+) -> Tuning | None:
+    """What --init asks for. ValueError names an option that needs it."""
+    if init is not None:
+        return Tuning(Initial.load(init), tuple(general or ()), learning_rate)
+    for option, given in (("general", general), ("mix", mix), ("learning-rate", learning_rate)):
+        if given:
+            raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
+    return None
+
+
+def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tuple[str, ...]) -> PrepareOptions:
+    """What to prepare. Raises ValueError."""
+    fields: dict[str, Any] = {"dev": said.dev, **said.prepare}
+    if said.seed is not None:
+        fields["seed"] = said.seed
+    if tuning is not None:
+        fields["vocabulary"] = str(tuning.initial.vocabulary)
+        fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
+    source, target = _languages(said, tuning)
+    return PrepareOptions(said.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
+
+
+def export_asked(
+    said: RecipeFile, work: Path, tuning: Tuning | None, out: Path, replace: bool, device: str, below: Path | None
+) -> ExportOptions:
+    """What to export, and what to measure on. Raises ValueError."""
+    fields = dict(said.export)
+    licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
+    return ExportOptions(
+        run=work / "run",
+        data=work / "data",
+        out=out,
+        replace=replace,
+        evaluate_on=(*said.test, *(tuning.general if tuning else ())),
+        columns=said.prepare.get("columns"),
+        below=below,
+        licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
+        attribution=tuning.initial.attribution(credits) if tuning else credits,
+        device=device,
+        **fields,
+    )
+
+
+def _languages(said: RecipeFile, tuning: Tuning | None) -> tuple[str, str]:
+    """Source and target, of the bundle if there is one. Raises ValueError."""
+    if tuning is not None:
+        return tuning.initial.languages(said.source, said.target)
+    if said.source is None or said.target is None:
+        raise ValueError("give --source and --target, or a bundle to begin from with --init")
+    return said.source, said.target
