@@ -305,7 +305,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder of 320 pairs, 16 of them for development."""
     folder = tmp_path_factory.mktemp("prepared")
     write_pairs(folder / "pairs.tsv", PAIRS)
-    options = PrepareOptions((str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360)
+    options = PrepareOptions(
+        (str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0
+    )
     prepare_corpora(options, lambda line: None)
     return folder / "data"
 

@@ -53,7 +53,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PreparedSu
 def test_prepared_ids_decode_to_the_pairs_that_are_not_set_apart(prepared: tuple[Path, PreparedSummary]) -> None:
     data, summary = prepared
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
-    plain = rows(data)[: summary.pairs - summary.reserved_copies]
+    plain = rows(data)[: summary.pairs - summary.copies]
     found = Counter(Pair(tokenizer.decode(source), tokenizer.decode(target)) for source, target in plain)
     dev, _ = read_pairs(data / "dev.tsv")
     assert found + Counter(dev) == Counter(PAIRS)
@@ -95,7 +95,7 @@ def test_training_reads_the_folder(tmp_path: Path) -> None:
     pairs, record = load_pairs(tmp_path / "data")
     assert len(pairs) == summary.pairs
     assert record["vocab_size"] == summary.vocab_size
-    weights = Counter(pairs.weights[: summary.pairs - summary.reserved_copies].tolist())
+    weights = Counter(pairs.weights[: summary.pairs - summary.copies].tolist())
     assert weights == {1.0: summary.corpora[0]["kept"], 0.25: summary.corpora[1]["kept"]}
 
 
@@ -157,21 +157,23 @@ def test_a_language_without_spaces_is_prepared(tmp_path: Path) -> None:
     summary = prepare_corpora(chosen, lambda line: None)
     tokenizer = Tokenizer.load(chosen.out / "sentencepiece.model")
     assert "zh-Hans" in tokenizer.language_ids
-    assert {Pair(*map(tokenizer.decode, row)) for row in rows(chosen.out)[: -summary.reserved_copies]} <= set(pairs)
+    assert {Pair(*map(tokenizer.decode, row)) for row in rows(chosen.out)[: -summary.copies]} <= set(pairs)
 
 
 def test_two_pairs_are_enough_and_teach_all_symbols(tmp_path: Path) -> None:
     file = corpus(tmp_path, [Pair("Hello there.", "Bonjour à vous."), Pair("It is raining.", "Il pleut encore.")])
     summary = prepare_corpora(options(tmp_path, file, vocab_size=None), lambda line: None)
-    assert (summary.pairs - summary.reserved_copies, summary.dev_pairs) == (1, 1)
+    assert (summary.pairs - summary.copies, summary.dev_pairs) == (1, 1)
     tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
     assert summary.vocab_size == tokenizer.vocab_size < 1000
     assert set(tokenizer.reserved_ids) <= {id for source, _ in rows(tmp_path / "data") for id in source}
 
 
 def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
-    summary = prepare_corpora(options(tmp_path, corpus(tmp_path), reserved_share=0.0), lambda line: None)
-    assert summary.reserved_copies == 0
+    summary = prepare_corpora(
+        options(tmp_path, corpus(tmp_path), reserved_share=0.0, augment_share=0.0), lambda line: None
+    )
+    assert summary.copies == 0
     assert len(rows(tmp_path / "data")) == summary.pairs == summary.corpora[0]["kept"]
 
 
@@ -289,6 +291,7 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
         ({"max_tokens": 1}, "--max-tokens"),
         ({"max_ratio": 1.0}, "--max-ratio"),
         ({"reserved_share": 1.5}, "--reserved-share"),
+        ({"augment_share": -0.1}, "--augment-share"),
         ({"seed": -1}, "--seed"),
         ({"pairs": ()}, "no --pairs"),
     ],

@@ -19,16 +19,25 @@ import typer
 from numpy.typing import NDArray
 
 from model.tokenizer import Tokenizer
+from training.augment import augmented_copies
 from training.chinese import simplification_rules
 from training.cleaning import RULES
 from training.corpus import Corpus, Pair, Skipped, write_pairs
 from training.intake import looked_at, progress, progress_of_pieces, read_all, read_corpora, set_apart, spec_of, weighed
 from training.pool import PIECE, Pool, encode
-from training.prepare_options import MAX_RATIO, MAX_TOKENS, RESERVED_SHARE, SCRIPTS, PrepareOptions, require
+from training.prepare_options import (
+    AUGMENT_SHARE,
+    MAX_RATIO,
+    MAX_TOKENS,
+    RESERVED_SHARE,
+    SCRIPTS,
+    PrepareOptions,
+    require,
+)
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
 from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
-from training.reserved import token_copies
+from training.reserved import TokenCopy, token_copies
 from training.shards import Integers, Mask, ShardWriter, undamaged
 from training.vocabulary import train_vocabulary
 
@@ -83,7 +92,9 @@ def _prepare(
     dev = _short_enough(options, dev, tokenizer, say)
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
-    copied = _reserved_copies(options, pool, tokenizer, writer)
+    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), writer, "copying with placeholders")
+    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), writer, "copying in other case")
+    copied = np.concatenate([reserved, augmented])
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
     reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
     _tell(options, folder, reports, say)
@@ -101,7 +112,8 @@ def _prepare(
         dev_pairs=len(dev),
         seed=options.seed,
         corpora=[_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)],
-        reserved_copies=len(copied),
+        reserved_copies=len(reserved),
+        augmented_copies=len(augmented),
         sha256=_digests(options),
         options=options.recipe(),
         files=files,
@@ -204,14 +216,25 @@ def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     return sound
 
 
-def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter) -> Integers:
-    """Writes copies of pairs with reserved symbols; returns the indices of those pairs: [copies]."""
+def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+    """Copies of pairs with reserved symbols."""
     if options.reserved_share == 0:
-        return np.array([], np.int64)
+        return iter(())
     wanted = round(options.reserved_share * len(pool.pairs))
+    return token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
+
+
+def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+    """Copies of pairs in other case and punctuation."""
+    wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
+    random = Random(f"augmentation {options.seed}")
+    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random)
+
+
+def _write_copies(drawn: Iterator[TokenCopy], writer: ShardWriter, what: str) -> Integers:
+    """Writes copies of pairs; returns the indices of those pairs: [copies]."""
     copied: list[int] = []
-    drawn = token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
-    copies = iter(progress(drawn, "copying with placeholders"))
+    copies = iter(progress(drawn, what))
     while some := list(islice(copies, PIECE)):
         ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
         writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
@@ -288,6 +311,12 @@ def prepare(
         float,
         typer.Option(help="Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."),
     ] = RESERVED_SHARE,
+    augment_share: Annotated[
+        float,
+        typer.Option(
+            help="Copies in capitals, small letters, other quotes and without last marks, as a share; 0 for none."
+        ),
+    ] = AUGMENT_SHARE,
     script: Annotated[
         str,
         typer.Option(
@@ -320,6 +349,7 @@ def prepare(
         max_tokens=max_tokens,
         max_ratio=max_ratio,
         reserved_share=reserved_share,
+        augment_share=augment_share,
         columns=None if columns is None else two_columns(columns),
         encoding=encoding,
         seed=seed,

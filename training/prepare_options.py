@@ -17,6 +17,7 @@ from training.pool import Pool
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
 RESERVED_SHARE = 0.05
+AUGMENT_SHARE = 0.1
 SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done by the time that other processes have started.
 _MANY_PAIRS = 200_000
@@ -52,6 +53,7 @@ class PrepareOptions:
     processes: int | None = None
     keep: tuple[str, ...] = ()
     script: str = "auto"
+    augment_share: float = AUGMENT_SHARE
 
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -63,6 +65,7 @@ class PrepareOptions:
         require(self.max_tokens >= 8, f"--max-tokens must be at least 8, not {self.max_tokens}")
         require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
         require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
+        require(0 <= self.augment_share <= 1, f"--augment-share must be from 0 to 1, not {self.augment_share}")
         require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
         require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
         require(self.script in SCRIPTS, f"--script must be one of {', '.join(SCRIPTS)}, not {self.script!r}")

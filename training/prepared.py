@@ -21,8 +21,9 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """`prepared.json`. `pairs` are those of the token files, of which `reserved_copies` are copies with reserved
-    symbols. Of each corpus, `read` lines are `kept` or `skipped` by reason. `files`: see `training.shards.files_of`."""
+    """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
+    reserved symbols, then `augmented_copies` in other case or punctuation. Of each corpus, `read` lines are `kept` or
+    `skipped` by reason. `files`: see `training.shards.files_of`."""
 
     source: str
     target: str
@@ -37,6 +38,7 @@ class PreparedSummary:
     files: dict[str, list[int | str]]
     sources_with_end_marks: float = 0.0
     """The share of the pairs whose source ends as a sentence does: see model.marks."""
+    augmented_copies: int = 0
     format_version: int = FORMAT_VERSION
 
     @classmethod
@@ -55,11 +57,16 @@ class PreparedSummary:
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
 
+    @property
+    def copies(self) -> int:
+        return self.reserved_copies + self.augmented_copies
+
     def describe(self, folder: Path) -> Iterator[str]:
         """The closing lines of `prepare`."""
-        kept = self.pairs - self.reserved_copies
+        kept = self.pairs - self.copies
         yield f"{folder} is ready to train {self.source} to {self.target}:"
         yield f"  {kept:,} sentence pairs to learn from, and {self.reserved_copies:,} copies that teach placeholders"
+        yield f"  {self.augmented_copies:,} copies in other case or punctuation"
         yield f"  {self.dev_pairs:,} pairs to measure by, none of whose sentences is among the former"
         yield f"  a vocabulary of {self.vocab_size:,} pieces, for both languages"
 

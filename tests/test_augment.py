@@ -1,0 +1,183 @@
+"""Copies in other case and punctuation: both sides change alike, and what is no copy of sense is not made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.tokenizer import Tokenizer
+from training.augment import Changes, Side, augmented_copies, text_copies
+from training.batches import load_pairs
+from training.corpus import Pair, write_pairs
+from training.prepare import prepare_corpora
+from training.prepare_options import PrepareOptions
+from training.prepared import PreparedSummary
+from training.vocabulary import train_vocabulary
+
+ENGLISH = ["Yes, the dog saw Tom.", "He said it is late, but he said it.", "Oh, where is Tom when I do it?"]
+FRENCH = ["Oui, le chien a vu Tom.", "Tom dit où il est, que j'ai tort.", "Le soir, il dit où."]
+GERMAN = ["Ja, das Haus ist alt, und das Haus ist groß.", "Er sagt, dass Tom ist, wo er ist."]
+SPANISH = ["Tom dice dónde está, sí, dónde.", "Ella dice, hola Tom."]
+CHINESE = ["汤姆在这里。", "我看着你。"]
+OF = {
+    "en": Side.of(ENGLISH, "en"),
+    "fr": Side.of(FRENCH, "fr"),
+    "de": Side.of(GERMAN, "de-AT"),
+    "es": Side.of(SPANISH, "es"),
+    "zh": Side.of(CHINESE, "zh"),
+    "tr": Side.of(["Evet, iyi ısı var."], "tr"),
+}
+
+
+def changes(source: str, target: str) -> Changes:
+    return Changes(OF[source], OF[target])
+
+
+def known(character: str) -> bool:
+    return True
+
+
+def test_capitals_are_on_both_sides_and_where_there_are_none_on_neither() -> None:
+    assert changes("en", "fr").in_capitals(Pair("Hello.", "Ça va.")) == ("HELLO.", "ÇA VA.")
+    assert changes("en", "de").in_capitals(Pair("Big.", "Groß.")) == ("BIG.", "GROSS.")
+    assert changes("en", "zh").in_capitals(Pair("Hello, Tom.", "你好，Tom。")) == ("HELLO, TOM.", "你好，Tom。")
+    assert changes("tr", "en").in_capitals(Pair("İyi ısı.", "It is.")) == ("İYİ ISI.", "IT IS.")
+
+
+@pytest.mark.parametrize(
+    "text", ["Hi, {name}.", "See a.com now.", "Use get_value.", "100% of it.", "A <b>word</b>.", "An mp3."]
+)
+def test_what_is_to_be_carried_across_is_not_put_into_capitals_or_small_letters(text: str) -> None:
+    assert changes("en", "fr").in_capitals(Pair(text, "Oui.")) is None
+    assert changes("en", "fr").in_small_letters(Pair(f"It is Tom. {text}", "Oui.")) is None
+
+
+@pytest.mark.parametrize(
+    ("languages", "pair", "expected"),
+    [
+        (("en", "fr"), ("Where is Tom?", "Où est Tom ?"), ("where is Tom?", "où est Tom ?")),
+        (("en", "fr"), ("Tom is late.", "Tom dit."), None),  # a name on both sides
+        (("en", "fr"), ("The dog.", "Tom."), None),  # on one
+        (("en", "fr"), ("I do it.", "Il dit."), None),  # I is never small
+        (("fr", "en"), ("J'ai tort.", "He said it."), ("j'ai tort.", "he said it.")),
+        (("en", "de"), ("The house.", "Das Haus."), ("the house.", "das Haus.")),
+        (("en", "de"), ("It is old.", "Haus ist alt."), None),  # a noun
+        (("en", "de"), ("HE is.", "Er ist."), None),
+        (("en", "zh"), ("He said.", "他说。"), ("he said.", "他说。")),
+        (("es", "en"), ("¿Dónde está Tom?", "Where is Tom?"), ("¿dónde está Tom?", "where is Tom?")),
+    ],
+)
+def test_a_first_word_is_made_small_if_it_is_small_elsewhere(
+    languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
+) -> None:
+    assert changes(*languages).begun_small(Pair(*pair)) == expected
+
+
+@pytest.mark.parametrize(
+    ("languages", "pair", "expected"),
+    [
+        (("en", "fr"), ("Is it?", "Où ?"), ("Is it", "Où")),
+        (("en", "zh"), ("It is.", "是。"), ("It is", "是")),
+        (("zh", "en"), ("是吗？", "Is it?"), ("是吗", "Is it")),
+        (("en", "es"), ("Where is it?", "¿Dónde está?"), ("Where is it", "Dónde está")),
+        (("en", "es"), ("Tom, where is it?", "Tom, ¿dónde está?"), None),  # the other mark is inside
+        (("en", "fr"), ("It is.", "Où ?"), None),  # not of one kind
+        (("en", "fr"), ("It is", "Il dit."), None),
+        (("en", "fr"), ("It is...", "Il dit..."), None),
+        (("en", "fr"), ("At 9 p.m.", "Le soir."), None),
+        (("en", "fr"), ("?", "?"), None),
+    ],
+)
+def test_last_marks_go_from_both_sides_or_from_none(
+    languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
+) -> None:
+    assert changes(*languages).open(Pair(*pair)) == expected
+
+
+def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() -> None:
+    ours = changes("en", "fr")
+    assert ours.in_small_letters(Pair("Where is Tom?", "Où est Tom ?")) == ("where is tom?", "où est Tom ?")
+    assert ours.in_small_letters(Pair("Tom and I.", "Tom et moi.")) == ("Tom and i.", "Tom et moi.")
+    assert ours.in_small_letters(Pair("He said it.", "Il dit.")) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("en", 'It\'s "late".', {"It’s “late”.", 'It\'s "late".'}),
+        ("en", "It’s “late”.", {'It\'s "late".', "It’s “late”."}),
+        ("fr", "Où est-il ?", {"Où est-il?", "Où est-il ?"}),
+        ("zh", "“我看着你”，好！", {"「我看着你」，好！", "“我看着你”,好!", "“我看著你”，好！", "“我看着你”，好！"}),
+    ],
+)
+def test_other_signs_are_on_the_source_alone(source: str, text: str, expected: set[str]) -> None:
+    ours = changes(source, "de")
+    found = {ours.in_other_signs(Pair(text, "Das „Haus“."), Random(seed)) for seed in range(30)}
+    assert found == {Pair(changed, "Das „Haus“.") for changed in expected}
+
+
+def test_a_source_without_case_gets_punctuation_only() -> None:
+    ours = changes("zh", "en")
+    assert ours.all == [ours.open]
+
+
+SENTENCES = st.text(st.sampled_from("AbtTİßǆé我。.?¿!'’\" \u0301{1"), min_size=1, max_size=12)
+
+
+@given(
+    st.lists(st.builds(Pair, SENTENCES, SENTENCES), min_size=1, max_size=6), st.sampled_from(["en", "tr", "zh", "fr"])
+)
+def test_a_copy_of_any_pair_is_another_source_and_no_empty_side(pairs: list[Pair], language: str) -> None:
+    for index, source, target in text_copies(pairs, (language, "es"), Random(1), known):
+        assert source != pairs[index].source
+        assert source.strip() or not pairs[index].source.strip()
+        assert target.strip() or not pairs[index].target.strip()
+
+
+PAIRS = [
+    Pair(f"He said it is {word}, Tom.", f"Il dit que c'est {word}, Tom.")
+    for word in ("late", "small", "old", "red", "new")
+] * 5
+
+
+def copies(
+    pairs: list[Pair] = PAIRS, seed: int = 1, knows: Callable[[str], bool] = known
+) -> list[tuple[int, str, str]]:
+    return list(text_copies(pairs, ("en", "fr"), Random(seed), knows))
+
+
+def test_a_seed_decides_the_copies() -> None:
+    assert copies() == copies()
+    assert copies() != copies(seed=2)
+
+
+def test_no_sign_is_brought_in_that_the_vocabulary_lacks() -> None:
+    pairs = [Pair("It's late.", "Il est tard.")]
+    assert any("’" in source for _, source, _ in copies(pairs))
+    assert not any("’" in source for _, source, _ in copies(pairs, knows=lambda character: character != "’"))
+
+
+def test_copies_are_as_many_as_wanted_and_no_longer_than_allowed() -> None:
+    tokenizer = Tokenizer(train_vocabulary([side for pair in PAIRS for side in pair], 360, ["en", "fr"]))
+    found = list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 40, Random(1)))
+    assert len(found) == 30
+    assert all(0 < len(side) <= 40 for copy in found for side in (copy.source, copy.target))
+    assert not list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 2, Random(1)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_data_folder_says_how_many_copies_it_has(tmp_path: Path, share: float) -> None:
+    write_pairs(tmp_path / "pairs.tsv", [Pair(f"{en} {n}!", f"{fr} {n} !") for n, (en, fr) in enumerate(PAIRS)])
+    out, said = tmp_path / "data", list[str]()
+    asked = PrepareOptions((str(tmp_path / "pairs.tsv"),), "en", "fr", out, vocab_size=360, augment_share=share)
+    summary = prepare_corpora(asked, said.append)
+    assert PreparedSummary.load(out) == summary
+    kept = summary.pairs - summary.copies
+    assert summary.augmented_copies == round(share * kept)
+    assert len(load_pairs(out)[0]) == summary.pairs
+    assert any(f"{summary.augmented_copies} copies in other case" in line for line in said)

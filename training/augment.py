@@ -1,0 +1,196 @@
+"""Copies of sentence pairs as people also write: in capitals, in small letters, in other quotes, without a last mark.
+
+Knows text alone; what part of a data folder they are is `training.prepare`'s to say.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from model.tokenizer import Tokenizer
+from training.chinese import is_chinese
+from training.corpus import Pair
+from training.reserved import TokenCopy
+
+_LOOKED_AT = 100_000
+"""Pairs from which it is learnt which words begin with a small letter."""
+_TRIES = 20
+"""Pairs looked at for each copy wanted, at most."""
+_CAPITALS_LENGTH = 60
+"""Characters of the longest source that is put in capitals: spelt letter by letter, it takes three times the tokens."""
+_CASED = 0.5
+_FIRST = re.compile(r"[\W_]*([^\W\d_]+)")
+_INSIDE = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
+"""Words after a word or a comma: none begins a sentence (as Moses' truecaser counts them, Koehn et al. 2007)."""
+_AS_WRITTEN = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\d|[a-z][A-Z]")
+"""Placeholders, addresses, code: what must be carried across letter by letter."""
+_UNCASED = {"ka"}
+"""Georgian has capitals in Unicode, and writes none."""
+_DOTTED = {"tr", "az", "crh", "tt"}
+"""Whose capital of i is İ, and whose small letter of I is ı."""
+
+_MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
+_OPENING = {"?": "¿", "!": "¡"}
+_NOT_LAST = re.compile(r"[.。।?？؟!！…]\s*.$|(?:^|\W)\w\.$|\.\w+\.$")
+"""One of several marks, or that of an abbreviation, as a.m. or J."""
+
+_TO_CURLY = [(re.compile(r"(?<=\w)'"), "’"), (re.compile(r'"([^"]*)"'), r"“\1”")]
+_TO_STRAIGHT = [(re.compile("[’‘]"), "'"), (re.compile("[“”„]"), '"')]
+_TO_CORNERS = [(re.compile("“"), "「"), (re.compile("”"), "」")]
+_TO_CHINESE = [(re.compile("「"), "“"), (re.compile("」"), "”")]
+_TO_NARROW = [(re.compile(wide), narrow) for wide, narrow in zip("，。？！：；（）", ",.?!:;()", strict=True)]
+_TO_TAIWAN = [(re.compile("着"), "著")]
+_TO_CLOSE = [(re.compile(r"(?<=\w)\s+(?=[?!;:])"), "")]
+
+Rewriting = list[tuple[re.Pattern[str], str]]
+Change = Callable[[Pair], Pair | None]
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one language is written: `small` are the words that stand mostly in small letters inside sentences."""
+
+    language: str
+    cased: bool
+    small: frozenset[str]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], language: str) -> Side:
+        base = _base(language)
+        seen: Counter[tuple[str, bool]] = Counter()
+        letters = cased = 0
+        for text in texts:
+            letters += sum(map(str.isalpha, text))
+            cased += sum(character.lower() != character.upper() for character in text)
+            seen.update((word.lower(), word == word.lower()) for word in _INSIDE.findall(text))
+        small = frozenset(word for word, is_small in seen if is_small and seen[word, True] > seen[word, False])
+        return cls(base, cased > _CASED * max(1, letters) and base not in _UNCASED, small)
+
+    def upper(self, text: str) -> str:
+        return (text.replace("i", "İ") if self.language in _DOTTED else text).upper()
+
+    def lower(self, text: str) -> str:
+        return (text.replace("İ", "i").replace("I", "ı") if self.language in _DOTTED else text).lower()
+
+    def begun_small(self, text: str) -> str | None:
+        """`text` with its first letter a small one, None where the first word is a name, a noun in German, or I."""
+        found = _FIRST.match(text)
+        if not self.cased or not found or not found[1][:1].isupper() or found[1][1:] != found[1][1:].lower():
+            return None
+        at, small = found.start(1), self.lower(found[1])
+        return text[:at] + small[0] + text[at + 1 :] if small in self.small and len(small) == len(found[1]) else None
+
+
+class Changes:
+    """What may be done to a pair of these languages; each is None where it does not apply."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self.source, self.target = source, target
+        cased = [self.in_capitals, self.begun_small, self.begun_small_and_open, self.in_small_letters]
+        self.all: list[Change] = [self.open, *(cased if source.cased else [])]
+        self._rewritings = [_TO_CURLY, _TO_STRAIGHT]
+        if is_chinese(source.language):
+            self._rewritings = [_TO_CORNERS, _TO_CHINESE, _TO_NARROW, _TO_TAIWAN]
+        elif source.language == "fr":
+            self._rewritings.append(_TO_CLOSE)
+
+    def in_capitals(self, pair: Pair) -> Pair | None:
+        if len(pair.source) > _CAPITALS_LENGTH or any(map(_AS_WRITTEN.search, pair)):
+            return None
+        return Pair(
+            self.source.upper(pair.source), self.target.upper(pair.target) if self.target.cased else pair.target
+        )
+
+    def begun_small(self, pair: Pair) -> Pair | None:
+        source = self.source.begun_small(pair.source)
+        target = self.target.begun_small(pair.target) if self.target.cased else pair.target
+        return None if source is None or target is None else Pair(source, target)
+
+    def open(self, pair: Pair) -> Pair | None:
+        """Both sides without their last marks, which are of one kind; in Spanish without the opening one as well."""
+        kinds = [_MARKS.get(side[-1:]) for side in pair]
+        source, target = map(_without_mark, pair)
+        return Pair(source, target) if kinds[0] == kinds[1] and source is not None and target is not None else None
+
+    def begun_small_and_open(self, pair: Pair) -> Pair | None:
+        changed = self.begun_small(pair)
+        return None if changed is None else self.open(changed)
+
+    def in_small_letters(self, pair: Pair) -> Pair | None:
+        """The source with no capital but perhaps its first; the target as it is, or begun small as the source."""
+        inside = pair.source[1:]
+        if self.source.lower(inside) == inside or any(map(_AS_WRITTEN.search, pair)):
+            return None
+        changed = self.begun_small(pair) or pair
+        return Pair(changed.source[:1] + self.source.lower(changed.source[1:]), changed.target)
+
+    def in_other_signs(self, pair: Pair, random: Random) -> Pair | None:
+        """Of the source only: the translation is the same, however its quotes are typed."""
+        if any(map(_AS_WRITTEN.search, pair)):
+            return None
+        source = pair.source
+        for pattern, replacement in random.choice(self._rewritings):
+            source = pattern.sub(replacement, source)
+        return Pair(source, pair.target)
+
+
+def augmented_copies(
+    pairs: Sequence[Pair],
+    wanted: int,
+    tokenizer: Tokenizer,
+    languages: tuple[str, str],
+    max_tokens: int,
+    random: Random,
+) -> Iterator[TokenCopy]:
+    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer where few pairs can be changed."""
+    made = 0
+    for index, source, target in text_copies(pairs, languages, random, tokenizer.knows):
+        if made == wanted:
+            return
+        ids = [array("i", tokenizer.encode(side)) for side in (source, target)]
+        if max(map(len, ids)) <= max_tokens:
+            yield TokenCopy(index, *ids)
+            made += 1
+
+
+def text_copies(
+    pairs: Sequence[Pair], languages: tuple[str, str], random: Random, knows: Callable[[str], bool]
+) -> Iterator[tuple[int, str, str]]:
+    """Changed copies, each with the index of its pair, until every pair was looked at `_TRIES` times.
+
+    A sign that the vocabulary does not know, as `knows` says, is put into no copy.
+    """
+    some = pairs[:: max(1, len(pairs) // _LOOKED_AT)]
+    changes = Changes(*(Side.of((pair[side] for pair in some), languages[side]) for side in (0, 1)))
+    for _ in range(_TRIES):
+        shuffled = np.random.Generator(np.random.PCG64(random.getrandbits(64))).permutation(len(pairs))
+        for index in map(int, shuffled):
+            pair = pairs[index]
+            number = random.randrange(len(changes.all) + 1)
+            signs = number == len(changes.all)
+            changed = changes.in_other_signs(pair, random) if signs else changes.all[number](pair)
+            if changed is None or changed.source == pair.source:
+                continue
+            if not signs or all(map(knows, set(changed.source) - set(pair.source))):
+                yield index, *changed
+
+
+def _without_mark(text: str) -> str | None:
+    kind = _MARKS.get(text[-1:])
+    if kind is None or _NOT_LAST.search(text):
+        return None
+    opening, left = _OPENING.get(kind, ""), text[:-1].rstrip()
+    if opening and opening in left:
+        left = left[1:] if left.startswith(opening) else left
+    return None if (opening and opening in left) or not any(map(str.isalnum, left)) else left
+
+
+def _base(language: str) -> str:
+    return re.split("[-_]", language)[0].lower()
