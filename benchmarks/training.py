@@ -1,9 +1,9 @@
-"""Target tokens a second of our trainer against the plain PyTorch loop that a tutorial would write.
+"""Target tokens a second of our trainer against the plain PyTorch loop that a tutorial would write, and JoeyNMT.
 
-    python -m benchmarks.training --pairs my.tsv --minutes 10
+    python -m benchmarks.training --pairs my.tsv --minutes 10 --joeynmt joey/bin/python
 
-Each contestant is a process of its own, so that no thread pool or allocator setting reaches another; they take turns
-of a few steps, all on the same batches, and only one runs at a time.
+Each contestant is a process of its own, or two, so that no thread pool or allocator setting reaches another; they take
+turns of a few steps, all on the same batches, and only one runs at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 import os
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,23 +26,27 @@ from typing import Annotated
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import typer
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from benchmarks import joey
 from model.allocator import keep_freed_memory
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
 from model.tokenizer import Tokenizer
 from model.transformer import sinusoidal_positions
 from training.batches import Batch, Pairs, epoch_rows
 from training.corpus import read_pairs
-from training.trainer import Recipe, Trainer
+from training.distributed import ALONE, World
+from training.trainer import Recipe, Trainer, resolve_precision
 from training.vocabulary import train_vocabulary
 
 MAX_PAIRS = 50_000
 """Of a file, as many as these are used: for a measurement more only take longer to read."""
 MAX_TOKENS = 128
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile")
+JOEYNMT_TITLE = "Against JoeyNMT, on our trainer's batches"
 TUTORIAL_BATCH = 128
 """Sentences a batch, in the order the shuffle left them."""
 
@@ -54,13 +59,14 @@ Step = Callable[[list[Batch]], float]
 
 @dataclass(frozen=True)
 class Task:
-    """What every contestant is given."""
+    """What every contestant is given. `joeynmt`: the Python of an environment that has it, if it takes part."""
 
     pairs: Pairs
     config: ModelConfig
     batch_tokens: int
     threads: int
     seed: int = 1
+    joeynmt: Path | None = None
 
 
 class PlainTransformer(nn.Module):
@@ -123,11 +129,24 @@ def plain_step(config: ModelConfig, autocast: bool = False) -> Step:
     return step
 
 
-def our_step(config: ModelConfig) -> Step:
+def our_step(config: ModelConfig, precision: str = "auto", world: World = ALONE) -> Step:
     """What `python -m training train` does with each batch."""
     keep_freed_memory()
-    trainer = Trainer(config, Recipe(steps=1), torch.device("cpu"))
+    trainer = Trainer(config, Recipe(steps=1, precision=precision), torch.device("cpu"), world)
     return lambda batches: trainer.step(batches, 1e-4).item()
+
+
+def our_step_float32(config: ModelConfig) -> Step:
+    return our_step(config, "float32")
+
+
+def our_step_bfloat16(config: ModelConfig) -> Step:
+    return our_step(config, "bfloat16")
+
+
+def our_step_together(config: ModelConfig) -> Step:
+    """One of several processes, as torchrun starts them."""
+    return our_step(config, world=World(dist.get_rank(), dist.get_world_size()))
 
 
 def plain_step_keeping_memory(config: ModelConfig) -> Step:
@@ -159,6 +178,10 @@ class Contestant:
     shuffled: bool = False
     """Each update on as many sentences as tutorials take, whatever their lengths; else on our trainer's batches."""
     cut: Callable[[Pairs, Rows, ModelConfig], list[Batch]] = whole
+    processes: int = 1
+    """Among which the task's threads are divided, and each batch."""
+    threads: int | None = None
+    """Not those of the task."""
 
 
 CONTESTANTS = {
@@ -169,6 +192,13 @@ CONTESTANTS = {
     "ours shuffled": Contestant(f"our trainer, each batch cut in {PARTS} by length", our_step, True, by_length),
     "plain shuffled": Contestant("plain loop, float32", plain_step, True),
 }
+OUR_SWEEP = {
+    "ours float32": Contestant("our trainer, float32", our_step_float32),
+    "ours bfloat16": Contestant("our trainer, bfloat16", our_step_bfloat16),
+    "ours one thread": Contestant("our trainer, 1 thread", our_step, threads=1),
+    "ours together": Contestant("our trainer, 2 processes", our_step_together, processes=2),
+}
+"""Beside JoeyNMT's: each at its best."""
 COMPARISONS = {
     "On our trainer's batches, of like lengths": ("ours", ("ours", "plain", "autocast", "memory")),
     f"On batches of {TUTORIAL_BATCH} sentences in random order, as tutorials make them": (
@@ -181,23 +211,40 @@ COMPARISONS = {
 but for the last."""
 
 
-def updates(task: Task, contestant: Contestant) -> Iterator[list[Batch]]:
-    """What each update is made of, without end; the sentences of one seed are the same in every process."""
+def comparisons(with_joeynmt: bool) -> dict[str, tuple[str, tuple[str, ...]]]:
+    if not with_joeynmt:
+        return COMPARISONS
+    return COMPARISONS | {JOEYNMT_TITLE: ("ours", ("ours", *OUR_SWEEP, *joey.settings()))}
+
+
+def updates(task: Task, contestant: Contestant, part: int = 0) -> Iterator[list[Batch]]:
+    """What each update is made of, without end; the sentences of one seed are the same in every process.
+
+    Where several processes are one contestant, the `part` of one.
+    """
     for epoch in itertools.count():
         if contestant.shuffled:
             order = np.random.Generator(np.random.PCG64([task.seed, epoch])).permutation(len(task.pairs))
             parts = np.array_split(order, math.ceil(len(order) / TUTORIAL_BATCH))
         else:
             parts = epoch_rows(task.pairs, task.batch_tokens, task.seed, epoch)
-        yield from (contestant.cut(task.pairs, rows, task.config) for rows in parts)
+        if contestant.processes > 1:
+            yield from ([task.pairs.batch(rows, task.config, part, contestant.processes)] for rows in parts)
+        else:
+            yield from (contestant.cut(task.pairs, rows, task.config) for rows in parts)
 
 
-def take_turns(pipe: Connection, task: Task, contestant: Contestant) -> None:
-    """A contestant's process: told a number of updates, makes them and tells (target tokens, seconds); 0 ends it."""
-    torch.set_num_threads(task.threads)
+def take_turns(pipe: Connection, task: Task, contestant: Contestant, part: int = 0, meeting: str = "") -> None:
+    """A contestant's process: told a number of updates, makes them and tells (target tokens, seconds); 0 ends it.
+
+    Several find each other by the file `meeting`.
+    """
+    torch.set_num_threads(contestant.threads or max(1, task.threads // contestant.processes))
     torch.manual_seed(task.seed)
+    if contestant.processes > 1:
+        dist.init_process_group("gloo", f"file://{meeting}", rank=part, world_size=contestant.processes)
     step = contestant.make_step(task.config)
-    batches = updates(task, contestant)
+    batches = updates(task, contestant, part)
     while steps := pipe.recv():
         taken = list(itertools.islice(batches, steps))
         began = time.perf_counter()
@@ -207,29 +254,55 @@ def take_turns(pipe: Connection, task: Task, contestant: Contestant) -> None:
         pipe.send((sum(part.target_tokens for batch in taken for part in batch), seconds))
 
 
+@contextlib.contextmanager
+def running(task: Task, contestant: Contestant) -> Iterator[list[Connection]]:
+    """The contestant's processes, which wait to be told their turns."""
+    start = _processes()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        pipes = []
+        for part in range(contestant.processes):
+            ours, theirs = start.Pipe()
+            words = (theirs, task, contestant, part, f"{folder}/meeting")
+            process = start.Process(target=take_turns, args=words, daemon=True)
+            process.start()
+            theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
+            stack.callback(process.join)
+            pipes.append(ours)
+        for pipe in pipes:
+            stack.callback(pipe.send, 0)
+        yield pipes
+
+
+def all_running(task: Task, stack: contextlib.ExitStack) -> dict[str, list[Connection]]:
+    """Every contestant's processes, which `stack` ends."""
+    ours = CONTESTANTS | (OUR_SWEEP if task.joeynmt else {})
+    pipes = {name: stack.enter_context(running(task, contestant)) for name, contestant in ours.items()}
+    if task.joeynmt:
+        written = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "updates.npz"
+        joey.write_updates(written, updates(task, CONTESTANTS["ours"]))
+        for name, setting in joey.settings().items():
+            process = joey.running(task.joeynmt, setting, task.config, task.threads, written)
+            pipes[name] = [stack.enter_context(process)]
+    return pipes
+
+
 def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] = print) -> dict[str, list[float]]:
     """Target tokens a second of every contestant, one figure a round, for about `seconds` and three rounds at least.
 
     The order is reversed every other round; a first round, in which memory is allocated, does not count.
     """
-    processes = _processes()
-    speeds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
     with contextlib.ExitStack() as stack:
-        pipes = {}
-        for name, contestant in CONTESTANTS.items():
-            pipes[name], theirs = processes.Pipe()
-            process = processes.Process(target=take_turns, args=(theirs, task, contestant), daemon=True)
-            process.start()
-            theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
-            stack.callback(process.join)
-            stack.callback(pipes[name].send, 0)
+        pipes = all_running(task, stack)
+        speeds: dict[str, list[float]] = {name: [] for name in pipes}
         began = time.monotonic()
         for turn in itertools.count():
-            for name in list(CONTESTANTS)[:: 1 if turn % 2 else -1]:
-                pipes[name].send(steps)
-                tokens, taken = pipes[name].recv()
+            for name in list(pipes)[:: 1 if turn % 2 else -1]:
+                for pipe in pipes[name]:
+                    pipe.send(steps)
+                told = [pipe.recv() for pipe in pipes[name]]
                 if turn:
-                    speeds[name].append(tokens / taken)
+                    speeds[name].append(told[0][0] / max(taken for _, taken in told))
             if turn == 1:
                 say(f"one round takes {(time.monotonic() - began) / 2:.0f} s")
             if turn >= 3 and time.monotonic() - began >= seconds:
@@ -277,15 +350,39 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def label_of(name: str) -> str:
+    found: Contestant | joey.Joey = (CONTESTANTS | OUR_SWEEP | joey.settings())[name]
+    return found.label
+
+
 def report(speeds: dict[str, list[float]]) -> Iterator[str]:
     """The table: each speed, and how many times that of the others ours is, both by round: median and spread."""
-    yield f"{'':<52}{'target tokens a second':>26}{'ours is faster by':>22}"
-    for title, (ours, names) in COMPARISONS.items():
+    yield f"{'':<58}{'target tokens a second':>26}{'ours is faster by':>22}"
+    for title, (ours, names) in comparisons("joey" in speeds).items():
         yield title
         for name in names:
-            ratios = [our / their for our, their in zip(speeds[ours], speeds[name], strict=True)]
-            ratio = "" if name == ours else _spread(ratios, ".2f")
-            yield f"  {CONTESTANTS[name].label:<50}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
+            ratio = "" if name == ours else _spread(_ratios(speeds, ours, name), ".2f")
+            yield f"  {label_of(name):<56}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
+    if "joey" in speeds:
+        yield from _against_joeynmt(speeds)
+    else:
+        yield "JoeyNMT was not measured: --joeynmt PYTHON names the Python of an environment that has it"
+
+
+def _against_joeynmt(speeds: dict[str, list[float]]) -> Iterator[str]:
+    """The best of ours against the best of JoeyNMT as it is, and the same among those in float32."""
+    their = [name for name in joey.settings() if name != "joey dropout"]
+    for kind, without in (("best against best", ""), ("float32 against float32", "bfloat16")):
+        own = [name for name in OUR_SWEEP if not without or without not in name]
+        own = own if without and resolve_precision("auto", torch.device("cpu")) != "float32" else ["ours", *own]
+        pools = own, [name for name in their if not without or without not in name]
+        best, rival = (max(pool, key=lambda name: statistics.median(speeds[name])) for pool in pools)
+        times = _spread(_ratios(speeds, best, rival), ".2f")
+        yield f"{kind}: {label_of(best)}, is {times} times as fast as {label_of(rival)}"
+
+
+def _ratios(speeds: dict[str, list[float]], ours: str, their: str) -> list[float]:
+    return [mine / other for mine, other in zip(speeds[ours], speeds[their], strict=True)]
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -302,17 +399,21 @@ def main(
     batch_tokens: Annotated[int, typer.Option(help="Padded target tokens a batch.")] = Recipe.batch_tokens,
     steps: Annotated[int, typer.Option(help="Updates a turn.")] = 3,
     threads: Annotated[int | None, typer.Option(help="Without it, as many as PyTorch takes.")] = None,
+    joeynmt: Annotated[
+        Path | None, typer.Option(metavar="PYTHON", help="The Python of an environment that has JoeyNMT 2.3.")
+    ] = None,
 ) -> None:
-    """Measure our trainer against the plain nn.Transformer loop of a tutorial, in turns, on the CPU."""
+    """Measure our trainer against the plain nn.Transformer loop of a tutorial and JoeyNMT, in turns, on the CPU."""
+    rival = joey.version(joeynmt) if joeynmt else "no JoeyNMT"
     if pairs is None:
         data, size, origin = made_pairs(20_000, vocab_size), vocab_size, "random tokens"
     else:
         data, size = read_task_pairs(pairs, vocab_size)
         origin = pairs.name
     config = named_architecture(architecture, source_vocab_size=size, target_vocab_size=size)
-    task = Task(data, config, batch_tokens, threads or torch.get_num_threads())
+    task = Task(data, config, batch_tokens, threads or torch.get_num_threads(), joeynmt=joeynmt)
     typer.echo(f"{processor()}, {os.cpu_count()} cores; threads: {task.threads}")
-    typer.echo(f"Python {platform.python_version()}, PyTorch {torch.__version__}")
+    typer.echo(f"Python {platform.python_version()}, PyTorch {torch.__version__}; {rival}")
     typer.echo(
         f"architecture {architecture}, vocabulary {size:,}, batches of {batch_tokens:,} target tokens; "
         f"{len(data):,} pairs of {origin}, {data.target.lengths.mean() + 1:.1f} target tokens each"

@@ -15,9 +15,11 @@ import pytest
 import torch
 from conftest import make_bundle
 
+from benchmarks import joey
 from benchmarks.training import (
     COMPARISONS,
     CONTESTANTS,
+    OUR_SWEEP,
     TUTORIAL_BATCH,
     Contestant,
     PlainTransformer,
@@ -83,6 +85,36 @@ def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
     assert row.endswith("3.00 (2.00 to 4.00)")
     assert "100 (50 to 100)" in row
     assert sum(line.startswith("  ") and not line.isspace() for line in table[1:]) == 8
+    assert table[-1].startswith("JoeyNMT was not measured")
+
+
+def test_the_best_of_ours_is_put_against_the_best_of_joeynmt_as_it_is() -> None:
+    speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *OUR_SWEEP, *joey.settings()]}
+    speeds |= {"ours together": [400.0] * 3, "joey dropout": [390.0] * 3, "joey bfloat16": [200.0] * 3}
+    best, exact = list(report(speeds))[-2:]
+    assert best.startswith("best against best: our trainer, 2 processes, is 2.00 ")
+    assert best.endswith(joey.settings()["joey bfloat16"].label)
+    assert exact.startswith("float32 against float32: our trainer, 2 processes, is 4.00 ")
+
+
+def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(tmp_path: Path) -> None:
+    joey.write_updates(tmp_path / "updates.npz", islice(updates(task(), CONTESTANTS["ours"]), 5))
+    with np.load(tmp_path / "updates.npz") as file:
+        given = [(file[f"{n}src"], file[f"{n}trg"]) for n in range(5)]
+    for (src, trg), (batch,) in zip(given, updates(task(), CONTESTANTS["ours"]), strict=False):
+        assert np.array_equal(src, batch.src)
+        assert np.array_equal(trg[:, 1:], batch.tgt_out)
+        assert (trg[:, 0] == CONFIG.bos_id).all()
+    with pytest.raises(ValueError, match="no Python with JoeyNMT"):
+        joey.version(tmp_path / "python")
+
+
+def test_the_parts_of_two_processes_are_the_whole_update() -> None:
+    both = OUR_SWEEP["ours together"]
+    parts = zip(updates(task(), both, 0), updates(task(), both, 1), strict=True)
+    for (one, other), whole_update in islice(zip(parts, updates(task(), CONTESTANTS["ours"]), strict=True), 20):
+        assert sentences(one + other) == sentences(whole_update)
+        assert one[0].target_tokens == other[0].target_tokens == whole_update[0].target_tokens
 
 
 def test_made_pairs_are_as_long_as_everyday_sentences() -> None:

@@ -1,0 +1,135 @@
+"""JoeyNMT as contestants of `benchmarks.training`: which settings it is given, and its process, which takes turns.
+
+Knows nothing of its arithmetic, which is `benchmarks.peers.joey_loop`'s, in an environment of its own:
+
+    python -m venv joey && joey/bin/pip install joeynmt==2.3.0 importlib-metadata
+
+(the latter it imports and forgets to ask for). Not among the settings: its `fp16`, which it turns off on a CPU, and its
+DistributedDataParallel, which it starts on GPUs only.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.config import ModelConfig
+from training.batches import Batch
+
+ROOT = Path(__file__).resolve().parent.parent
+UPDATES = 256
+"""As many are given to it; then it begins again with the first."""
+KEEPING_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+"""What `model.allocator` does, as the environment variables of glibc that everybody may set."""
+
+
+class JoeyFailed(RuntimeError):
+    """JoeyNMT's process ended by itself."""
+
+
+@dataclass(frozen=True)
+class Joey:
+    """One way of running JoeyNMT."""
+
+    label: str
+    environment: dict[str, str] = field(default_factory=dict)
+    autocast: bool = False
+    """bfloat16, which it does not offer on a CPU: its own trainer, given another autocast than it would make."""
+    dropout_as_ours: bool = False
+    """Else, as always in JoeyNMT, also on attention weights and inside the feed-forward."""
+    threads: int | None = None
+    """Not those of the task."""
+
+
+def settings() -> dict[str, Joey]:
+    """The sweep: all that may make it faster, the names as the report takes them."""
+    found = {
+        "joey": Joey("JoeyNMT 2.3, float32"),
+        "joey memory": Joey("JoeyNMT 2.3, float32, our setting of the allocator", KEEPING_MEMORY),
+    }
+    if library := ctypes.util.find_library("tcmalloc_minimal"):
+        found["joey tcmalloc"] = Joey("JoeyNMT 2.3, float32, tcmalloc", {"LD_PRELOAD": library})
+    return found | {
+        "joey bfloat16": Joey("JoeyNMT 2.3, bfloat16 autocast, the allocator too", KEEPING_MEMORY, autocast=True),
+        "joey one thread": Joey("JoeyNMT 2.3, float32, the allocator, 1 thread", KEEPING_MEMORY, threads=1),
+        "joey dropout": Joey("JoeyNMT 2.3, float32, the allocator, dropout as ours", KEEPING_MEMORY, False, True),
+    }
+
+
+def version(python: Path) -> str:
+    """What that environment has. Raises ValueError if there is no JoeyNMT in it."""
+    asked = "import torch, joeynmt.training, importlib.metadata as m; print(m.version('joeynmt'), torch.__version__)"
+    with suppress(OSError):
+        told = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, env=_environment({}))
+        if told.returncode == 0:
+            joey, pytorch = told.stdout.split()
+            return f"JoeyNMT {joey} with PyTorch {pytorch}"
+    raise ValueError(
+        f"{python} is no Python with JoeyNMT: an environment of its own needs joeynmt==2.3.0 and importlib-metadata"
+    )
+
+
+def write_updates(path: Path, updates: Iterator[list[Batch]]) -> None:
+    """The first of `updates`, each of one batch, as arrays: sources, and targets from `<s>` to `</s>`."""
+    tables: dict[str, Any] = {}
+    for number, (batch,) in enumerate(islice(updates, UPDATES)):
+        target = torch.cat([batch.tgt_in[:, :1], batch.tgt_out], dim=1)  # [batch, 1 + target]
+        tables |= {f"{number}src": batch.src.int().numpy(), f"{number}trg": target.int().numpy()}
+    np.savez(path, allow_pickle=False, **tables)
+
+
+@contextmanager
+def running(python: Path, joey: Joey, config: ModelConfig, threads: int, updates: Path) -> Iterator[Connection]:
+    """The process of one setting: told a number of updates, it tells (target tokens, seconds)."""
+    shape = {name: getattr(config, name) for name in ("d_model", "num_heads", "d_ff", "dropout")}
+    task = {
+        **shape,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "vocab_size": config.target_vocab_size,
+        "label_smoothing": 0.1,
+        "seed": 1,
+        "threads": joey.threads or threads,
+        "autocast": joey.autocast,
+        "dropout_as_ours": joey.dropout_as_ours,
+    }
+    ours, theirs = Pipe()
+    words = [str(python), "-m", "benchmarks.peers.joey_loop", str(theirs.fileno()), json.dumps(task), str(updates)]
+    environment = _environment(joey.environment)
+    with TemporaryFile("w+", errors="replace") as complaints:
+        process = subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stderr=complaints)
+        theirs.close()  # so that a process that dies is an error here, not a wait without end
+        try:
+            yield ours
+        except (EOFError, ConnectionError) as error:
+            if process.wait():  # it was this one
+                complaints.seek(0)
+                raise JoeyFailed(f"{joey.label}: {complaints.read()[-2000:]}") from error
+            raise
+        finally:
+            with suppress(OSError):
+                ours.send(0)
+            process.wait()
+
+
+def _environment(more: dict[str, str]) -> dict[str, str]:
+    """Ours, without what would put our packages into the other Python."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")} | more
