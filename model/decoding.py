@@ -153,10 +153,15 @@ class TorchSlots:
         last = torch.tensor(self._filled(tokens, self._model.config.pad_id), device=self._cache.device)  # [rows]
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
-        scores, chosen = log_probs.max(-1)
+        scores, chosen = self.choose(log_probs)
         aligned = self._cache.look(attention.cross)[: len(tokens)]
         outcome = torch.stack([chosen.double(), scores.double(), aligned.double()])
         return self._made(outcome, log_probs, demands, self._rows_of(attention) if record else [])
+
+    def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Each row's next token where nothing is demanded, after its log probability; log_probs [rows, vocabulary]."""
+        scores, chosen = log_probs.max(-1)
+        return scores, chosen
 
     def looked(self, row: int) -> list[float]:
         return self._cache.looked(row)

@@ -18,6 +18,7 @@ from training.run import run
 from training.stopping import Stopped, stopping_at_once, this_command
 from training.toy import toy
 from training.train import train_verb
+from training.translate import translate
 
 cli = typer.Typer(
     add_completion=False,
@@ -53,13 +54,14 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
 VERBS: dict[str, Callable[..., None]] = {
     "prepare": prepare,
     "train": train_verb,
+    "translate": translate,
     "evaluate": evaluate,
     "export": export,
     "run": run,
     "toy": toy,
     "d2l": d2l,
 }
-RESUMABLE = {"train", "run"}
+RESUMABLE = {"train", "run", "translate"}
 for name, verb in VERBS.items():
     cli.command(name)(guarded(verb, name in RESUMABLE))
 

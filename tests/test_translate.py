@@ -1,0 +1,295 @@
+"""The verb `translate`: pairs for a student, what is left out of them, and that a kill costs nothing but time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import SHIPPED
+from typer.testing import CliRunner
+
+from model.bundle import Bundle, load_bundle
+from model.decoding import beam_decode
+from model.hypothesis import Hypothesis
+from model.precision import prepare
+from training import teacher as teacher_module
+from training import translate as translate_module
+from training.__main__ import cli
+from training.corpus import Pair, write_pairs
+from training.drawing import DrawingSlots
+from training.teacher import fault
+from training.unfinished import Unfinished
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = ["dog", "cat", "house", "book", "apple", "friend", "letter", "doctor", "garden", "train", "river", "key"]
+PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word in WORDS[:5] for other in WORDS[:6]]
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Bundle:
+    """What it says means something, and comes to an end."""
+    return load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
+
+
+@pytest.fixture
+def pairs_file(tmp_path: Path) -> Path:
+    write_pairs(tmp_path / "pairs.tsv", PAIRS)
+    return tmp_path / "pairs.tsv"
+
+
+def translate(*options: object, code: int = 0) -> str:
+    given = [*map(str, options), "--device", "cpu", "--threads", "1"]
+    result = CliRunner().invoke(cli, ["translate", *given])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def translations(bundle: Bundle, texts: Sequence[str], width: int) -> list[list[str]]:
+    """Of each text what the beam found, the best first."""
+    encoded = [bundle.tokenizer.encode(text) for text in texts]
+    found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, width)
+    return [[bundle.tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
+
+
+def distilled(bundle: Bundle, pairs: Sequence[Pair], width: int) -> list[str]:
+    sources = [pair.source for pair in pairs]
+    return [
+        f"{source}\t{best}" for source, (best, *_) in zip(sources, translations(bundle, sources, width), strict=True)
+    ]
+
+
+def test_the_pairs_are_the_sources_with_the_best_of_a_beam_of_five(
+    shipped: Bundle, pairs_file: Path, tmp_path: Path
+) -> None:
+    said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == distilled(shipped, PAIRS, 5)
+    assert "30 pairs in" in said
+    assert "of 30 different texts" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "pairs.tsv"]
+
+
+def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "mono.txt").write_text("I see you.\n\n  I see you.\nHello.\nno\ttab\n", encoding="utf-8")
+    given = ["--bundle", shipped.folder, "--texts", tmp_path / "mono.txt", "--back"]
+    said = translate(*given, "--out", tmp_path / "out.tsv")
+    texts = ["I see you.", "Hello."]
+    found = [f"{best}\t{text}" for text, (best,) in zip(texts, translations(shipped, texts, 1), strict=True)]
+    assert lines_of(tmp_path / "out.tsv") == found
+    for reason in ("an empty line (line 2)", "the same came before (line 3)", "a tab or line end in it (line 5)"):
+        assert reason in said
+
+
+def test_of_pairs_back_translates_the_students_target(shipped: Bundle, tmp_path: Path) -> None:
+    """The bundle reads English, which the student is to write."""
+    (tmp_path / "p.tsv").write_text("Le chat.\tThe cat.\nBonjour.\tHello.\n", encoding="utf-8")
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--back"]
+    translate(*given, "--out", tmp_path / "a.tsv")
+    assert [line.split("\t")[1] for line in lines_of(tmp_path / "a.tsv")] == ["The cat.", "Hello."]
+    translate(*given, "--columns", "2,1", "--out", tmp_path / "b.tsv")
+    assert [line.split("\t")[1] for line in lines_of(tmp_path / "b.tsv")] == ["Le chat.", "Bonjour."]
+
+
+def test_of_the_beam_the_nearest_to_the_reference_is_taken(shipped: Bundle, tmp_path: Path) -> None:
+    sources = [pair.source for pair in PAIRS]
+    found = translations(shipped, sources, 4)
+    references = [made[n % len(made)] for n, made in enumerate(found)]
+    write_pairs(tmp_path / "p.tsv", map(Pair, sources, references))
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--beam", 4]
+    translate(*given, "--nearest", "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == [f"{s}\t{r}" for s, r in zip(sources, references, strict=True)]
+    translate(*given, "--out", tmp_path / "best.tsv")
+    assert lines_of(tmp_path / "best.tsv") == [f"{s}\t{made[0]}" for s, made in zip(sources, found, strict=True)]
+
+
+def ended(text_tokens: int, source: int = 30, reason: str = "stop", log_prob: float = -1.0) -> Hypothesis:
+    hypothesis = Hypothesis([5] * source, 300)
+    hypothesis.tokens, hypothesis.log_probs = [7] * text_tokens + [2], [log_prob] * (text_tokens + 1)
+    hypothesis.finish_reason = "length" if reason == "length" else "stop"
+    return hypothesis
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "text", "why"),
+    [
+        (ended(30), "Bonjour.", ""),
+        (ended(30, reason="length"), "Bonjour.", "comes to no end"),
+        (ended(30, log_prob=float("nan")), "Bonjour.", "comes to no end"),
+        (ended(30), "", "empty"),
+        (ended(30), "a\tb", "tab"),
+        (ended(30), "a\ufffd", "broken character"),
+        (ended(121), "Bonjour.", "out of proportion"),
+        (ended(7), "Bonjour.", "out of proportion"),
+        (ended(120), "Bonjour.", ""),
+        (ended(24, source=1), "Bonjour.", ""),
+    ],
+)
+def test_what_nobody_should_learn_from_is_known(hypothesis: Hypothesis, text: str, why: str) -> None:
+    found = fault(hypothesis, text, 4.0)
+    assert bool(found) == bool(why)
+    assert why in found
+
+
+def test_what_fails_is_left_out_and_counted_and_the_next_of_the_beam_takes_its_place(
+    shipped: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "How are you? " * 200
+    write_pairs(tmp_path / "p.tsv", [*PAIRS[:3], Pair(long, "x"), *PAIRS[3:6]])
+    [[best, second, *_]] = translations(shipped, [PAIRS[4].source], 3)
+    monkeypatch.setattr(teacher_module, "fault", lambda hypothesis, text, ratio: "bad" if text == best else "")
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv"]
+    said = translate(*given, "--beam", 3, "--out", tmp_path / "beam.tsv")
+    assert "1 line left out: longer than 256 tokens (line 4)" in said
+    assert lines_of(tmp_path / "beam.tsv")[4] == f"{PAIRS[4].source}\t{second}"
+    monkeypatch.setattr(teacher_module, "fault", lambda *_: "never good")
+    said = translate(*given, "--out", tmp_path / "none.tsv", code=1)
+    assert "no pair was made: 6 lines left out: never good" in said
+    assert not (tmp_path / "none.tsv").exists()
+
+
+def test_draws_follow_the_seed_and_of_one_best_token_it_is_greedy(
+    shipped: Bundle, pairs_file: Path, tmp_path: Path
+) -> None:
+    def drawn(name: str, best: int, seed: int) -> list[str]:
+        given = ["--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / name]
+        translate(*given, "--sample", best, "--seed", seed)
+        return lines_of(tmp_path / name)
+
+    assert drawn("a", 10, 1) == drawn("b", 10, 1) != drawn("c", 10, 2)
+    one = drawn("d", 1, 1)
+    translate(
+        "--bundle",
+        shipped.folder,
+        "--pairs",
+        pairs_file,
+        "--beam",
+        1,
+        "--precision",
+        "float32",
+        "--out",
+        tmp_path / "e",
+    )
+    assert one == lines_of(tmp_path / "e")
+
+
+def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
+    probabilities = torch.tensor([[0.05, 0.5, 0.15, 0.3]]).expand(20_000, 4)
+    slots = object.__new__(DrawingSlots)
+    slots.generator, slots.best = torch.Generator().manual_seed(1), 3
+    scores, tokens = slots.choose(probabilities.log())
+    shares = torch.bincount(tokens, minlength=4) / len(tokens)
+    assert shares.tolist() == pytest.approx([0, 0.5 / 0.95, 0.15 / 0.95, 0.3 / 0.95], abs=0.02)
+    assert torch.equal(scores, probabilities.log()[0][tokens])
+
+
+def test_who_must_be_credited_is_said_at_the_end(shipped: Bundle, pairs_file: Path, tmp_path: Path) -> None:
+    said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--beam", 1, "--out", tmp_path / "out.tsv")
+    assert f"made by {shipped.name}, licence: {shipped.config['licence']}\n" in said
+    assert said.endswith("".join(f"\n  {line}" for line in shipped.config["attribution"]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--texts", "x"], "give --pairs or --texts, one of them"),
+        (["--beam", "0"], "--beam must be at least 1"),
+        (["--beam", "9", "--rows", "8"], "--beam 9 needs as many --rows"),
+        (["--beam", "1", "--nearest"], "--nearest chooses among hypotheses"),
+        (["--sample", "10", "--beam", "2"], "--sample draws one translation"),
+        (["--sample", "10", "--precision", "int8"], "--sample works in"),
+        (["--max-ratio", "1"], "--max-ratio must be over 1"),
+        (["--precision", "int4"], "precision must be one of"),
+        (["--out", "pairs.tsv"], "pairs.tsv exists; give --replace"),
+        (["--out", "out.tsv.gz"], "--out is not packed: give out.tsv"),
+        (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
+        (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    shipped: Bundle, pairs_file: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+) -> None:
+    monkeypatch.chdir(pairs_file.parent)
+    given = ["--bundle", str(shipped.folder), "--pairs", "pairs.tsv", "--out", "out.tsv", "--threads", "1", *options]
+    result = CliRunner().invoke(cli, ["translate", *given])
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert said in result.stderr
+    assert not Path("out.tsv").exists()
+
+
+# ---- Stopped, and going on
+
+
+def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
+    shipped: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(translate_module.PIECES, "cpu", 6)
+    long = Pair("How are you? " * 200, "x")
+    write_pairs(tmp_path / "p.tsv", [*PAIRS[:5], long, *PAIRS[3:20], long._replace(target="y"), *PAIRS[20:]])
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--sample", 5, "--processes", 1]
+    whole = translate(*given, "--out", tmp_path / "whole.tsv")
+    add, calls = Unfinished.add, iter(range(100))
+
+    def killed(self: Unfinished, *made: Any) -> None:
+        if next(calls) in (2, 3):
+            self._file.write(b"half of a pie")  # a kill may come between the pairs and the record of them
+            self._file.flush()
+            raise KeyboardInterrupt
+        add(self, *made)
+
+    monkeypatch.setattr(Unfinished, "add", killed)
+    for _ in range(2):
+        assert "to go on:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
+        assert not (tmp_path / "out.tsv").exists()
+    said = translate(*given, "--out", tmp_path / "out.tsv")
+    assert "12 of 31 texts are done already" in said
+    assert (tmp_path / "out.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
+    assert said.split("going on\n")[1].replace("out.tsv", "whole.tsv") == whole.split("\n", 1)[1]
+    assert "1 line left out: longer than 256 tokens (line 6)" in said
+    assert "the same came before" in said
+
+
+def test_what_was_begun_otherwise_is_not_gone_on_with(
+    shipped: Bundle, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(self: Unfinished) -> None:
+        self.close()
+        raise KeyboardInterrupt
+
+    given = ["--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Unfinished, "finish", stopped)
+        translate(*given, "--beam", 2, code=130)
+    said = translate(*given, "--beam", 3, code=1)
+    assert ".out.tsv.partial was begun with beam 2, not 3: delete it" in said
+    write_pairs(pairs_file, PAIRS[1:])
+    assert "was begun with input" in translate(*given, "--beam", 2, code=1)
+
+
+def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: Bundle, tmp_path: Path) -> None:
+    """A real process with two that work for it; SIGKILL lets nobody clean up."""
+    sources = [f"I see the {one} {number}." for number in range(50) for one in WORDS]
+    (tmp_path / "texts.txt").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")
+    given = ["--bundle", shipped.folder.resolve(), "--texts", tmp_path / "texts.txt", "--beam", 1]
+    command = [sys.executable, "-m", "training", "translate", *map(str, given), "--out", str(tmp_path / "out.tsv")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([*command, "--device", "cpu", "--processes", "2"], env=environment, cwd=tmp_path)
+    while process.poll() is None and not (tmp_path / ".out.tsv.partial.json").exists():
+        time.sleep(0.002)
+    process.kill()
+    assert process.wait(timeout=60) == -9
+    assert not (tmp_path / "out.tsv").exists()
+    assert "are done already: going on" in translate(*given, "--out", tmp_path / "out.tsv", "--processes", 1)
+    assert "done already" not in translate(*given, "--out", tmp_path / "whole.tsv", "--processes", 1)
+    assert (tmp_path / "out.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
+    assert len(lines_of(tmp_path / "out.tsv")) == len(sources)

@@ -1,0 +1,61 @@
+"""Decoding that draws each token among the best, as probable as the model finds it, instead of taking the best.
+
+For back-translation of much text, where the best translations are too alike (Edunov et al. 2018, section 3). Among the
+best only, since label smoothing makes all others likelier than they should be (Graça et al. 2019). Knows
+token ids only. Services never decode so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from model.decoding import TorchRunner, TorchSlots
+from model.hypothesis import Limits
+from model.transformer import Transformer
+
+
+class DrawingRunner(TorchRunner):
+    """Draws among the `best` tokens, with the modules of a Transformer, at the precision of its weights."""
+
+    def __init__(self, model: Transformer, best: int) -> None:
+        super().__init__(model)
+        self._best = min(best, model.config.target_vocab_size)
+        self._generator = torch.Generator(self.device)
+
+    def start(self, seed: int, place: int) -> None:
+        """From here the draws are those of `seed` at `place`: the same sentences decoded together, the same outcome."""
+        digest = hashlib.sha256(f"{seed} {place}".encode()).digest()
+        self._generator.manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def new_slots(self, rows: int, limits: Limits) -> DrawingSlots:
+        slots = DrawingSlots(self.model, rows, limits, self.tiles)
+        slots.generator, slots.best = self._generator, self._best
+        return slots
+
+
+class DrawingSlots(TorchSlots):
+    """Slots that draw among the `best` tokens with `generator`."""
+
+    generator: torch.Generator
+    best: int
+
+    def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """The largest of log p - log e with e from the exponential distribution is token i with probability p_i (the
+        Gumbel-max trick; Maddison et al. 2014)."""
+        scores, tokens = log_probs.topk(self.best)  # [rows, best]
+        noise = torch.empty_like(scores).exponential_(generator=self.generator)
+        drawn = (scores - noise.log()).argmax(-1, keepdim=True)  # [rows, 1]
+        return scores.gather(-1, drawn)[:, 0], tokens.gather(-1, drawn)[:, 0]
+
+
+def drawing_precision(precision: str, device: torch.device) -> torch.dtype:
+    """That of the weights; "auto" is float16 on a GPU, else float32. Raises ValueError for one that cannot draw."""
+    offered = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if precision == "auto":
+        precision = "float16" if device.type == "cuda" else "float32"
+    if precision not in offered:
+        raise ValueError(f"--sample works in {', '.join(offered)}, not in {precision}")
+    return offered[precision]

@@ -1,0 +1,136 @@
+"""What a bundle makes of texts for a student to learn from: which of its hypotheses, or none of them, and why not.
+
+Knows texts and one bundle; files, and what is done after a kill, are `training.translate`'s.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from model.allocator import keep_freed_memory
+from model.batch import Runner
+from model.bundle import Bundle, load_bundle
+from model.decoding import beam_decode
+from model.hypothesis import Hypothesis
+from model.precision import prepare
+from training.corpus import Pair
+from training.drawing import DrawingRunner, drawing_precision
+from training.scoring import bleu_metric
+from training.trainer import use_threads
+
+PROPORTION_FROM = 24
+"""Tokens: what is no longer than this on both sides is never out of proportion, as in `prepare`."""
+_UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
+
+
+class Text(NamedTuple):
+    """A sentence to translate, its line in the file (from 1), and, where one is there, somebody else's translation."""
+
+    line: int
+    text: str
+    reference: str = ""
+
+
+class Made(NamedTuple):
+    """What became of a piece of texts: pairs as the student learns them, and the lines and reasons of the others."""
+
+    pairs: list[Pair]
+    failed: list[tuple[int, str]]
+    last_line: int
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A bundle and how it is to translate. `name` says which weights are meant to be in the folder `bundle`.
+
+    `nearest`: of the beam's hypotheses the one nearest to the reference, instead of the best. `sample`: each
+    token is drawn among so many of the best, by `seed`. `back`: the translation is the student's source, not its
+    target.
+    """
+
+    bundle: Path
+    name: str
+    device: str
+    precision: str
+    beam: int
+    rows: int
+    nearest: bool
+    sample: int | None
+    seed: int
+    back: bool
+    max_ratio: float
+    threads: int | None
+
+    def translate(self, texts: Sequence[Text]) -> Made:
+        """Raises ValueError if another bundle is in the folder by now."""
+        bundle, runner = loaded(self)
+        encoded = [(text, bundle.tokenizer.encode(text.text)) for text in texts]
+        longest = bundle.limits.max_source
+        failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
+        encoded = [(text, ids) for text, ids in encoded if len(ids) <= longest]
+        pairs = []
+        if isinstance(runner, DrawingRunner):
+            runner.start(self.seed, texts[0].line)
+        found = beam_decode(runner, [ids for _, ids in encoded], bundle.limits, self.beam, self.rows)
+        for (text, _), hypothesis in zip(encoded, found, strict=True):
+            translation, reason = self.choose(bundle, hypothesis, text.reference)
+            if reason:
+                failed.append((text.line, reason))
+            else:
+                pairs.append(Pair(translation, text.text) if self.back else Pair(text.text, translation))
+        return Made(pairs, sorted(failed), texts[-1].line)
+
+    def choose(self, bundle: Bundle, decoded: Hypothesis, reference: str) -> tuple[str, str]:
+        """The best hypothesis that is sound, or the nearest to `reference`; and why none is, else "".
+
+        The nearest is by BLEU of the sentence, as in sequence-level interpolation (Kim & Rush 2016, section 3.3).
+        """
+        reasons, sound = [], []
+        for hypothesis in decoded.finished or [decoded]:
+            text = bundle.tokenizer.decode(hypothesis.tokens).strip()
+            if reason := fault(hypothesis, text, self.max_ratio):
+                reasons.append(reason)
+            else:
+                sound.append(text)
+        if not sound:
+            return "", reasons[0]
+        if not self.nearest:
+            return sound[0], ""
+        metric = bleu_metric(bundle.target, by_sentence=True)
+        return max(sound, key=lambda text: metric.sentence_score(text, [reference]).score), ""
+
+
+def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
+    """Why nobody should learn from a hypothesis, `text` once decoded; "" if nothing speaks against it."""
+    if hypothesis.finish_reason != "stop" or math.isnan(hypothesis.score):
+        return "the translation comes to no end"
+    if not text:
+        return "an empty translation"
+    if _UNWRITABLE.search(text):
+        return "a tab, line end or broken character in the translation"
+    shorter, longer = sorted((len(hypothesis.source), len(hypothesis.tokens) - 1))
+    return "lengths out of proportion" if longer > PROPORTION_FROM and longer > max_ratio * shorter else ""
+
+
+@lru_cache(maxsize=1)
+def loaded(teacher: Teacher) -> tuple[Bundle, Runner]:
+    """The bundle, ready to translate in this process; kept from piece to piece."""
+    keep_freed_memory()
+    use_threads(teacher.threads)
+    device, dtype = torch.device(teacher.device), torch.float32
+    if teacher.sample is not None:
+        dtype = drawing_precision(teacher.precision, device)
+    bundle = load_bundle(teacher.bundle, device, dtype)
+    if bundle.name != teacher.name:
+        raise ValueError(f"{teacher.bundle} is {bundle.name} by now, and was {teacher.name} at the start")
+    if teacher.sample is not None:
+        return bundle, DrawingRunner(bundle.model, teacher.sample)
+    return bundle, prepare(bundle.model, teacher.precision)

@@ -1,0 +1,323 @@
+"""The verb `translate`: what a bundle makes of one side of a file, as pairs for a student to learn from.
+
+    python -m training translate --bundle bundles/teacher --pairs train.tsv --out distilled.tsv
+    python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
+
+The first is sequence-level distillation (Kim & Rush 2016), the second back-translation (Sennrich et al. 2016). Reads,
+shares out, writes and goes on after a kill; which translation is fit to be learnt is `training.teacher`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from tqdm import tqdm
+
+from model.bundle import Bundle, load_bundle
+from training.corpus import Corpus, Skipped, hash64, look_at
+from training.parallel import cores, in_order
+from training.prepare import two_columns
+from training.prepare_options import MAX_RATIO, require
+from training.prepared import digests
+from training.progress import duration
+from training.sources import resolve
+from training.teacher import Made, Teacher, Text
+from training.text_file import CorpusError, TextFile, look_at_text
+from training.trainer import pick_device
+from training.unfinished import Unfinished
+
+PIECES = {"cpu": 256, "cuda": 8192}
+"""Texts that a process takes at a time, which is what a kill may cost each."""
+ROWS = {"cpu": 64, "cuda": 512}
+DISTILLING_BEAM = 5
+"""As in the experiments of Kim & Rush."""
+_SAYS_EVERY_S = 30.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TranslateOptions:
+    """What to translate, pairs or texts, and how; None is the default. Raises ValueError, naming the option."""
+
+    bundle: Path
+    out: Path
+    pairs: str | None = None
+    texts: Path | None = None
+    back: bool = False
+    beam: int | None = None
+    nearest: bool = False
+    sample: int | None = None
+    seed: int = 1
+    max_ratio: float = MAX_RATIO
+    columns: tuple[int, int] | None = None
+    encoding: str | None = None
+    precision: str = "auto"
+    device: str = "auto"
+    rows: int | None = None
+    processes: int | None = None
+    threads: int | None = None
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        require((self.pairs is None) != (self.texts is None), "give --pairs or --texts, one of them")
+        require(self.columns is None or self.pairs is not None, "--columns are of --pairs")
+        require(self.out.suffix not in (".gz", ".xz"), f"--out is not packed: give {self.out.with_suffix('')}")
+        require(self.rows is None or self.rows >= 1, f"--rows must be at least 1, not {self.rows}")
+        require(self.width >= 1, f"--beam must be at least 1, not {self.beam}")
+        require(self.rows is None or self.width <= self.rows, f"--beam {self.width} needs as many --rows")
+        require(not self.nearest or self.pairs is not None, "--nearest compares with the other side of --pairs")
+        require(not self.nearest or self.width > 1, "--nearest chooses among hypotheses: give a --beam over 1")
+        require(self.sample is None or self.sample >= 1, f"--sample must be at least 1, not {self.sample}")
+        require(self.sample is None or self.width == 1, "--sample draws one translation: it has no --beam")
+        require(self.max_ratio > 1, f"--max-ratio must be over 1, not {self.max_ratio:g}")
+        require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
+        require(self.threads is None or self.threads >= 1, f"--threads must be at least 1, not {self.threads}")
+
+    @property
+    def width(self) -> int:
+        """The beam's: if it is not given, for distillation Kim & Rush's, else 1."""
+        return (1 if self.back or self.sample is not None else DISTILLING_BEAM) if self.beam is None else self.beam
+
+    def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
+        """All that the pairs depend on: the bundle called `name` and the input `files` included."""
+        how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
+        given = {option: getattr(self, option) for option in how}
+        return {"bundle": name, "input": digests(files), "beam": self.width, **given}
+
+
+class Texts:
+    """The texts of a file of pairs or of plain text, each once, as often as it is iterated; then `skipped` and `count`
+    tell of that. With `references` a text counts again where its reference is another one."""
+
+    def __init__(self, options: TranslateOptions, source: str, target: str) -> None:
+        """`source` and `target` are the bundle's. Raises CorpusError for a file that cannot be used."""
+        self._back, self._references = options.back, options.nearest
+        self._of: Corpus | TextFile
+        if options.texts is not None:
+            self._of = look_at_text(options.texts, options.encoding)
+            self.files: tuple[Path, ...] = (options.texts,)
+        else:
+            assert options.pairs is not None
+            languages = (target, source) if options.back else (source, target)
+            spec = resolve(options.pairs, *languages)
+            self._of = look_at(spec, *languages, options.columns, options.encoding)
+            self.files = spec.paths
+        self.skipped, self.count = Skipped(), 0
+
+    def describe(self) -> str:
+        """What was assumed about the file."""
+        if isinstance(self._of, TextFile):
+            return f"{self._of.path.name}: a sentence a line; {self._of.describe()}"
+        return self._of.describe()
+
+    def __iter__(self) -> Iterator[Text]:
+        self.skipped, self.count = Skipped(), 0
+        seen: set[int] = set()
+        for text in self._read():
+            key = hash64(f"{text.text}\t{text.reference}" if self._references else text.text)
+            if key in seen:
+                self.skipped.add("the same came before", text.line)
+            else:
+                seen.add(key)
+                self.count += 1
+                yield text
+
+    def _read(self) -> Iterator[Text]:
+        if isinstance(self._of, Corpus):
+            for number, pair in self._of.pairs(self.skipped):
+                yield Text(number, pair.target, pair.source) if self._back else Text(number, *pair)
+            return
+        for number, line in enumerate(self._of.lines(), 1):
+            text = line.strip()
+            reason = "an empty line" if not text else "undecodable bytes" if "\ufffd" in text else ""
+            reason = reason or ("a tab or line end in it" if set(text) & {"\t", "\n", "\r"} else "")
+            if reason:
+                self.skipped.add(reason, number)
+            else:
+                yield Text(number, text)
+
+
+def translate_file(options: TranslateOptions, say: Say = print) -> None:
+    """Makes the file `options.out`; a call that was killed goes on. Raises ValueError, CorpusError, FileExistsError."""
+    if options.out.exists() and not options.replace:
+        raise FileExistsError(f"{options.out} exists; give --replace to make it anew, or another --out")
+    bundle = load_bundle(options.bundle, torch.device("meta"))
+    device = pick_device(options.device).type
+    texts = Texts(options, bundle.source, bundle.target)
+    say(texts.describe())
+    lines = array("q", (text.line for text in texts))
+    if not lines:
+        raise CorpusError(texts.files[0], f"nothing to translate: {next(texts.skipped.describe(), 'a header only')}")
+    with closing(Unfinished(options.out, options.settings(bundle.name, texts.files))) as unfinished:
+        done = bisect_right(lines, unfinished.last_line)
+        if done:
+            say(f"{done:,} of {len(lines):,} texts are done already: going on")
+        _work(options, bundle, device, texts, len(lines) - done, unfinished)
+        unfinished.finish()
+    for line in _account(options, texts, unfinished):
+        say(line)
+    for line in credits(bundle):
+        say(line)
+
+
+def _work(
+    options: TranslateOptions, bundle: Bundle, device: str, texts: Texts, left: int, unfinished: Unfinished
+) -> None:
+    """Translates the last `left` of `texts`."""
+    pieces = -(-left // PIECES[device])
+    processes = options.processes or (1 if device == "cuda" else max(1, min(cores(), pieces)))
+    teacher = Teacher(
+        options.bundle,
+        bundle.name,
+        device,
+        options.precision,
+        beam=options.width,
+        rows=options.rows or max(ROWS[device], options.width),
+        nearest=options.nearest,
+        sample=options.sample,
+        seed=options.seed,
+        back=options.back,
+        max_ratio=options.max_ratio,
+        threads=options.threads or (1 if processes > 1 else None),
+    )
+    waiting = (text for text in texts if text.line > unfinished.last_line)
+    for made in _told(in_order(teacher.translate, _in_pieces(waiting, PIECES[device]), processes), left):
+        unfinished.add(*made)
+
+
+def _in_pieces(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
+    while piece := list(islice(texts, size)):
+        yield piece
+
+
+def _told(found: Iterable[Made], texts: int) -> Iterator[Made]:
+    """`found`, with a bar on a terminal; elsewhere with a line now and then."""
+    began = said = time.monotonic()
+    with tqdm(total=texts, unit=" texts", desc="translating", dynamic_ncols=True, disable=None) as bar:
+        done = 0
+        for made in found:
+            yield made
+            done += len(made.pairs) + len(made.failed)
+            bar.update(len(made.pairs) + len(made.failed))
+            now = time.monotonic()
+            if bar.disable and now - said >= _SAYS_EVERY_S:
+                said = now
+                left = duration((now - began) / done * (texts - done))
+                print(f"{done:,} of {texts:,} texts, {done / (now - began):.1f} a second, {left} left", file=sys.stderr)
+
+
+def _account(options: TranslateOptions, texts: Texts, unfinished: Unfinished) -> Iterator[str]:
+    yield f"{unfinished.pairs:,} pairs in {options.out}, of {texts.count:,} different texts"
+    for skipped in (texts.skipped, unfinished.failed):
+        yield from (f"  {line}" for line in skipped.describe())
+
+
+def credits(bundle: Bundle) -> Iterator[str]:
+    """Whose work is in the translations, for a person: a TSV has no room for it."""
+    yield f"made by {bundle.name}, licence: {bundle.config.get('licence', 'not stated')}"
+    named = bundle.config.get("attribution", [])
+    if named:
+        yield "whoever shares these pairs, or a bundle trained on them, must credit (`export --attribution`):"
+    yield from (f"  {line}" for line in named)
+
+
+def translate(
+    bundle: Annotated[Path, typer.Option(help="The bundle folder that translates.")],
+    out: Annotated[Path, typer.Option(help="The TSV to make: the student's source, a tab, its target.")],
+    pairs: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Pairs of which one side is translated; as `prepare` takes them."),
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of pairs: plain text, one sentence a line.")
+    ] = None,
+    back: Annotated[
+        bool,
+        typer.Option(
+            "--back",
+            help="Back-translation: the translation becomes the student's source. Of --pairs the target is translated.",
+        ),
+    ] = False,
+    beam: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Width of the beam; 1 is greedy. (default: {DISTILLING_BEAM}, or 1 with --back or --sample)"
+        ),
+    ] = None,
+    nearest: Annotated[
+        bool,
+        typer.Option("--nearest", help="Of the beam's hypotheses take that nearest to the other side, by BLEU."),
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Draw each token among the K best, 10 for example, by their probabilities: for back-translation of "
+            "much text.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of --sample: the same seed, the same draws.")] = 1,
+    max_ratio: Annotated[
+        float,
+        typer.Option(help="Leave out longer pairs with one side this many times as long as the other, in tokens."),
+    ] = MAX_RATIO,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="N,N", help="The columns of the student's source and target in --pairs. (default: found)"),
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, float16, int8, or auto, the service's choice.")
+    ] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
+    rows: Annotated[
+        int | None,
+        typer.Option(help=f"Hypotheses decoded together. (default: {ROWS['cpu']}, on a GPU {ROWS['cuda']})"),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="That share the work; the result is the same. (default: one a core)")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads of each process. (default: 1, of a single process one a core)")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the file, if there is one.")] = False,
+) -> None:
+    """Translate one side of a file with a bundle, as pairs to train on: distillation and back-translation.
+
+    Stopped at any moment, the same command goes on where it was.
+    """
+    translate_file(
+        TranslateOptions(
+            bundle=bundle,
+            out=out,
+            pairs=pairs,
+            texts=texts,
+            back=back,
+            beam=beam,
+            nearest=nearest,
+            sample=sample,
+            seed=seed,
+            max_ratio=max_ratio,
+            columns=None if columns is None else two_columns(columns),
+            encoding=encoding,
+            precision=precision,
+            device=device,
+            rows=rows,
+            processes=processes,
+            threads=threads,
+            replace=replace,
+        ),
+        typer.echo,
+    )
