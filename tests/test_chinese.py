@@ -9,9 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.detection import Detector
+from model.config import ModelConfig
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
-from training.chinese import SIMPLIFIED, in_simplified, simplification_rules, simplified
-from training.corpus import Pair, read_pairs, write_pairs
+from model.transformer import Transformer
+from training.chinese import SIMPLIFIED, in_simplified, references_in_script, simplification_rules, simplified
+from training.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.evaluate import TestSet, evaluate_set, report
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
 from training.vocabulary import train_vocabulary
@@ -156,3 +160,19 @@ def test_a_script_without_a_meaning_is_refused(script: str, target: str) -> None
 def test_traditional_text_is_recognised_as_chinese() -> None:
     detector = Detector(["en", "zh"])
     assert detector.detect("請問這座橋很著名嗎？").language == "zh"
+
+
+def test_references_are_compared_in_the_script_that_the_model_writes() -> None:
+    assert references_in_script(["這座橋。", "火车。"], TOKENIZER) == ["这座桥。", "火车。"]
+    other = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"]))
+    assert references_in_script(["這座橋。"], other) == ["這座橋。"]
+
+
+def test_a_figure_says_how_many_references_were_made_simplified() -> None:
+    size = TOKENIZER.vocab_size
+    config = ModelConfig(size, size, d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
+    test, said = TestSet("set", MIXED[:5], Skipped()), list[str]()
+    result = evaluate_set(Transformer(config), TOKENIZER, Limits(64, 8), "zh", test)
+    assert {metric["references_simplified"] for metric in result.metrics()} == {3}
+    report(result, test, Limits(64, 8), said.append)
+    assert any("3 references were in traditional characters" in line for line in said)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from model.tokenizer import Tokenizer
 from training.corpus import Pair, Skipped
 from training.shifted import Numbered
 
@@ -61,6 +62,11 @@ def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], mended: Skippe
         if changed != pair:
             mended.add(SIMPLIFIED, number, pair)
         yield number, changed
+
+
+def references_in_script(references: list[str], tokenizer: Tokenizer) -> list[str]:
+    """What translations are compared with: simplified if the vocabulary, and so the model, has no other characters."""
+    return list(map(simplified, references)) if tokenizer.normalise("龍") == "龙" else references
 
 
 @cache

@@ -23,7 +23,9 @@ from model.hypothesis import Limits
 from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from training.chinese import references_in_script
 from training.corpus import Pair, Skipped, look_at
+from training.prepare import two_columns
 from training.scoring import Score, Translations, moses_tokens, scores, translate
 from training.sources import resolve
 from training.text_file import CorpusError
@@ -73,6 +75,8 @@ class Result:
     device: str
     skipped: int
     beam: int = 1
+    simplified: int = 0
+    """References that were in traditional characters, and were made simplified as the model writes."""
 
     def metrics(self) -> list[dict[str, Any]]:
         """One JSON object a metric, as config.json keeps them."""
@@ -88,6 +92,7 @@ class Result:
                 "beam": self.beam,
                 "sources_cut": self.translations.cut,
                 "lines_skipped": self.skipped,
+                "references_simplified": self.simplified,
             }
             for score in self.scores
         ]
@@ -105,10 +110,12 @@ def evaluate_set(
     """Translates the sources of `test` into the language `target` and scores them."""
     runner = as_runner(model)
     translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
-    references = [pair.target for pair in test.pairs]
+    given = [pair.target for pair in test.pairs]
+    references = references_in_script(given, tokenizer)
     found = scores(translations.texts, references, target, scoring.lowercase, scoring.moses)
     skipped = test.skipped.counts.total()
-    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped, scoring.beam)
+    changed = sum(old != new for old, new in zip(given, references, strict=True))
+    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped, scoring.beam, changed)
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
@@ -119,6 +126,8 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
     for line in test.skipped.describe():
         say(f"  {line}")
+    if result.simplified:
+        say(f"  {result.simplified:,} references were in traditional characters: made simplified, as the model writes")
     if result.translations.cut:
         say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
 
@@ -138,6 +147,9 @@ def evaluate(
             "Give the option again for more sets.",
         ),
     ],
+    columns: Annotated[
+        str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
+    ] = None,
     precision: Annotated[
         str, typer.Option(help="float32, the reference; or bfloat16, float16, int8, auto, as the service offers them.")
     ] = "float32",
@@ -172,7 +184,8 @@ def evaluate(
         moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
-    tests = [TestSet.read(text, loaded.source, loaded.target) for text in pairs]
+    both = None if columns is None else two_columns(columns)
+    tests = [TestSet.read(text, loaded.source, loaded.target, both) for text in pairs]
     results = []
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")

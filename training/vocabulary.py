@@ -18,6 +18,9 @@ from model.tokenizer import SPACE, control_symbols
 
 CHARACTER_COVERAGE = 0.9995
 """Share of the characters that become pieces of their own; the rest are spelt in bytes. Byte fallback loses nothing."""
+MANY_CHARACTERS, THEIR_COVERAGE = 1000, 0.9999
+"""Of more different ones, as Chinese has: with 0.9995 every twelfth Chinese sentence of Tatoeba has one spelt in three
+bytes, with 0.9999 every fortieth, for 700 places in the vocabulary."""
 
 
 def train_vocabulary(
@@ -63,7 +66,7 @@ def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads:
             model_writer=proto,
             model_type="bpe",
             vocab_size=vocab_size,
-            character_coverage=CHARACTER_COVERAGE,
+            character_coverage=THEIR_COVERAGE if len(set().union(*lines)) > MANY_CHARACTERS else CHARACTER_COVERAGE,
             byte_fallback=True,
             normalization_rule_tsv=str(rules),
             # White space is text: nothing is collapsed, and the tokenizer adds the leading space itself.
