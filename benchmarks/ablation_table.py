@@ -1,0 +1,148 @@
+"""The rows of an ablation: read from its file, written as recipes, and shown as a table. Runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.recipe_file import RecipeFileError, read_toml
+
+BASE = "base"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe, and by which `changes`, as "model.dropout = 0.2", it differs from the base.
+
+    `before`: commands that make what it trains on, in which {corpora} and {out}, the row's folder, are filled in.
+    """
+
+    name: str
+    recipe: dict[str, Any]
+    changes: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The base and the rows of an ablation's file, in its order. Raises RecipeFileError."""
+    content = read_toml(path)
+    if unknown := sorted(set(content) - {"base", "rows"}):
+        raise RecipeFileError(path, f"{unknown[0]} is unknown here: there are base and rows")
+    base, rows = content.get("base"), content.get("rows", {})
+    if isinstance(base, str):
+        base = read_toml(path.parent / base)
+    if not isinstance(base, dict):
+        raise RecipeFileError(path, "base must be a recipe file's name or a section with what stands in one")
+    if not isinstance(rows, dict):
+        raise RecipeFileError(path, "rows must be sections, as in [rows.NAME]")
+    return [Row(BASE, base), *(_row(path, name, changes, base) for name, changes in rows.items())]
+
+
+def _row(path: Path, name: str, changes: Any, base: Mapping[str, Any]) -> Row:
+    if not _NAME.fullmatch(name) or name == BASE:
+        raise RecipeFileError(path, f"a row cannot be called {name!r}: letters, digits and .-_, and not {BASE}")
+    if not isinstance(changes, dict):
+        raise RecipeFileError(path, f"the row {name} must be a section, as in [rows.{name}]")
+    changes = dict(changes)
+    before = changes.pop("before", [])
+    if not isinstance(before, list) or not all(isinstance(each, str) and each.strip() for each in before):
+        raise RecipeFileError(path, f"row {name}: before must be a list of commands")
+    return Row(name, _merged(base, changes), tuple(_spelt(changes)), tuple(before))
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        merged[key] = _merged(merged.get(key, {}), value) if isinstance(value, dict) else value
+    return merged
+
+
+def _spelt(changes: Mapping[str, Any], section: str = "") -> Iterator[str]:
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            yield from _spelt(value, f"{section}{key}.")
+        else:
+            yield f"{section}{key} = {_toml(value)}"
+
+
+def toml_text(recipe: Mapping[str, Any]) -> str:
+    """A recipe as TOML: values at the top, then its sections, which have none of their own."""
+    lines = [f"{key} = {_toml(value)}" for key, value in recipe.items() if not isinstance(value, dict)]
+    for name, section in recipe.items():
+        if isinstance(section, dict):
+            lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """What JSON writes of texts, numbers and lists of them is TOML too, but for one character. No option is a date."""
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
+
+
+def table(command: str, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows that are done, in Markdown: what each came to, with its distance from the base, and what averaging
+    gave."""
+    if not results:
+        yield "no row is done yet"
+        return
+    base = next((_scores(result) for result in results if result["row"] == BASE), {})
+    scores = list(dict.fromkeys(name for result in results for name in _scores(result)))
+    yield f"BLEU ({results[0]['signature']}). A row again: `{command} --row ROW`"
+    yield ""
+    yield from _markdown(
+        ["row", "differs by", "seed", "steps", "seconds", "parameters", *scores],
+        [
+            [result["row"], "; ".join(result["changes"]), *map(_figure, _facts(result))]
+            + [_against(_scores(result).get(name), base.get(name), result["row"] == BASE) for name in scores]
+            for result in results
+        ],
+    )
+    yield ""
+    yield from _markdown(
+        ["row", "best single weights, dev", "best average, dev", "shipped"],
+        [[result["row"], *map(_shown, _averaging(result)), result["weights"]] for result in results],
+    )
+
+
+def _facts(result: Mapping[str, Any]) -> list[int]:
+    return [result[name] for name in ("seed", "steps", "seconds", "parameters")]
+
+
+def _scores(result: Mapping[str, Any]) -> dict[str, float]:
+    tests = {f"{name}, {how}": score for name, test in result["test"].items() for how, score in test.items()}
+    return {"dev": result["dev"], **tests}
+
+
+def _averaging(result: Mapping[str, Any]) -> Iterator[float | None]:
+    """Development BLEU of the best weights of one step, and of the best average."""
+    for averaged in (False, True):
+        found = [
+            candidate["development_bleu"]
+            for candidate in result["candidates"]
+            if candidate["weights"].startswith("the average") == averaged
+        ]
+        yield max(found, default=None)
+
+
+def _against(score: float | None, base: float | None, is_base: bool) -> str:
+    return _shown(score) + ("" if score is None or base is None or is_base else f" ({score - base:+.2f})")
+
+
+def _shown(score: float | None) -> str:
+    return "-" if score is None else f"{score:.2f}"
+
+
+def _figure(number: int) -> str:
+    return f"{number:,}"
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'|'.join('---' for _ in columns)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"

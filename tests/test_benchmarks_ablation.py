@@ -1,0 +1,220 @@
+"""Ablations: rows of a file that are run one by one, go on where they were stopped, and come to a table."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PAIRS
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from benchmarks import ablation as ablation_module
+from benchmarks.ablation import Place, RowError, ablate, kept_result, run_row
+from benchmarks.ablation_table import Row, read_rows, table, toml_text
+from training import plan, progress
+from training.__main__ import cli
+from training.corpus import write_pairs
+from training.recipe_file import RecipeFile, RecipeFileError
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = ablation_module._command
+BASE = """
+source = "en"
+target = "fr"
+pairs = ["pairs.tsv"]
+dev = "dev.tsv"
+test = ["test.tsv"]
+
+[prepare]
+vocab_size = 400
+reserved_share = 0
+
+[model]
+architecture = "d2l"
+
+[training]
+steps = 4
+batch_tokens = 256
+evaluate_every = 2
+"""
+ABLATION = """
+base = "base.toml"
+
+[rows.copied]
+before = ["python -c 'import shutil, sys; shutil.copy(*sys.argv[1:])' {corpora}/pairs.tsv {out}/mine.tsv"]
+pairs = ["{out}/mine.tsv"]
+model.dropout = 0.2
+seed = 2
+"""
+
+
+def written(folder: Path, text: str = ABLATION) -> Path:
+    (folder / "base.toml").write_text(BASE)
+    (folder / "all.toml").write_text(text)
+    return folder / "all.toml"
+
+
+def trained_here(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+    """As `_command`, which other tests have, but the trainer in this process: loading it again takes long."""
+    program = list(place.program)
+    if list(words[: len(program)]) != program:
+        return COMMAND(row, place, words, name, lock)
+    result = CliRunner().invoke(cli, list(words[len(program) :]))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
+    """A whole ablation of two rows, and what was said of it."""
+    folder = tmp_path_factory.mktemp("a b")  # a path with a space
+    for name, pairs in (("pairs", PAIRS[10:]), ("dev", PAIRS[:5]), ("test", PAIRS[5:10])):
+        write_pairs(folder / f"{name}.tsv", pairs)
+    place = Place(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "_TIMED_SECONDS", 0.0)
+        patch.setattr(progress, "_plot", lambda history: b"")
+        patch.setattr(ablation_module, "_command", trained_here)
+        assert ablate(place, [], 1, said.append)
+    return place, said
+
+
+def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[Place, list[str]]) -> None:
+    place, said = done
+    results = {name: json.loads((place.logs / f"{name}.json").read_text()) for name in ("base", "copied")}
+    assert [line.split(" | ")[0] for line in said if line.startswith(("| base", "| copied"))] == [
+        "| base",
+        "| copied",
+    ] * 2
+    changed = next(line for line in said if line.startswith("| copied"))
+    assert "model.dropout = 0.2; seed = 2 | 2 | 4 |" in changed
+    assert "(+" in changed or "(-" in changed
+    assert (results["base"]["seed"], results["copied"]["seed"]) == (1, 2)
+    assert results["copied"]["architecture"]["dropout"] == 0.2
+    assert list(results["base"]["test"]) == ["test.tsv"]
+    assert set(results["base"]["test"]["test.tsv"]) == {"greedy", "beam 5"}
+    assert results["copied"]["command"].endswith("all.toml --corpora DIR --out DIR --row copied")
+    for name in results:
+        log = (place.logs / f"{name}.csv").read_text().splitlines()
+        assert [row["step"] for row in csv.DictReader(log)] == ["2", "4"]
+
+
+def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[str]]) -> None:
+    place, said = done
+    for text in [path.read_text() for path in place.logs.iterdir()] + said:
+        assert str(place.out.parent) not in text
+
+
+def test_a_row_that_is_done_is_not_run_again_and_a_changed_one_is(done: tuple[Place, list[str]]) -> None:
+    idle = replace(done[0], program=(sys.executable, "-c", "raise SystemExit('was run')"))
+    said: list[str] = []
+    assert ablate(idle, ["base"], 1, said.append)
+    assert said == done[1]
+    base, copied = read_rows(idle.file)
+    assert kept_result(base, idle) is not None
+    assert kept_result(replace(copied, before=("true",)), idle) is None
+    longer = {**base.recipe, "training": {"steps": 6}}
+    with pytest.raises(RowError, match="run ended with 1: was run"):
+        run_row(replace(base, recipe=longer), idle)
+
+
+def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[Place, list[str]]) -> None:
+    place, _ = done
+    row = Row("busy", {})
+    place.folder(row).mkdir()
+    with open(place.folder(row) / "lock", "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RowError, match="still at it"):
+            run_row(row, place)
+
+
+def test_a_command_before_runs_once_and_its_failure_is_the_rows(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", "raise SystemExit('no training here')")
+    place = Place(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs", program=program)
+    row = Row("r", {}, before=('python -c \'open("{out}/times", "a").write("x")\'',))
+    for _ in range(2):
+        with pytest.raises(RowError, match="no training here"):
+            run_row(row, place)
+    assert (place.folder(row) / "times").read_text() == "x"
+    with pytest.raises(RowError, match="before-1 ended with 3"):
+        run_row(replace(row, before=("python -c 'raise SystemExit(3)'",)), place)
+
+
+def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+
+    def run_or_fail(row: Row, place: Place) -> dict[str, Any]:
+        ran.append(row.name)
+        if row.name == "base":
+            raise RowError("why")
+        return {"dev": 1.0}
+
+    monkeypatch.setattr(ablation_module, "run_row", run_or_fail)
+    text = 'base = "base.toml"\n[rows.late]\nbefore = ["true"]\nseed = 2\n[rows.b]\nseed = 3\n'
+    place = Place(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
+    assert not ablate(place, [], 1, lambda line: None)
+    assert ran == ["base", "b", "late"]  # what may need another's bundle is last
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("base = 1", "base must be a recipe file's name"),
+        ("base = {}\nmore = 1", "more is unknown here"),
+        ("base = {}\n[rows.'a/b']", "a row cannot be called 'a/b'"),
+        ("base = {}\n[rows.base]", "a row cannot be called 'base'"),
+        ("base = {}\n[rows.a]\nbefore = 'x'", "row a: before must be a list of commands"),
+        ("base = {}\n[rows.a]\ntraining.warm = 1", "row a: [training] warm is unknown here"),
+        ("base = {}\n[rows.a]\nseed = 2020-01-01", "row a: seed must be a whole number"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_work(tmp_path: Path, text: str, message: str) -> None:
+    place = Place(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
+    with pytest.raises(RecipeFileError) as error:
+        ablate(place, [], 1)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not place.out.exists()
+
+
+def test_a_row_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    place = Place(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs")
+    with pytest.raises(ValueError, match="has no row none: there are base, copied"):
+        ablate(place, ["none"], 1)
+
+
+def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:
+    result = {"row": "a", "changes": [], "seed": 1, "steps": 2, "seconds": 3, "parameters": 4000, "dev": 5.0}
+    result |= {"test": {"t": {"greedy": 6.0}}, "candidates": [], "weights": "w", "signature": "s"}
+    assert "| a |  | 1 | 2 | 3 | 4,000 | 5.00 | 6.00 |" in list(table("c", [result]))
+    assert list(table("c", [])) == ["no row is done yet"]
+
+
+values = st.text() | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+tables = st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), values | st.lists(values), max_size=4)
+
+
+@given(tables, tables)
+def test_what_is_written_as_toml_is_read_again(top: dict[str, Any], section: dict[str, Any]) -> None:
+    recipe = {**top, "s_1": section}
+    assert tomllib.loads(toml_text(recipe)) == recipe
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes" / "ablation").glob("*.toml")), ids=lambda path: path.stem)
+def test_every_committed_ablation_has_rows_that_can_be(path: Path) -> None:
+    rows = read_rows(path)
+    assert len(rows) > 1
+    for row in rows:
+        RecipeFile.of(row.recipe, path, Path())
+        assert row.changes or row.name == "base"
