@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -20,8 +20,12 @@ from training import progress
 from training.__main__ import cli
 from training.checkpoint import STATE
 from training.corpus import Pair, write_pairs
+from training.export import ExportOptions
+from training.finetune import Initial, Tuning
+from training.prepare_options import PrepareOptions
 from training.recipe_file import RecipeFile, RecipeFileError, below
 from training.recipes import SIZES, architecture_for
+from training.run_options import RunOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = sorted([*(ROOT / "recipes").glob("*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
@@ -232,6 +236,24 @@ def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path)
     command = ["run", "--source", "en", "--target", "fr", "--out", "bundles/b"]
     assert "give one with --recipe" in CliRunner().invoke(cli, [*command, "--corpora", "corpora"]).output
     assert "no --pairs given" in CliRunner().invoke(cli, command).output
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "message"),
+    [
+        ({}, {"model": {"architecture": "tiny"}}, "--architecture is that of the bundle"),
+        ({}, {"model": {"dropout": 0.2}, "training": {"warmup": 9}}, "--init decides dropout, warmup by the bundle"),
+        ({"vocab_size": 500}, {}, "--init decides vocab_size by the bundle"),
+    ],
+)
+def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(
+    prepare: dict[str, Any], more: dict[str, Any], message: str
+) -> None:
+    here, tuning = Path(), Tuning(cast(Initial, None))
+    asked = PrepareOptions(("-",), "en", "fr", here, **prepare)
+    RunOptions(here, PrepareOptions(("-",), "en", "fr", here), ExportOptions(here, here, here), tuning=tuning)
+    with pytest.raises(ValueError, match=message):
+        RunOptions(here, asked, ExportOptions(here, here, here), **more, tuning=tuning)
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=[path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED])
