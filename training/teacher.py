@@ -24,19 +24,12 @@ from model.precision import prepare
 from training.corpus import Pair
 from training.drawing import DrawingRunner, drawing_precision
 from training.scoring import bleu_metric
+from training.texts import Text
 from training.trainer import use_threads
 
 PROPORTION_FROM = 24
 """Tokens: what is no longer than this on both sides is never out of proportion, as in `prepare`."""
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
-
-
-class Text(NamedTuple):
-    """A sentence to translate, its line in the file (from 1), and, where one is there, somebody else's translation."""
-
-    line: int
-    text: str
-    reference: str = ""
 
 
 class Made(NamedTuple):

@@ -25,15 +25,16 @@ import typer
 from tqdm import tqdm
 
 from model.bundle import Bundle, load_bundle
-from training.corpus import Corpus, Skipped, hash64, look_at
+from training.corpus import look_at
 from training.parallel import cores, in_order
 from training.prepare import two_columns
 from training.prepare_options import MAX_RATIO, require
 from training.prepared import digests
 from training.progress import duration
 from training.sources import resolve
-from training.teacher import Made, Teacher, Text
-from training.text_file import CorpusError, TextFile, look_at_text
+from training.teacher import Made, Teacher
+from training.text_file import CorpusError, look_at_text
+from training.texts import Text, Texts
 from training.trainer import pick_device
 from training.unfinished import Unfinished
 
@@ -97,65 +98,13 @@ class TranslateOptions:
         return {"bundle": name, "input": digests(files), "beam": self.width, **given}
 
 
-class Texts:
-    """The texts of a file of pairs or of plain text, each once, as often as it is iterated; then `skipped` and `count`
-    tell of that. With `references` a text counts again where its reference is another one."""
-
-    def __init__(self, options: TranslateOptions, source: str, target: str) -> None:
-        """`source` and `target` are the bundle's. Raises CorpusError for a file that cannot be used."""
-        self._back, self._references = options.back, options.nearest
-        self._of: Corpus | TextFile
-        if options.texts is not None:
-            self._of = look_at_text(options.texts, options.encoding)
-            self.files: tuple[Path, ...] = (options.texts,)
-        else:
-            assert options.pairs is not None
-            languages = (target, source) if options.back else (source, target)
-            spec = resolve(options.pairs, *languages)
-            self._of = look_at(spec, *languages, options.columns, options.encoding)
-            self.files = spec.paths
-        self.skipped, self.count = Skipped(), 0
-
-    def describe(self) -> str:
-        """What was assumed about the file."""
-        if isinstance(self._of, TextFile):
-            return f"{self._of.path.name}: a sentence a line; {self._of.describe()}"
-        return self._of.describe()
-
-    def __iter__(self) -> Iterator[Text]:
-        self.skipped, self.count = Skipped(), 0
-        seen: set[int] = set()
-        for text in self._read():
-            key = hash64(f"{text.text}\t{text.reference}" if self._references else text.text)
-            if key in seen:
-                self.skipped.add("the same came before", text.line)
-            else:
-                seen.add(key)
-                self.count += 1
-                yield text
-
-    def _read(self) -> Iterator[Text]:
-        if isinstance(self._of, Corpus):
-            for number, pair in self._of.pairs(self.skipped):
-                yield Text(number, pair.target, pair.source) if self._back else Text(number, *pair)
-            return
-        for number, line in enumerate(self._of.lines(), 1):
-            text = line.strip()
-            reason = "an empty line" if not text else "undecodable bytes" if "\ufffd" in text else ""
-            reason = reason or ("a tab or line end in it" if set(text) & {"\t", "\n", "\r"} else "")
-            if reason:
-                self.skipped.add(reason, number)
-            else:
-                yield Text(number, text)
-
-
 def translate_file(options: TranslateOptions, say: Say = print) -> None:
     """Makes the file `options.out`; a call that was killed goes on. Raises ValueError, CorpusError, FileExistsError."""
     if options.out.exists() and not options.replace:
         raise FileExistsError(f"{options.out} exists; give --replace to make it anew, or another --out")
     bundle = load_bundle(options.bundle, torch.device("meta"))
     device = pick_device(options.device).type
-    texts = Texts(options, bundle.source, bundle.target)
+    texts = _texts(options, bundle)
     say(texts.describe())
     lines = array("q", (text.line for text in texts))
     if not lines:
@@ -170,6 +119,16 @@ def translate_file(options: TranslateOptions, say: Say = print) -> None:
         say(line)
     for line in credits(bundle):
         say(line)
+
+
+def _texts(options: TranslateOptions, bundle: Bundle) -> Texts:
+    """What is to be translated, looked at and not read. Raises CorpusError."""
+    if options.texts is not None:
+        return Texts(look_at_text(options.texts, options.encoding))
+    assert options.pairs is not None
+    languages = (bundle.target, bundle.source) if options.back else (bundle.source, bundle.target)
+    corpus = look_at(resolve(options.pairs, *languages), *languages, options.columns, options.encoding)
+    return Texts(corpus, options.back, options.nearest)
 
 
 def _work(

@@ -1,0 +1,60 @@
+"""The texts of a file that are to be translated, each once, with their lines. Knows files, and nothing of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from training.corpus import Corpus, Skipped, hash64
+from training.text_file import TextFile
+
+
+class Text(NamedTuple):
+    """A sentence to translate, its line in the file (from 1), and, where one is there, somebody else's translation."""
+
+    line: int
+    text: str
+    reference: str = ""
+
+
+class Texts:
+    """The texts of a file of pairs or of plain text, each once, as often as it is iterated; then `skipped` and `count`
+    tell of that. With `references` a text counts again where its reference is another one."""
+
+    def __init__(self, of: Corpus | TextFile, back: bool = False, references: bool = False) -> None:
+        """Of pairs the source side, or with `back` the target side; the other is the reference."""
+        self._of, self._back, self._references = of, back, references
+        self.files = (of.path,) if isinstance(of, TextFile) else of.spec.paths
+        self.skipped, self.count = Skipped(), 0
+
+    def describe(self) -> str:
+        """What was assumed about the file."""
+        if isinstance(self._of, TextFile):
+            return f"{self._of.path.name}: a sentence a line; {self._of.describe()}"
+        return self._of.describe()
+
+    def __iter__(self) -> Iterator[Text]:
+        self.skipped, self.count = Skipped(), 0
+        seen: set[int] = set()
+        for text in self._read():
+            key = hash64(f"{text.text}\t{text.reference}" if self._references else text.text)
+            if key in seen:
+                self.skipped.add("the same came before", text.line)
+            else:
+                seen.add(key)
+                self.count += 1
+                yield text
+
+    def _read(self) -> Iterator[Text]:
+        if isinstance(self._of, Corpus):
+            for number, pair in self._of.pairs(self.skipped):
+                yield Text(number, pair.target, pair.source) if self._back else Text(number, *pair)
+            return
+        for number, line in enumerate(self._of.lines(), 1):
+            text = line.strip()
+            reason = "an empty line" if not text else "undecodable bytes" if "\ufffd" in text else ""
+            reason = reason or ("a tab or line end in it" if set(text) & {"\t", "\n", "\r"} else "")
+            if reason:
+                self.skipped.add(reason, number)
+            else:
+                yield Text(number, text)
