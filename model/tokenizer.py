@@ -5,12 +5,16 @@ How the vocabulary is learnt is `training.vocabulary`'s; where long text is cut 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from random import Random
 
 import sentencepiece
+
+from model.merges import Drops, Merges
 
 SPACE = " "
 """Put before every text, so that a first word is the same piece as any other; taken off again on decoding."""
@@ -71,6 +75,7 @@ class Tokenizer:
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
         self._mark_ids = [self._id(piece) for piece in _MARK_PIECES]
         self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
+        self._symbols = self._silent | {self._processor.unk_id()}
         self._bytes = {id for id in range(self.vocab_size) if self._processor.is_byte(id)}
         pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
         self.language_ids = {
@@ -103,6 +108,18 @@ class Tokenizer:
                 ids.extend(self._encode_text(before + part))
             before = ""
         return ids
+
+    def resegmented(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
+        """The text of each of `sequences`, which `encode_parts` made, in other tokens; the symbols stay where they are.
+
+        The tokens are drawn by BPE-dropout: of the merges that make tokens out of characters, each is left out with
+        probability `dropout`, in [0, 1]. With 0 they are those of `encode`, with 1 characters and bytes.
+        """
+        drops = Drops(dropout, random)
+        return [
+            [id for span in self._spans(ids) for id in (self._drawn(span, drops) if isinstance(span, str) else span)]
+            for ids in sequences
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`. Start, end, padding and reserved symbols have none; ill-formed bytes become U+FFFD."""
@@ -147,6 +164,27 @@ class Tokenizer:
         return MARK.join(
             self._processor.normalize(run).replace(MARK, SPACE) if run else "" for run in _checked(text).split(MARK)
         )
+
+    def _spans(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
+        """What `ids` are made of: text, and the ids of symbols and of MARK, which stay as they are."""
+        for are_symbols, run in groupby(ids, self._symbols.__contains__):
+            if are_symbols:
+                yield list(run)
+                continue
+            for number, text in enumerate(str(self._processor.decode(list(run))).split(MARK)):
+                if number:
+                    yield self._mark_ids
+                if text:
+                    yield text
+
+    def _drawn(self, text: str, drops: Drops) -> list[int]:
+        return self._merges.encode(text.replace(SPACE, MARK), drops)
+
+    @cached_property
+    def _merges(self) -> Merges:
+        text = (id for id in range(self.vocab_size) if id not in self._symbols and id not in self._bytes)
+        pieces = {self.piece(id): (id, float(self._processor.get_score(id))) for id in text}
+        return Merges(pieces, [self._id(f"<0x{byte:02X}>") for byte in range(256)], MARK)
 
     def _text_of(self, id: int) -> str:
         if id in self._silent:

@@ -138,6 +138,8 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
         (2, [data, folder / "turns"], {}),
         (2, [data, folder / "stopped"], {"learning_rate_factor": 1e-30, "patience": 2, "dropout": 0.1}),
         (2, [data, folder / "differ", other], {}),
+        (1, [data, folder / "regularised"], {"steps": 3, "bpe_dropout": 0.3, "r_drop": 5.0}),
+        (2, [data, folder / "regularised by two"], {"steps": 3, "bpe_dropout": 0.3, "r_drop": 5.0}),
     )
     return folder, codes, said
 
@@ -158,6 +160,13 @@ def test_a_run_goes_on_where_it_was_with_any_number_of_processes(runs: tuple[Pat
     assert_same_losses(folder / "one", folder / "turns")
 
 
+def test_processes_draw_the_same_tokens_and_share_r_drop(runs: tuple[Path, list[list[int]], str]) -> None:
+    folder, codes, _ = runs
+    assert codes[8:] == [[0], [0, 0]]
+    assert_same_losses(folder / "regularised", folder / "regularised by two")
+    assert curve(folder / "regularised")[0]["train_loss"] != curve(folder / "one")[0]["train_loss"]
+
+
 def test_all_stop_early_together(runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
     assert codes[6] == [0, 0]
@@ -173,7 +182,7 @@ def test_processes_that_see_different_data_say_so(runs: tuple[Path, list[list[in
 
 def test_one_process_prints(runs: tuple[Path, list[list[int]], str]) -> None:
     _, _, said = runs
-    assert said.count("training on cpu in float32") == 5
+    assert said.count("training on cpu in float32") == 7
     assert said.count("continuing at step 2 on cpu") == 1
 
 

@@ -1,4 +1,4 @@
-"""The chunked loss against PyTorch's own, in value and in both gradients."""
+"""The chunked losses against PyTorch's own, in value and in both gradients."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training import loss as loss_module
-from training.loss import projected_loss
+from training.loss import projected_loss, r_drop_loss
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -54,3 +54,72 @@ def test_without_gradients_the_value_is_the_same() -> None:
     with torch.no_grad():
         loss, _ = projected_loss(hidden, weight, targets, 0.1)
     torch.testing.assert_close(loss, reference(hidden, weight, targets, 0.1).detach())
+
+
+# ---- R-Drop
+
+
+def passes(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    random = torch.Generator().manual_seed(4)
+    hidden = torch.randn(2, 37, 12, generator=random).to(dtype).requires_grad_()
+    weight = torch.randn(50, 12, generator=random).to(torch.promote_types(dtype, torch.float32)).requires_grad_()
+    return hidden, weight, torch.randint(50, (37,), generator=random)
+
+
+def r_drop_reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float) -> Tensor:
+    """Half of equation 4 of Wu et al. 2021."""
+    first, second = (torch.log_softmax(each @ weight.t(), dim=-1) for each in hidden)
+    entropy = F.cross_entropy(
+        (hidden @ weight.t()).flatten(0, 1), targets.repeat(2), label_smoothing=smoothing, reduction="sum"
+    )
+    divergences = [
+        F.kl_div(q, p, log_target=True, reduction="sum")
+        for p, q in ((first, second), (second, first))  # KL(p || q)
+    ]
+    return (entropy + alpha * (divergences[0] + divergences[1]) / 2) / 2
+
+
+@pytest.mark.parametrize("alpha", [0.5, 5.0])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
+def test_r_drop_and_its_gradients_are_what_autograd_makes_of_the_formula(
+    monkeypatch: pytest.MonkeyPatch, chunk_tokens: int, smoothing: float, alpha: float
+) -> None:
+    monkeypatch.setattr(loss_module, "CHUNK_LOGITS", chunk_tokens * 100)
+    hidden, weight, targets = passes()
+    expected = r_drop_reference(hidden, weight, targets, smoothing, alpha)
+    expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
+    loss, nll = r_drop_loss(hidden, weight, targets, smoothing, alpha)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, r_drop_reference(hidden, weight, targets, 0.0, 0.0))
+    assert not nll.requires_grad
+    for found, wanted in zip(torch.autograd.grad(loss * 0.25, [hidden, weight]), expected_gradients, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.01)])
+def test_r_drop_in_less_precision_comes_near(dtype: torch.dtype, near: float) -> None:
+    hidden, weight, targets = passes(dtype)
+    loss, _ = r_drop_loss(hidden, weight, targets, 0.1, 5.0)
+    expected = r_drop_reference(hidden.float(), weight, targets, 0.1, 5.0)
+    torch.testing.assert_close(loss, expected, rtol=near, atol=0.0)
+    found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
+    assert [gradient.dtype for gradient in found] == [dtype, torch.float32]
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert F.cosine_similarity(ours.float().flatten(), theirs.float().flatten(), dim=0) > 1 - near
+
+
+def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
+    hidden, weight, targets = operands()
+    expected, expected_nll = projected_loss(hidden, weight, targets, 0.1)
+    loss, nll = r_drop_loss(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
+    torch.testing.assert_close((loss, nll), (expected, expected_nll))
+    for found, wanted in zip(*(torch.autograd.grad(each, [hidden, weight]) for each in (loss, expected)), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_r_drop_of_no_token_is_nothing() -> None:
+    hidden, weight, targets = passes()
+    loss, _ = r_drop_loss(hidden[:, :0], weight, targets[:0], 0.1, 5.0)
+    assert loss == 0
+    assert torch.autograd.grad(loss, weight)[0].count_nonzero() == 0

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import subprocess
+import sys
 import unicodedata
+from itertools import groupby
 from pathlib import Path
+from random import Random
 
 import pytest
 import sentencepiece
@@ -206,6 +211,68 @@ def test_nothing_is_no_tokens() -> None:
 def test_a_symbol_stands_with_no_space_of_its_own() -> None:
     pieces = [TOKENIZER.piece(id) for id in TOKENIZER.encode_parts(["at ", 3, "."])]
     assert pieces[-3:] == ["▁", "<r3>", "."]
+
+
+# ---- Other tokens for the same
+
+
+def symbols_and_text(ids: list[int]) -> list[int | str]:
+    """What `ids` are, however the text is cut: symbols, and the text between them with the spaces it begins with."""
+    found: list[int | str] = []
+    for are_text, group in groupby(ids, is_text):
+        run = list(group)
+        found += ["".join(TOKENIZER.spelt(run))] if are_text else run
+    return found
+
+
+SEQUENCES = st.lists(st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=5), max_size=4).map(
+    lambda sequences: [TOKENIZER.encode_parts(parts) for parts in sequences]
+)
+
+
+@THOROUGH
+@given(sequences=SEQUENCES, dropout=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), seed=st.integers(0, 2**31 - 1))
+@example([], 0.1, 0)
+@example([[]], 0.1, 0)
+@example([TOKENIZER.encode_parts([0, MARK, 1, f" {MARK}a", 31])], 0.5, 1)
+@example([[TOKENIZER.language_ids["fr"], *TOKENIZER.encode("the moon"), TOKENIZER.reserved_ids[3]]], 0.5, 1)
+def test_other_tokens_have_the_same_text_and_the_same_symbols_in_their_places(
+    sequences: list[list[int]], dropout: float, seed: int
+) -> None:
+    drawn = TOKENIZER.resegmented(sequences, dropout, Random(seed))
+    assert len(drawn) == len(sequences)
+    for ours, stored in zip(drawn, sequences, strict=True):
+        assert symbols_and_text(ours) == symbols_and_text(stored)
+
+
+@THOROUGH
+@given(text=TEXT)
+def test_without_dropout_they_are_those_of_the_encoding_and_with_all_of_it_characters_and_bytes(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert TOKENIZER.resegmented([ids], 0.0, Random(1)) == [ids]
+    pieces = map(TOKENIZER.piece, TOKENIZER.resegmented([ids], 1.0, Random(1))[0])
+    assert all(len(piece) == 1 or re.fullmatch("<0x..>", piece) for piece in pieces)
+
+
+def test_equal_random_numbers_draw_equal_tokens_in_another_process_too() -> None:
+    def drawn(seed: int) -> list[list[int]]:
+        return TOKENIZER.resegmented(list(map(TOKENIZER.encode, SENTENCES)), 0.3, Random(seed))
+
+    program = f"""
+import random, sys
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from model.tokenizer import Tokenizer
+tokenizer = Tokenizer(sys.stdin.buffer.read())
+print(tokenizer.resegmented({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, random.Random(5)))
+"""
+    other = subprocess.run([sys.executable, "-c", program], input=TOKENIZER.proto, capture_output=True, check=True)
+    assert json.loads(other.stdout) == drawn(5) == drawn(5) != drawn(6)
+
+
+def test_a_merge_is_left_out_as_often_as_is_asked_for() -> None:
+    one_merge = next(id for id in range(TOKENIZER.vocab_size) if re.fullmatch("[a-z]{2}", TOKENIZER.piece(id)))
+    drawn = TOKENIZER.resegmented([[one_merge]] * 4000, 0.25, Random(1))
+    assert sum(len(ids) == 2 for ids in drawn) / 4000 == pytest.approx(0.25, abs=0.03)
 
 
 # ---- Where the pieces are

@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 from model.tokenizer import Tokenizer
 from training import progress
 from training.__main__ import cli
-from training.checkpoint import BEST, STATE, load_state, saved_weights, step_of
+from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
 from training.loop import State, train
 from training.trainer import Recipe, Trainer, TrainingError
 
@@ -87,6 +87,32 @@ def test_a_run_in_two_parts_ends_as_one_in_one(data: Path, tmp_path: Path) -> No
     assert_same_weights(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.parametrize("change", [{"bpe_dropout": 0.2}, {"r_drop": 5.0}])
+def test_a_run_with_regularisation_in_two_parts_ends_as_one_in_one_and_as_no_other(
+    data: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    short: dict[str, Any] = {"cooldown": 0.0, "evaluate_every": 10}
+    run_training(data, tmp_path / "whole", steps=10, **short, **change)
+    run_training(data, tmp_path / "parts", steps=4, **short, **change)
+    run_training(data, tmp_path / "parts", steps=10, **short, **change)
+    run_training(data, tmp_path / "plain", steps=10, **short)
+    assert_same_weights(tmp_path / "whole", tmp_path / "parts")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "whole", tmp_path / "plain")
+
+
+def test_a_run_begun_before_a_field_was_there_goes_on_with_its_default(data: Path, tmp_path: Path) -> None:
+    run_training(data, tmp_path / "run", steps=5)
+    snapshot = load_state(tmp_path / "run")
+    assert snapshot is not None
+    for part, name in (("recipe", "r_drop"), ("recipe", "bpe_dropout"), ("config", "positions")):
+        del snapshot["identity"][part][name]
+    save_state(tmp_path / "run", snapshot)
+    with pytest.raises(TrainingError, match=r"another recipe \(r_drop\)"):
+        run_training(data, tmp_path / "run", r_drop=1.0)
+    assert run_training(data, tmp_path / "run", steps=6).step == 6
+
+
 def test_a_finished_run_is_left_as_it_is(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
@@ -136,7 +162,7 @@ def command(data: Path, run: Path) -> list[str]:
     options = {
         "--data": data, "--out": run, "--steps": 48, "--evaluate-every": 16, "--save-every": 3, "--threads": 1,
         "--batch-tokens": 300, "--d-model": 16, "--num-heads": 2, "--d-ff": 32, "--encoder-layers": 1,
-        "--decoder-layers": 1, "--device": "cpu", "--patience": 0,
+        "--decoder-layers": 1, "--device": "cpu", "--patience": 0, "--bpe-dropout": 0.1,
     }  # fmt: skip
     return ["train", *(str(part) for option in options.items() for part in option)]
 

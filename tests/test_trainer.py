@@ -71,6 +71,39 @@ def test_bfloat16_training_comes_near_float32() -> None:
     assert all(parameter.dtype == torch.float32 for parameter in rounded.model.parameters())
 
 
+def test_r_drop_is_two_passes_of_the_model_that_dropout_makes_differ() -> None:
+    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.3), Recipe(10, label_smoothing=0.2), CPU)
+    batch = batch_of(range(24))
+    torch.manual_seed(3)
+    loss, nats = drunk.loss(batch, 0.2, 5.0)
+    torch.manual_seed(3)
+    both = drunk.model(batch.src.repeat(2, 1), batch.tgt_in.repeat(2, 1))  # [2 batch, target, vocabulary]
+    real = batch.tgt_out != CONFIG.pad_id
+    first, second = (torch.log_softmax(logits, -1)[real] for logits in both.chunk(2))
+    agreement = ((first.exp() - second.exp()) * (first - second)).sum()  # KL(P || Q) + KL(Q || P)
+    targets = batch.tgt_out[real]
+    entropy = sum_of_entropies(first, second, targets, 0.2)
+    assert agreement > 0.1
+    torch.testing.assert_close(loss, (entropy + 5.0 * agreement / 2) / 2)
+    torch.testing.assert_close(nats, sum_of_entropies(first, second, targets, 0.0) / 2)
+
+
+def sum_of_entropies(
+    first: torch.Tensor, second: torch.Tensor, targets: torch.Tensor, smoothing: float
+) -> torch.Tensor:
+    each = [F.cross_entropy(p, targets, label_smoothing=smoothing, reduction="sum") for p in (first, second)]
+    return each[0] + each[1]
+
+
+def test_without_dropout_r_drop_takes_the_steps_of_one_pass() -> None:
+    one, two = trainer(), trainer(r_drop=5.0)
+    for rows in (range(12), range(12, 24)):
+        nats, same_nats = (each.step([batch_of(rows)], 0.003) for each in (one, two))
+        torch.testing.assert_close(nats, same_nats)
+    for mine, other in zip(one.model.parameters(), two.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=2e-5)
+
+
 def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight() -> None:
     broken = trainer()
     with torch.no_grad():
@@ -100,7 +133,17 @@ def test_equal_seeds_begin_with_equal_weights_and_others_do_not() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("steps", 0), ("warmup", 0), ("keep", -1), ("cooldown", 1.0), ("label_smoothing", -0.1), ("precision", "int8")],
+    [
+        ("steps", 0),
+        ("warmup", 0),
+        ("keep", -1),
+        ("cooldown", 1.0),
+        ("label_smoothing", -0.1),
+        ("precision", "int8"),
+        ("bpe_dropout", 1.0),
+        ("r_drop", -1.0),
+        ("r_drop", float("nan")),
+    ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(TrainingError, match=field):

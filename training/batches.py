@@ -7,7 +7,7 @@ the tokens themselves are looked up batch by batch, in files that may be larger 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,11 @@ class Batch:
         )
         return Batch(src, tgt_in, tgt_out, self.target_tokens)
 
+    def twice(self) -> Batch:
+        """The same pairs once more after themselves: two passes in one, each with its own dropout."""
+        src, tgt_in, tgt_out = (tensor.repeat(2, 1) for tensor in (self.src, self.tgt_in, self.tgt_out))
+        return Batch(src, tgt_in, tgt_out, self.target_tokens)
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -62,6 +67,14 @@ class Ragged:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def sequences(self, rows: Integers) -> list[list[int]]:
+        """The sequences `rows`."""
+        lengths = self.lengths[rows].astype(np.int64)
+        ends = lengths.cumsum()
+        positions = np.repeat(self.starts[rows] + lengths - ends, lengths) + np.arange(lengths.sum())
+        ids = self.ids[positions].tolist()
+        return [ids[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
     def padded(self, rows: Integers, first: int | None, last: int | None, pad: int) -> Tensor:
         """The sequences `rows`, with `first` before and `last` after each if given: [rows, longest]."""
@@ -155,14 +168,31 @@ class Position:
     batch: int = 0
 
 
+Redraw = Callable[[Pairs, Integers, Position], Pairs]
+"""What the pairs of these rows are in the batch at that position, in the rows' order."""
+
+
 def batches_from(
-    pairs: Pairs, config: ModelConfig, batch_tokens: int, seed: int, position: Position, part: int = 0, parts: int = 1
+    pairs: Pairs,
+    config: ModelConfig,
+    batch_tokens: int,
+    seed: int,
+    position: Position,
+    part: int = 0,
+    parts: int = 1,
+    redraw: Redraw | None = None,
 ) -> Iterator[Batch]:
-    """Batches without end, from `position` on, which is moved along; or number `part` of `parts` of each."""
+    """Batches without end, from `position` on, which is moved along; or number `part` of `parts` of each.
+
+    Which pairs share a batch is decided by their stored lengths, whatever `redraw` makes of them.
+    """
     while True:
         epoch = epoch_rows(pairs, batch_tokens, seed, position.epoch)
         while position.batch < len(epoch):
-            batch = pairs.batch(epoch[position.batch], config, part, parts)
+            drawn, rows = pairs, epoch[position.batch]
+            if redraw is not None:
+                drawn, rows = redraw(pairs, rows, position), np.arange(len(rows))
+            batch = drawn.batch(rows, config, part, parts)
             position.batch += 1
             yield batch
         position.epoch, position.batch = position.epoch + 1, 0

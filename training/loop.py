@@ -28,7 +28,9 @@ from training.board import write_board
 from training.cautions import before_training, while_training
 from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
 from training.distributed import ALONE, World
+from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
+from training.sampling import BPEDropout
 from training.scoring import Development
 from training.stopping import Stopped, stop_requests
 from training.trainer import Recipe, Trainer, TrainingError
@@ -53,6 +55,11 @@ CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
 """Fields of a recipe that may differ when a run is continued: how long it goes on, and what it reports."""
 BLEU_SENTENCES = 500
 """Development sentences translated at each evaluation; all of them are in the loss."""
+_DEFAULTS = {
+    part: {field.name: field.default for field in dataclasses.fields(kind)}
+    for part, kind in (("config", ModelConfig), ("recipe", Recipe), ("data", PreparedSummary))
+}
+"""What a run was begun with, where its state is older than the field that says it."""
 
 
 def train(
@@ -84,8 +91,10 @@ def train(
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state = _resume(run, trainer, identity)
     world.check_alike((state.step, state.position, identity))
+    longest = config.max_positions - 1  # the start or end symbol takes one
+    redraw = BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None
     batches = batches_from(
-        pairs, config, recipe.batch_tokens, recipe.seed, state.position, part=world.rank, parts=world.size
+        pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, redraw
     )
     progress = Progress(recipe.steps, state.step, shown=world.is_first)
     progress.say(
@@ -194,7 +203,7 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
             discard_weights(run)
         return State()
     for part, ours in identity.items():
-        theirs = snapshot["identity"][part]
+        theirs = _DEFAULTS[part] | snapshot["identity"][part]
         if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
             differs = f"{run} was begun with another {part} ({', '.join(names)})"
             raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")

@@ -1,4 +1,4 @@
-"""The training criterion: label-smoothed cross entropy, computed with the vocabulary projection it follows."""
+"""The training criteria, computed with the vocabulary projection they follow: label-smoothed cross entropy, R-Drop."""
 
 from __future__ import annotations
 
@@ -27,11 +27,28 @@ def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: f
     return loss, nll
 
 
+def r_drop_loss(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """R-Drop (Wu et al. 2021, section 2, equations 2 to 4): two passes must predict the targets, and the same.
+
+    hidden [2, tokens, d_model], the passes; weight [vocabulary, d_model]; targets [tokens]. With the cross entropies C
+    of `projected_loss` and the passes' distributions P and Q, it is
+
+        (C(P) + C(Q)) / 2 + alpha / 4 (KL(P || Q) + KL(Q || P)), summed over tokens:
+
+    half of equation 4, so that alpha is the paper's (5 for translation) and the scale that of one pass. Returns what
+    `projected_loss` does, the negative log likelihood being the mean of the passes'.
+    """
+    loss, nll = _RDropLoss.apply(hidden, weight, targets, smoothing, alpha)  # type: ignore[no-untyped-call]
+    return loss, nll
+
+
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         vocabulary = weight.size(0)
-        chunk = max(1, (CHUNK_LOGITS if hidden.device.type == "cpu" else GPU_CHUNK_LOGITS) // vocabulary)
+        chunk = _tokens_at_once(hidden, vocabulary)
         wanted = any(ctx.needs_input_grad[:2])
         operand = weight.to(hidden.dtype)
         grad_hidden = torch.empty_like(hidden) if wanted else None
@@ -55,10 +72,7 @@ class _ProjectedLoss(torch.autograd.Function):
             grad_logits.scatter_add_(-1, target, grad_logits.new_full(target.shape, smoothing - 1))
             grad = grad_logits.to(hidden.dtype)
             torch.mm(grad, operand, out=grad_hidden[start : start + chunk])
-            if grad.dtype == weight.dtype:
-                grad_weight.addmm_(grad.t(), part)
-            else:
-                grad_weight += grad.t() @ part
+            _add_product(grad_weight, grad, part)
         if wanted:
             ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.mark_non_differentiable(nll)
@@ -68,3 +82,71 @@ class _ProjectedLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
         return grad_hidden * gradients[0].to(grad_hidden.dtype), grad_weight * gradients[0], None, None
+
+
+class _RDropLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float
+    ) -> tuple[Tensor, Tensor]:
+        chunk = _tokens_at_once(hidden, 2 * weight.size(0))
+        operand = weight.to(hidden.dtype)
+        exact = torch.promote_types(hidden.dtype, torch.float32)
+        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        loss, nll = (hidden.new_zeros((), dtype=exact) for _ in range(2))
+        for start in range(0, hidden.size(1), chunk):
+            part = hidden[:, start : start + chunk].flatten(0, 1)  # [2 chunk, d_model]
+            log_probs = torch.log_softmax((part @ operand.t()).to(exact), dim=-1)  # [2 chunk, vocabulary]
+            target = targets[start : start + chunk].repeat(2)[:, None]
+            chunk_loss, chunk_nll, grad_logits = _r_drop_of(log_probs, target, smoothing, alpha)
+            loss += chunk_loss
+            nll += chunk_nll
+            grad = grad_logits.to(hidden.dtype)
+            grad_hidden[:, start : start + chunk] = (grad @ operand).view(2, -1, hidden.size(-1))
+            _add_product(grad_weight, grad, part)
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None]:
+        return *_ProjectedLoss.backward(ctx, *gradients), None
+
+
+def _r_drop_of(log_probs: Tensor, target: Tensor, smoothing: float, alpha: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, negative log likelihood and gradient of the logits; `log_probs` is used up.
+
+    log_probs and gradient [2 tokens, vocabulary], target [2 tokens, 1]: one pass after the other.
+    """
+    spread = smoothing / log_probs.size(-1)
+    nll = -log_probs.gather(-1, target).sum() / 2
+    loss = (1 - smoothing) * nll
+    if smoothing:
+        loss -= log_probs.sum() * (spread / 2)
+    first, second = log_probs.chunk(2)
+    ratio = torch.cat([first - second, second - first])
+    probs = log_probs.exp_()
+    divergence = (probs * ratio).sum(-1, keepdim=True)  # KL(P || Q), and below it KL(Q || P)
+    loss += divergence.sum() * (alpha / 4)
+    # By P's logits: d cross entropy = P - target distribution; d KL(P || Q) = P (log P / Q - KL(P || Q));
+    # d KL(Q || P) = P - Q.
+    grad = ratio.sub_(divergence).mul_(alpha / 4).add_(0.5).mul_(probs)
+    first, second = probs.chunk(2)
+    grad.add_(torch.cat([first - second, second - first]), alpha=alpha / 4)
+    if smoothing:
+        grad -= spread / 2
+    grad.scatter_add_(-1, target, grad.new_full(target.shape, (smoothing - 1) / 2))
+    return loss, nll, grad
+
+
+def _tokens_at_once(hidden: Tensor, logits: int) -> int:
+    """How many tokens a chunk has, of so many logits each."""
+    return max(1, (CHUNK_LOGITS if hidden.device.type == "cpu" else GPU_CHUNK_LOGITS) // logits)
+
+
+def _add_product(grad_weight: Tensor, grad: Tensor, hidden: Tensor) -> None:
+    """grad_weight += grad^T hidden, as exactly as `grad_weight` is."""
+    if grad.dtype == grad_weight.dtype:
+        grad_weight.addmm_(grad.t(), hidden)
+    else:
+        grad_weight += grad.t() @ hidden

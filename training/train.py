@@ -95,6 +95,20 @@ def train_verb(
     label_smoothing: Annotated[
         float | None, typer.Option(help="Probability spread over all tokens. (default: 0.1)", rich_help_panel=_RECIPE)
     ] = None,
+    bpe_dropout: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of merges left out where text becomes tokens, anew each epoch. (default: 0)",
+            rich_help_panel=_RECIPE,
+        ),
+    ] = None,
+    r_drop: Annotated[
+        float | None,
+        typer.Option(
+            help="How much two passes with different dropout must agree; a step takes twice as long. (default: 0)",
+            rich_help_panel=_RECIPE,
+        ),
+    ] = None,
     clip_norm: Annotated[
         float | None, typer.Option(help="Longest gradient. (default: 1)", rich_help_panel=_RECIPE)
     ] = None,
@@ -160,6 +174,8 @@ def train_verb(
         warmup=warmup,
         cooldown=cooldown,
         label_smoothing=label_smoothing,
+        bpe_dropout=bpe_dropout,
+        r_drop=r_drop,
         clip_norm=clip_norm,
         precision=precision,
         seed=seed,

@@ -15,7 +15,7 @@ from model.config import ModelConfig
 from model.transformer import Transformer
 from training.batches import Batch, Pairs
 from training.distributed import ALONE, World
-from training.loss import projected_loss
+from training.loss import projected_loss, r_drop_loss
 from training.schedule import noam
 
 
@@ -37,6 +37,12 @@ class Recipe:
     cooldown: float = 0.0
     """Share of the steps, at the end, in which the learning rate descends to zero."""
     label_smoothing: float = 0.1
+    bpe_dropout: float = 0.0
+    """Probability with which a merge is left out where text becomes tokens, anew in every epoch; see
+    `training.sampling`."""
+    r_drop: float = 0.0
+    """How much the predictions of two passes with different dropout are drawn together, alpha of Wu et al. 2021; see
+    `training.loss`. Above 0, each batch is computed twice."""
     clip_norm: float = 1.0
     precision: str = "auto"
     seed: int = 1
@@ -51,9 +57,11 @@ class Recipe:
         for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):
             if getattr(self, name) < 1:
                 raise TrainingError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("cooldown", "label_smoothing"):
+        for name in ("cooldown", "label_smoothing", "bpe_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise TrainingError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        if not 0 <= self.r_drop < math.inf:
+            raise TrainingError(f"r_drop must be at least 0, not {self.r_drop}")
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise TrainingError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
 
@@ -82,7 +90,7 @@ class Trainer:
         compute = self._shared_loss or self.loss
         for number, batch in enumerate(batches, 1):
             with nullcontext() if number == len(batches) else self.world.apart(compute):
-                loss, nll = compute(batch.to(self.device), self.recipe.label_smoothing)
+                loss, nll = compute(batch.to(self.device), self.recipe.label_smoothing, self.recipe.r_drop)
                 torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
@@ -94,15 +102,21 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         return self.world.sum(nats)
 
-    def loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        """The summed loss of a batch and its summed nats; see `projected_loss`."""
+    def loss(self, batch: Batch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The summed loss of a batch and its summed nats; see `projected_loss`, and `r_drop_loss` if that is not 0."""
+        if r_drop:
+            batch = batch.twice()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
             real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
             hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
             if self.precision == "bfloat16":
                 hidden = hidden.bfloat16()
-        return projected_loss(hidden, self.model.output.weight, batch.tgt_out.flatten()[real], smoothing)
+        weight, targets = self.model.output.weight, batch.tgt_out.flatten()[real]
+        if r_drop:
+            passes = hidden.view(2, -1, hidden.size(-1))
+            return r_drop_loss(passes, weight, targets[: passes.size(1)], smoothing, r_drop)
+        return projected_loss(hidden, weight, targets, smoothing)
 
     def learning_rate(self, step: int) -> float:
         recipe, width = self.recipe, self.model.config.d_model
@@ -128,8 +142,8 @@ class _Loss(nn.Module):
         super().__init__()
         self.model, self.loss = trainer.model, trainer.loss
 
-    def forward(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
-        return self.loss(batch, smoothing)
+    def forward(self, batch: Batch, smoothing: float, r_drop: float) -> tuple[Tensor, Tensor]:
+        return self.loss(batch, smoothing, r_drop)
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:

@@ -1,0 +1,34 @@
+"""Other tokens for the same pairs in every epoch: BPE-dropout (Provilkov et al. 2020).
+
+Knows what is drawn when. How text is made into tokens is `model.tokenizer`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from model.tokenizer import Tokenizer
+from training.batches import Integers, Pairs, Position
+
+
+@dataclass(frozen=True)
+class BPEDropout:
+    """Draws the tokens of both sides of a batch's pairs; a `training.batches.Redraw`.
+
+    They depend on the seed and the batch's position alone, not on what was drawn before, nor on who takes which part
+    of the batch.
+    """
+
+    tokenizer: Tokenizer
+    dropout: float
+    seed: int
+    longest: int
+    """Tokens a side may have; where more are drawn, it keeps those that are stored."""
+
+    def __call__(self, pairs: Pairs, rows: Integers, position: Position) -> Pairs:
+        stored = pairs.source.sequences(rows) + pairs.target.sequences(rows)
+        random = Random(f"{self.seed} {position.epoch} {position.batch}")
+        drawn = self.tokenizer.resegmented(stored, self.dropout, random)
+        sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
+        return Pairs.of(sides[: len(rows)], sides[len(rows) :])
