@@ -1,0 +1,183 @@
+"""How much a bundle minds how a sentence is typed: capitals, small letters, no last mark, other quotes, placeholders.
+
+    python -m benchmarks.robustness bundles/en-fr [bundles/fr-en ...] [--json]
+
+Each of some sentences of ours is translated as it is and in every variant. "words": the translations' words are the
+same, case and punctuation apart, or the placeholder, address or number stands in it once. "as asked": the variant's is
+to the letter what the plain one's would be in that variant. `model` is greedy decoding alone, `served` has what the
+service does to such texts before and after. Nothing is said of how good either translation is. Needs the trainer's
+dependencies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from app.link import Launch, WorkerProcess
+from app.session import Request, translating
+from benchmarks.table import Table
+from model.bundle import Bundle, load_bundle
+from training.samples import own_sentences
+from training.scoring import translate
+
+SHORT = {
+    "en": "Hello! | Thank you! | Good morning! | Where is the station? | Is it raining again? | It's too late. | Wait! "
+    "| Who's there? | Don't open the window! | What's her name?",
+    "fr": "Bonjour ! | Merci ! | Où est la gare ? | Est-ce qu'il pleut encore ? | Il est trop tard. | Attends ! "
+    "| Qui est là ? | N'ouvre pas la fenêtre ! | Comment s'appelle-t-elle ?",
+    "de": "Hallo! | Danke! | Guten Morgen! | Wo ist der Bahnhof? | Regnet es schon wieder? | Es ist zu spät. | Warte! "
+    "| Wer ist da? | Öffne das Fenster nicht! | Wie heißt sie?",
+    "es": "¡Hola! | ¡Gracias! | ¡Buenos días! | ¿Dónde está la estación? | ¿Llueve otra vez? | Es demasiado tarde. "
+    "| ¡Espera! | ¿Quién es? | ¡No abras la ventana! | ¿Cómo se llama ella?",
+    "zh": "你好！ | 谢谢！ | 早上好！ | 车站在哪里？ | 又下雨了吗？ | 太晚了。 | 等一下！ | 谁在那里？ | 别开窗户！ "
+    "| 她叫什么名字？ | 我在看着你。 | 我们的计划是什么？",
+}
+"""Beside the samples that bundles carry, which are none of them a question."""
+THINGS = ("{name}", "https://example.org/a?b=1", "4711")
+_LAST_MARK = re.compile(r"\s*[.!?。！？]$")
+_OPENING = re.compile(r"^[¿¡]")
+
+
+def as_it_is(text: str) -> str:
+    return text
+
+
+def unmarked(text: str) -> str:
+    return _OPENING.sub("", _LAST_MARK.sub("", text))
+
+
+def begun_small(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def curly(text: str) -> str:
+    return text.replace("'", "’")
+
+
+def holding(thing: str, text: str) -> str:
+    """With `thing` as its last word."""
+    end = _LAST_MARK.search(text)
+    return f"{text} {thing}" if end is None else f"{text[: end.start()]} {thing}{end[0]}"
+
+
+def traditional(text: str) -> str:
+    import opencc
+
+    return str(opencc.OpenCC("s2t").convert(text))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to type a sentence, and what it makes of the plain one's translation."""
+
+    name: str
+    typed: Callable[[str], str]
+    asked: Callable[[str], str]
+    kept: str = ""
+    """What is to be carried across; the words of the rest may then be others."""
+
+
+VARIANTS = (
+    Variant("IN CAPITALS", str.upper, str.upper),
+    Variant("in small letters", str.lower, as_it_is),
+    Variant("begun small", begun_small, begun_small),
+    Variant("no last mark", unmarked, unmarked),
+    Variant("begun small, no last mark", lambda text: begun_small(unmarked(text)), lambda t: begun_small(unmarked(t))),
+    Variant("curly apostrophes", curly, as_it_is),
+    Variant("traditional characters", traditional, as_it_is),
+    *(Variant(f"with {thing}", partial(holding, thing), partial(holding, thing), thing) for thing in THINGS),
+)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of `sentences` that a variant changes, the share whose words stay (or what is to be kept), and as asked."""
+
+    sentences: int
+    words: float
+    asked: float
+
+
+def words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def agreement(plain: Sequence[str], varied: Sequence[str], variant: Variant) -> Agreement:
+    """`plain` and `varied`: the translations of the same sentences, as they are and as typed in `variant`."""
+    asked = [variant.asked(text) for text in plain]
+    same = sum(
+        other.count(variant.kept) == 1 if variant.kept else words(one) == words(other)
+        for one, other in zip(asked, varied, strict=True)
+    )
+    exact = sum(one == other for one, other in zip(asked, varied, strict=True))
+    return Agreement(len(plain), same / len(plain), exact / len(plain))
+
+
+def probes(language: str) -> list[str]:
+    """Sentences of ours in that language. Raises ValueError if there are none."""
+    own = own_sentences(language)
+    short = SHORT.get(re.split("[-_]", language)[0].lower(), "")
+    if not own or not short:
+        raise ValueError(f"there are no sentences of ours in {language}")
+    return [*(text.strip() for text in short.split("|")), *own[:: max(1, len(own) // 20)]]
+
+
+def alone(bundle: Bundle, texts: Sequence[str]) -> list[str]:
+    return translate(bundle.model, bundle.tokenizer, bundle.limits, texts).texts
+
+
+def served(bundle: Bundle, texts: Sequence[str], launch: Launch) -> list[str]:
+    """What the service, with this bundle alone, makes of each text; what fails is empty."""
+
+    async def all_at_once() -> list[str]:
+        request = Request(bundle.source, bundle.target, bundles=bundle.folder, workers=1)
+        async with translating(request, launch) as session:
+            return [done.text or "" for done in await session.translate(texts)]
+
+    return asyncio.run(all_at_once())
+
+
+def measure(bundle: Bundle, launch: Launch = WorkerProcess) -> Table:
+    plain = probes(bundle.source)
+    changed = {v.name: [text for text in plain if v.typed(text) != text] for v in VARIANTS}
+    typed = [v.typed(text) for v in VARIANTS for text in changed[v.name]]
+    found = [alone(bundle, [*plain, *typed]), served(bundle, [*plain, *typed], launch)]
+    columns = ["sentences", "model: words %", "model: as asked %", "served: words %", "served: as asked %"]
+    table = Table(f"{bundle.source} to {bundle.target}", columns, note=bundle.name)
+    at = len(plain)
+    for variant in VARIANTS:
+        texts = changed[variant.name]
+        if texts:
+            of = [[dict(zip(plain, all_of, strict=False))[text] for text in texts] for all_of in found]
+            both = [
+                agreement(one, all_of[at : at + len(texts)], variant) for one, all_of in zip(of, found, strict=True)
+            ]
+            table.rows[variant.name] = [len(texts), *(100 * share for a in both for share in (a.words, a.asked))]
+        at += len(texts)
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="How much bundles mind how a sentence is typed.")
+    parser.add_argument("bundles", nargs="+", type=Path)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    options = parser.parse_args(arguments)
+    tables = [measure(load_bundle(folder, torch.device("cpu"))) for folder in options.bundles]
+    if options.json:
+        print(json.dumps([table.as_json() for table in tables], ensure_ascii=False, indent=2))
+        return
+    for table in tables:
+        print("\n".join(table.lines()))
+
+
+if __name__ == "__main__":
+    main()
