@@ -105,7 +105,7 @@ def train_verb(
     r_drop: Annotated[
         float | None,
         typer.Option(
-            help="How much two passes with different dropout must agree; a step takes twice as long. (default: 0)",
+            help="How much two passes with different dropout must agree; needs two a batch. (default: 0)",
             rich_help_panel=_RECIPE,
         ),
     ] = None,

@@ -1,0 +1,72 @@
+"""Merges by score, and what BPE-dropout makes of them; that they are SentencePiece's is tests/test_tokenizer.py's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from model.merges import Drops, Merges
+
+MARK = "_"
+BYTES = range(1000, 1256)
+
+
+def merges(*pieces: str) -> Merges:
+    """Of single letters and `pieces`, the first of which is merged first; ids are places in that order."""
+    every = [*pieces, *"_abcd"]
+    return Merges({piece: (id, -float(id)) for id, piece in enumerate(every)}, BYTES, MARK)
+
+
+def spelt(found: list[int], *pieces: str) -> list[str]:
+    every = [*pieces, *"_abcd"]
+    return [every[id] for id in found]
+
+
+def encoded(text: str, *pieces: str) -> list[str]:
+    return spelt(merges(*pieces).encode(text, Drops(0.0, Random(1))), *pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "expected"),
+    [
+        ("abc", ("ab", "bc"), ["ab", "c"]),
+        ("abc", ("bc", "ab"), ["a", "bc"]),
+        ("aaa", ("aa",), ["aa", "a"]),
+        ("abab", ("ab", "abab"), ["abab"]),
+        ("abcd", ("bc", "abc", "abcd"), ["abcd"]),
+        ("abcd", ("abcd", "abc"), ["a", "b", "c", "d"]),  # nothing leads there
+        ("_ab_a", ("_a", "_ab"), ["_ab", "_a"]),
+        ("a_a", ("_a", "a_a"), ["a_a"]),  # a piece across words
+        ("__a", ("__", "__a"), ["__a"]),
+    ],
+)
+def test_the_best_merge_comes_first_and_of_equals_the_leftmost(
+    text: str, pieces: tuple[str, ...], expected: list[str]
+) -> None:
+    assert encoded(text, *pieces) == expected
+
+
+def test_a_character_that_is_no_piece_is_spelt_in_bytes() -> None:
+    assert merges().encode("aé", Drops(0.0, Random(1))) == [1, 1000 + 0xC3, 1000 + 0xA9]
+
+
+def test_what_is_drawn_is_as_likely_as_in_the_paper() -> None:
+    """Of "abc", ab comes before bc. At first both are possible: with d dropped, ab is done with 1 - d, bc with
+    d (1 - d), none with d^2."""
+    pieces, dropout, draws = ("ab", "bc"), 0.3, 20_000
+    ours, drops = merges(*pieces), Drops(dropout, Random(1))
+    found = Counter(tuple(spelt(ours.encode("abc", drops), *pieces)) for _ in range(draws))
+    expected = {("ab", "c"): 0.7, ("a", "bc"): 0.3 * 0.7, ("a", "b", "c"): 0.09}
+    assert {split: times / draws for split, times in found.items()} == pytest.approx(expected, abs=0.015)
+
+
+def test_a_merge_that_was_dropped_may_be_done_after_another() -> None:
+    """Of "abcd", ab may be done after cd though it was dropped before it; once both are dropped, nothing is."""
+    pieces, dropout, draws = ("ab", "cd"), 0.5, 20_000
+    ours, drops = merges(*pieces), Drops(dropout, Random(1))
+    found = Counter(tuple(spelt(ours.encode("abcd", drops), *pieces)) for _ in range(draws))
+    # ab first: 1/2, then cd: 1/2. cd first: 1/4, then ab: 1/2.
+    expected = {("ab", "cd"): 3 / 8, ("ab", "c", "d"): 1 / 4, ("a", "b", "cd"): 1 / 8, ("a", "b", "c", "d"): 1 / 4}
+    assert {split: times / draws for split, times in found.items()} == pytest.approx(expected, abs=0.015)
