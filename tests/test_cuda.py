@@ -52,6 +52,35 @@ def test_no_bit_depends_on_the_company(precision: str) -> None:
     assert [(h.tokens, h.log_probs) for h in together] == alone
 
 
+def test_a_gradient_that_is_not_finite_moves_no_weight_and_is_told_by_its_loss() -> None:
+    config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)
+    trainer = Trainer(config, Recipe(steps=10, warmup=10), torch.device("cuda"))
+    batches = batches_from(Pairs.of(sentences(60), sentences(60)), config, 400, 1, Position())
+    assert trainer.step([next(batches)], 1e-3).isfinite()
+    weight = trainer.model.output.weight
+    kept = weight[7, 3].item()
+    with torch.no_grad():
+        weight[7, 3] = torch.nan
+    before = [parameter.clone() for parameter in trainer.model.parameters()]
+    assert trainer.step([next(batches)], 1e-3).isnan()
+    for parameter, old in zip(trainer.model.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter, old, rtol=0, atol=0, equal_nan=True)
+    with torch.no_grad():
+        weight[7, 3] = kept
+    assert trainer.step([next(batches)], 1e-3).isfinite()
+
+
+def test_compiled_training_without_dropout_loses_as_it_does_uncompiled() -> None:
+    config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
+    pairs = Pairs.of(sentences(60), sentences(60))
+    losses = []
+    for compiled in (False, True):
+        trainer = Trainer(config, Recipe(steps=10, precision="float32"), torch.device("cuda"), compiled=compiled)
+        batches = batches_from(pairs, config, 400, 1, Position())
+        losses.append([trainer.step([next(batches)], 1e-3).item() for _ in range(10)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])
 def test_training_without_dropout_loses_as_on_the_cpu(precision: str, tolerance: float) -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)

@@ -415,6 +415,22 @@ def test_initial_scaled_embeddings_have_unit_variance(sharing: str) -> None:
         assert (embedding.tokens.weight * embedding.scale).std().item() == pytest.approx(1, rel=0.02)
 
 
+def test_fused_attention_is_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(dropout=0.0).train()
+    src, tgt = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 4, 0]])
+
+    def outcome() -> list[torch.Tensor]:
+        model.zero_grad()
+        hidden = model.hidden(src, tgt)
+        torch.autograd.backward(hidden.square().sum())
+        return [hidden, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+    explicit = outcome()
+    monkeypatch.setattr(Attention, "fused", lambda self, device: True)
+    for fused, other in zip(outcome(), explicit, strict=True):
+        torch.testing.assert_close(fused, other, rtol=1e-4, atol=1e-5)
+
+
 # ---- Dropout
 
 

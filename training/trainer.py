@@ -18,6 +18,8 @@ from training.distributed import ALONE, World
 from training.loss import projected_loss, r_drop_loss
 from training.schedule import noam
 
+NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or float32 may help"
+
 
 class TrainingError(ValueError):
     """Training cannot go on, for a reason its user can act on."""
@@ -67,22 +69,34 @@ class Recipe:
 
 
 class Trainer:
-    """A model, its optimiser and the arithmetic of one step, which `world` may share among several processes."""
+    """A model, its optimiser and the arithmetic of one step, which `world` may share among several processes.
 
-    def __init__(self, config: ModelConfig, recipe: Recipe, device: torch.device, world: World = ALONE) -> None:
+    `compiled`: encoder and decoder go through torch.compile, for batches of any shape; for GPUs, never run on one.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        recipe: Recipe,
+        device: torch.device,
+        world: World = ALONE,
+        compiled: bool = False,
+    ) -> None:
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
+        self._hidden = torch.compile(self.model.hidden, dynamic=True) if compiled else self.model.hidden
         self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
 
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
-        Of each batch, this process has its part; the mean and the sum are those of the whole. Raises
-        TrainingError if the gradient is not finite; the weights are then as they were.
+        Of each batch, this process has its part; the mean and the sum are those of the whole. If the gradient is not
+        finite, the weights are as they were, and TrainingError is raised; on a GPU, nan is returned instead, so that
+        nothing need wait for it (written, never run on one).
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
@@ -94,8 +108,11 @@ class Trainer:
                 torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        if not math.isfinite(norm.item()):
-            raise TrainingError("the gradient is not finite; a lower --learning-rate-factor or float32 may help")
+        if self.device.type == "cuda":  # reading the norm would wait for the GPU: its fused Adam looks at this itself
+            self.optimizer.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
+            nats = torch.where(norm.isfinite(), nats, torch.nan)
+        elif not math.isfinite(norm.item()):
+            raise TrainingError(NOT_FINITE)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
@@ -106,8 +123,9 @@ class Trainer:
         """The summed loss of a batch and its summed nats; see `projected_loss`, and `r_drop_loss` if that is not 0."""
         if r_drop:
             batch = batch.twice()
+        compute = self._hidden if self.model.training else self.model.hidden
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
+            hidden = compute(batch.src, batch.tgt_in)  # [batch, target, d_model]
             real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
             hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
             if self.precision == "bfloat16":

@@ -1,0 +1,256 @@
+"""What of a GPU training uses, and the minutes in which it reaches a BLEU. **Written, and never run on a GPU.**
+
+    python -m benchmarks.gpu_training --json figures.json
+    python -m benchmarks.gpu_training --pairs train.tsv --dev dev.tsv --architecture small --until 40
+
+Target tokens a second and the share of the card's peak, for several batch sizes, compiled and not, and where the time
+of the best goes, kernel by kernel. The share is of model operations: what the formulas of the paper need, whatever
+the kernels do beside. On a processor it runs too, as its test does, and there the share is of no known peak.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.table import Table
+from benchmarks.training import made_pairs, processor, read_task_pairs
+from model.config import ARCHITECTURES, ModelConfig, named_architecture
+from training.batches import Batch, Pairs, Position, batches_from
+from training.trainer import Recipe, Trainer, pick_device
+
+ROOT = Path(__file__).resolve().parent.parent
+PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}
+"""Dense bfloat16 operations a second, by a part of the card's name (NVIDIA's data sheets; the SXM parts)."""
+COLUMNS = ("target tokens/s", "ms a step", "of the peak, %", "padding, %", "first steps, s")
+
+
+def operations(config: ModelConfig, batch: Batch) -> float:
+    """Of forward and backward passes: 6 a parameter a token (Kaplan et al. 2020, section 2.1), and attention.
+
+    Encoder parameters and cross-attention's keys and values times source tokens, the others of the decoder and the
+    output's times target tokens; embeddings are looked up, which costs none, and padding counts nowhere. Attention:
+    12 d_model a layer for each pair of a query and a key, which is 2 for each of two products, three times; a target
+    token sees half of the targets. Several parts of a batch are one.
+    """
+    width, inner = config.d_model, config.d_ff
+    source = (batch.src != config.pad_id).sum(1).double()  # [batch], tokens
+    target = (batch.tgt_out != config.pad_id).sum(1).double()
+    feed = 2 * width * inner
+    encoder = config.encoder_layers * (4 * width**2 + feed)
+    memory = config.decoder_layers * 2 * width**2
+    decoder = config.decoder_layers * (4 * width**2 + 2 * width**2 + feed) + width * config.target_vocab_size
+    weights = 6 * ((encoder + memory) * source.sum() + decoder * target.sum())
+    seen = config.encoder_layers * (source * source).sum()
+    seen = seen + config.decoder_layers * ((target * (target + 1) / 2).sum() + (target * source).sum())
+    return float(weights + 12 * width * seen)
+
+
+def peak(name: str) -> float | None:
+    """Operations a second that the card of that name is sold with, if known."""
+    return next((rate for part, rate in PEAKS.items() if part in name), None)
+
+
+def padding(batches: Sequence[Batch], pad: int) -> float:
+    """The share of places, source and target, that hold nothing."""
+    tables = [table for batch in batches for table in (batch.src, batch.tgt_out)]
+    return 1 - sum(int((table != pad).sum()) for table in tables) / sum(table.numel() for table in tables)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Of one setting."""
+
+    tokens_per_second: list[float]
+    """Target tokens, a figure a round."""
+    step_ms: float
+    operations_per_second: float
+    padding: float
+    first_s: float
+    """Until the first steps were done: with compilation."""
+
+    def cells(self, ceiling: float | None) -> list[Any]:
+        share = 100 * self.operations_per_second / ceiling if ceiling else None
+        return [self.tokens_per_second, self.step_ms, share, 100 * self.padding, self.first_s]
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def speed(trainer: Trainer, batches: Sequence[Batch], rounds: int) -> Speed:
+    """Steps through `batches`, each of another shape, `rounds` times after a first that does not count."""
+    config, device = trainer.model.config, trainer.device
+    seconds = []
+    for _ in range(rounds + 1):
+        wait_for(device)
+        began = time.perf_counter()
+        for batch in batches:
+            trainer.step([batch], 1e-4)
+        wait_for(device)
+        seconds.append(time.perf_counter() - began)
+    first, *counted = seconds
+    tokens = sum(batch.target_tokens for batch in batches)
+    median = statistics.median(counted)
+    work = sum(operations(config, batch) for batch in batches)
+    rates = [tokens / taken for taken in counted]
+    return Speed(rates, 1000 * median / len(batches), work / median, padding(batches, config.pad_id), first)
+
+
+def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Table:
+    """Where the time of these steps goes: the largest kernels, by their own time."""
+    on_gpu = trainer.device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities) as record:
+        for batch in batches:
+            trainer.step([batch], 1e-4)
+        wait_for(trainer.device)
+    own = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+    events = sorted(record.key_averages(), key=lambda event: -getattr(event, own))
+    total = sum(getattr(event, own) for event in events) or 1
+    table = Table("Largest kernels", ("of the time, %", "calls"))
+    for event in events[:count]:
+        table.rows[event.key[:60]] = [100 * getattr(event, own) / total, float(event.count)]
+    return table
+
+
+def sweep(
+    pairs: Pairs, config: ModelConfig, device: torch.device, sizes: Sequence[int], steps: int, rounds: int
+) -> Iterator[tuple[str, Speed, Trainer, list[Batch]]]:
+    """Every batch size, as it is and compiled; one that does not fit the memory is left out."""
+    for size in sizes:
+        batches = list(islice(batches_from(pairs, config, size, 1, Position()), steps))
+        for compiled in (False, True) if device.type == "cuda" else (False,):
+            trainer = Trainer(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
+            label = f"{size:,} tokens{', compiled' if compiled else ''}"
+            try:
+                yield label, speed(trainer, batches, rounds), trainer, batches
+            except torch.OutOfMemoryError:
+                typer.echo(f"{label}: more than the memory holds")
+
+
+def logged(work: Path) -> list[dict[str, float]]:
+    """The evaluations of a run so far."""
+    path = work / "run" / "log.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def minutes_until(bleu: float, minutes: float, options: Sequence[str]) -> Table:
+    """`python -m training run`, watched: after how many minutes which BLEU was reached, from the command on.
+
+    It is that of the development sentences which training translates at an evaluation, 500 at most; it runs until
+    `bleu` is reached or `minutes` are over, and its bundle is thrown away.
+    """
+    table = Table(f"Minutes from the command to {bleu:g} BLEU", ("minutes", "BLEU", "steps"))
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "training", "run", "--out", f"{folder}/bundle", "--work", f"{folder}/work"]
+        began = time.monotonic()
+        process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.DEVNULL)
+        try:
+            reached, ended = False, False
+            while not (reached or ended) and time.monotonic() - began < 60 * minutes:
+                time.sleep(0.5)
+                ended = process.poll() is not None
+                for row in logged(Path(folder, "work"))[len(table.rows) :]:
+                    passed = (time.monotonic() - began) / 60
+                    table.rows[f"evaluation {len(table.rows) + 1}"] = [passed, row["dev_bleu"], row["step"]]
+                    reached = reached or row["dev_bleu"] >= bleu
+        finally:
+            process.kill()
+            process.wait()
+    table.note = "reached" if reached else "not reached"
+    return table
+
+
+def main(
+    pairs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Pairs to train on, a TSV; without it, random ones.")
+    ] = None,
+    dev: Annotated[Path | None, typer.Option(help="Development pairs, for --until.")] = None,
+    until: Annotated[float | None, typer.Option(help="Instead: how long until this BLEU on --dev.")] = None,
+    source: Annotated[str, typer.Option(help="Language of the pairs' first column.")] = "en",
+    target: Annotated[str, typer.Option(help="And of their second.")] = "fr",
+    minutes: Annotated[float, typer.Option(help="--until gives up after these.")] = 20.0,
+    architecture: Annotated[str, typer.Option(help=f"One of {', '.join(ARCHITECTURES)}.")] = "base",
+    vocab_size: Annotated[int, typer.Option(help="Pieces of the joint vocabulary.")] = 8_000,
+    batch_tokens: Annotated[list[int], typer.Option(help="Padded target tokens a batch; again for more.")] = [  # noqa: B006
+        8_192,
+        16_384,
+        32_768,
+        65_536,
+    ],
+    steps: Annotated[int, typer.Option(help="Batches a round, each of another shape.")] = 10,
+    rounds: int = 3,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here.")] = None,
+) -> None:
+    """How much of a GPU training uses, or in what time it reaches a BLEU."""
+    where = pick_device(device)
+    name = torch.cuda.get_device_name(where) if where.type == "cuda" else processor()
+    machine = f"{name}; Python {platform.python_version()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
+    typer.echo(machine)
+    if until is not None:
+        if pairs is None or dev is None:
+            raise typer.BadParameter("--until needs --pairs and --dev")
+        files = ["--pairs", str(pairs.resolve()), "--dev", str(dev.resolve()), "--source", source, "--target", target]
+        size = ["--architecture", architecture, "--vocab-size", str(vocab_size), "--device", where.type]
+        tables = [minutes_until(until, minutes, [*files, *size])]
+    else:
+        data, size_found = (made_pairs(60_000, vocab_size), vocab_size)
+        if pairs is not None:
+            data, size_found = read_task_pairs(pairs, vocab_size)
+        config = named_architecture(architecture, source_vocab_size=size_found, target_vocab_size=size_found)
+        tables = measured(data, config, where, batch_tokens, steps, rounds, peak(name))
+    for table in tables:
+        typer.echo("\n" + "\n".join(table.lines()))
+    if json_file:
+        figures = {"machine": machine, "tables": [table.as_json() for table in tables]}
+        json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(
+    data: Pairs,
+    config: ModelConfig,
+    device: torch.device,
+    sizes: Sequence[int],
+    steps: int,
+    rounds: int,
+    ceiling: float | None,
+) -> list[Table]:
+    """The sweep, and the largest kernels of the setting that did most operations a second."""
+    table = Table("Training", COLUMNS)
+    best, largest = 0.0, Table("Largest kernels", ())
+    for label, found, trainer, batches in sweep(data, config, device, sizes, steps, rounds):
+        table.rows[label] = found.cells(ceiling)
+        if found.operations_per_second > best:
+            best, largest = found.operations_per_second, kernels(trainer, batches)
+            table.note = f"{best / 1e12:.3g} T model operations a second at best, of {_peak_said(ceiling)}"
+            largest.note = label
+    return [table, largest]
+
+
+def _peak_said(ceiling: float | None) -> str:
+    return f"{ceiling / 1e12:,.0f} T in bfloat16 by the data sheet" if ceiling else "no known peak"
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,64 @@
+"""Laws of the benchmark of training on a GPU: its count of operations, and that it runs from its command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.gpu_training import logged, operations, padding, peak
+from model.config import ModelConfig
+from training.batches import Pairs
+from training.trainer import Recipe, Trainer
+
+CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=1, dropout=0.0)
+
+
+def test_operations_are_those_that_pytorch_counts_in_forward_and_backward() -> None:
+    pairs = Pairs.of([[5] * 6] * 8, [[6] * 6] * 8)
+    batch = pairs.batch(np.arange(8), CONFIG)
+    trainer = Trainer(CONFIG, Recipe(steps=1), torch.device("cpu"))
+    with FlopCounterMode(display=False) as counter:
+        trainer.step([batch], 0.0)
+    hidden = CONFIG.decoder_layers * 12 * CONFIG.d_model * 8 * 7 * 6 / 2  # what the causal mask hides is computed too
+    in_place = 2 * CONFIG.d_model * CONFIG.target_vocab_size * batch.target_tokens  # addmm_: the counter overlooks it
+    assert operations(CONFIG, batch) + hidden == pytest.approx(counter.get_total_flops() + in_place, rel=1e-6)
+
+
+def test_padding_is_no_work_and_is_reported() -> None:
+    pairs = Pairs.of([[5], [5] * 9], [[6], [6] * 9])
+    together = pairs.batch(np.arange(2), CONFIG)
+    alone = [pairs.batch(np.array([row]), CONFIG) for row in range(2)]
+    assert operations(CONFIG, together) == pytest.approx(sum(operations(CONFIG, batch) for batch in alone))
+    assert padding(alone, CONFIG.pad_id) == 0
+    assert padding([together], CONFIG.pad_id) == pytest.approx(0.4)
+
+
+def test_a_cards_peak_is_found_in_its_name() -> None:
+    assert peak("NVIDIA H200") == 989e12
+    assert peak("a processor") is None
+
+
+def test_evaluations_are_read_as_they_come(tmp_path: Path) -> None:
+    assert logged(tmp_path) == []
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.csv").write_text("step,dev_bleu\n10,3.5\n", encoding="utf-8")
+    assert logged(tmp_path) == [{"step": 10.0, "dev_bleu": 3.5}]
+
+
+def test_the_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
+    shape = ["--architecture", "toy", "--vocab-size", "60", "--batch-tokens", "64", "--batch-tokens", "128"]
+    words = [*shape, "--steps", "2", "--rounds", "1", "--device", "cpu", "--json", str(tmp_path / "figures.json")]
+    command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    assert f"PyTorch {torch.__version__}" in printed
+    training, largest = json.loads((tmp_path / "figures.json").read_text())["tables"]
+    assert list(training["rows"]) == ["64 tokens", "128 tokens"]
+    assert all(row["target tokens/s"][0] > 0 for row in training["rows"].values())
+    assert len(largest["rows"]) == 12
