@@ -74,7 +74,14 @@ def loaded(name: str) -> Any:
 
 
 def options(**fields: Any) -> PrepareOptions:
-    given = {"pairs": ("own.tsv",), "source": "en", "target": "fr", "out": Path("data"), "reserved_share": 0.0}
+    given = {
+        "pairs": ("own.tsv",),
+        "source": "en",
+        "target": "fr",
+        "out": Path("data"),
+        "reserved_share": 0.0,
+        "augment_share": 0.0,
+    }
     return PrepareOptions(**{**given, **fields})
 
 
