@@ -25,10 +25,10 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
-from training import progress
+from training import loop, progress
 from training.__main__ import cli
 from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
-from training.loop import State, train
+from training.loop import State, Unread, train
 from training.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")
@@ -59,6 +59,17 @@ def _one_thread_and_no_plots(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def test_losses_that_are_read_a_step_late_are_all_read(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = run_training(data, tmp_path / "run")
+    monkeypatch.setattr(loop, "Unread", lambda at_once: Unread(at_once=False))
+    late = run_training(data, tmp_path / "late")
+    losses = [[row["train_loss"] for row in state.history] for state in (at_once, late)]
+    assert losses[0] == losses[1]
+    assert load_state(tmp_path / "late") is not None
 
 
 def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: Path, tmp_path: Path) -> None:

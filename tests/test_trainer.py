@@ -115,6 +115,27 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight()
         torch.testing.assert_close(parameter, old, rtol=0, atol=0, equal_nan=True)
 
 
+def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
+    batch = batch_of(range(24))
+    for known in (batch, batch.twice()):
+        looked_up = dataclasses.replace(known, real=None)
+        one, other = (trainer().loss(each, 0.1) for each in (known, looked_up))
+        assert torch.equal(one[0], other[0])
+
+
+def test_compiling_takes_batches_of_any_shape_and_is_for_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+
+    def compile_in_vain(function: Any, dynamic: bool) -> Any:
+        return lambda *words: calls.append(dynamic) or function(*words)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(torch, "compile", compile_in_vain)
+    compiled, plain = Trainer(CONFIG, Recipe(steps=10), CPU, compiled=True), trainer()
+    torch.testing.assert_close(compiled.step([batch_of(range(9))], 0.01), plain.step([batch_of(range(9))], 0.01))
+    compiled.development_loss(make_pairs())
+    assert calls == [True]
+
+
 def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
     pairs = make_pairs(100)
     sober = trainer()

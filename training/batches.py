@@ -36,19 +36,25 @@ class Batch:
     """[batch, target], `pad_id` where nothing is to be predicted"""
     target_tokens: int
     """Those of the whole batch, where this is the part of one of several processes."""
+    real: Tensor | None = None
+    """[tokens] where in `tgt_out`, flattened, something is to be predicted, if that is known already: a GPU that is
+    asked must be waited for."""
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
-        src, tgt_in, tgt_out = (
-            tensor.pin_memory().to(device, non_blocking=True) for tensor in (self.src, self.tgt_in, self.tgt_out)
-        )
-        return Batch(src, tgt_in, tgt_out, self.target_tokens)
+
+        def placed(tensor: Tensor) -> Tensor:
+            return tensor.pin_memory().to(device, non_blocking=True)
+
+        real = None if self.real is None else placed(self.real)
+        return Batch(placed(self.src), placed(self.tgt_in), placed(self.tgt_out), self.target_tokens, real)
 
     def twice(self) -> Batch:
         """The same pairs once more after themselves: two passes in one, each with its own dropout."""
         src, tgt_in, tgt_out = (tensor.repeat(2, 1) for tensor in (self.src, self.tgt_in, self.tgt_out))
-        return Batch(src, tgt_in, tgt_out, self.target_tokens)
+        real = None if self.real is None else torch.cat([self.real, self.real + self.tgt_out.numel()])
+        return Batch(src, tgt_in, tgt_out, self.target_tokens, real)
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,8 @@ class Pairs:
         tgt_out = self.target.padded(shown, None, config.eos_id, config.pad_id)
         if not len(mine):
             tgt_out.fill_(config.pad_id)
-        return Batch(src, tgt_in, tgt_out, int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows))
+        tokens = int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows)
+        return Batch(src, tgt_in, tgt_out, tokens, real=(tgt_out != config.pad_id).flatten().nonzero()[:, 0])
 
 
 def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:

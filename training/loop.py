@@ -33,7 +33,7 @@ from training.progress import Progress, write_curves
 from training.sampling import BPEDropout
 from training.scoring import Development
 from training.stopping import Stopped, stop_requests
-from training.trainer import Recipe, Trainer, TrainingError
+from training.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
 
 
 @dataclass
@@ -93,6 +93,7 @@ def train(
     world.check_alike((state.step, state.position, identity))
     longest = config.max_positions - 1  # the start or end symbol takes one
     redraw = BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None
+    unread = Unread(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, redraw
     )
@@ -109,29 +110,52 @@ def train(
             trainer.model.load_state_dict(initial)
             _evaluate(run, trainer, state, development, progress)
         while state.step < recipe.steps and not _exhausted(state, recipe):
-            _advance(trainer, state, batches, progress)
+            _advance(trainer, state, batches, progress, unread)
             if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
+                unread.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
             asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
             ends = asked or state.step == recipe.steps or _exhausted(state, recipe)
             if world.is_first and (ends or state.step % save_every == 0):
+                unread.read(state, progress)
                 save_state(run, _snapshot(trainer, state, identity))
             if asked:
                 raise Stopped(asked, saved=True)
     return state
 
 
-def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress) -> None:
+@dataclass
+class Unread:
+    """Losses of steps that a GPU may still be computing. To read one is to wait for it, so it is read a step late."""
+
+    at_once: bool
+    steps: list[tuple[int, Tensor, int]] = field(default_factory=list)
+    """Number, summed nats and tokens of each."""
+
+    def add(self, step: int, nats: Tensor, tokens: int, state: State, progress: Progress) -> None:
+        self.steps.append((step, nats, tokens))
+        self.read(state, progress, left=0 if self.at_once else 1)
+
+    def read(self, state: State, progress: Progress, left: int = 0) -> None:
+        """Reads all but the last `left`. Raises TrainingError if one had a gradient that was not finite."""
+        while len(self.steps) > left:
+            step, summed, tokens = self.steps.pop(0)
+            nats = summed.item()
+            if math.isnan(nats):
+                raise TrainingError(NOT_FINITE)
+            state.train_loss += nats
+            state.train_tokens += tokens
+            progress.advance(step, nats / tokens, tokens)
+
+
+def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress, unread: Unread) -> None:
     began = time.monotonic()
     trainer.world.seed(trainer.recipe.seed, state.step + 1)
     taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
     state.step += 1
-    nats = trainer.step(taken, trainer.learning_rate(state.step)).item()
-    tokens = sum(batch.target_tokens for batch in taken)
-    state.train_loss += nats
-    state.train_tokens += tokens
+    nats = trainer.step(taken, trainer.learning_rate(state.step))
+    unread.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, progress)
     state.seconds += time.monotonic() - began
-    progress.advance(state.step, nats / tokens, tokens)
 
 
 def _evaluate(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:

@@ -126,7 +126,9 @@ class Trainer:
         compute = self._hidden if self.model.training else self.model.hidden
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = compute(batch.src, batch.tgt_in)  # [batch, target, d_model]
-            real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
+            real = batch.real
+            if real is None:
+                real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
             hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
             if self.precision == "bfloat16":
                 hidden = hidden.bfloat16()
