@@ -72,6 +72,7 @@ def train(
     save_every: int,
     initial: Mapping[str, Tensor] | None = None,
     world: World = ALONE,
+    compiled: bool = False,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
 
@@ -79,7 +80,7 @@ def train(
     A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
     Raises TrainingError if `run` was begun with another configuration, recipe or data.
 
-    All processes of `world` come here with the same; the first evaluates, saves and prints.
+    All processes of `world` come here with the same; the first evaluates, saves and prints. `compiled` as in `Trainer`.
     """
     keep_freed_memory()
     if world.is_first:
@@ -87,7 +88,7 @@ def train(
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits, record["target"])
-    trainer = Trainer(config, recipe, device, world)
+    trainer = Trainer(config, recipe, device, world, compiled)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state = _resume(run, trainer, identity)
     world.check_alike((state.step, state.position, identity))

@@ -132,6 +132,14 @@ def train_verb(
     device: Annotated[
         str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.", rich_help_panel=_MACHINE)
     ] = "auto",
+    compiled: Annotated[
+        bool,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Through torch.compile, which takes minutes to begin; for GPUs, and never run on one.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = False,
     threads: Annotated[
         int | None, typer.Option(help="CPU threads. (default: one a core)", rich_help_panel=_MACHINE)
     ] = None,
@@ -185,7 +193,8 @@ def train_verb(
     )
     with joined(where) as world:
         try:
-            state = train(data, out, config, recipe, world.device, limits_for(pairs, config), save_every, world=world)
+            limits = limits_for(pairs, config)
+            state = train(data, out, config, recipe, world.device, limits, save_every, world=world, compiled=compiled)
         except Stopped:
             if world.is_first:
                 raise
