@@ -34,6 +34,7 @@ def model_card(config: Mapping[str, Any]) -> str:
             *_figures(config),
             *_initial(config),
             *_training(config),
+            *_parent(config),
             *_rights(config),
             *_limits(config),
             *_usage(config),
@@ -110,6 +111,19 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
         f"{training['weights']}. config.json has the whole recipe and the versions of the software."
     )
     yield ""
+
+
+def _parent(config: Mapping[str, Any]) -> Iterator[str]:
+    """Whose weights it began from, and those which that one began from."""
+    parent = config["training"].get("parent")
+    while parent is not None:
+        corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in parent["corpora"])
+        yield (
+            f"It began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which was "
+            f"trained on {corpora or 'corpora that it does not name'}."
+        )
+        yield ""
+        parent = parent.get("parent")
 
 
 def _rights(config: Mapping[str, Any]) -> Iterator[str]:

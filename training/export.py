@@ -70,6 +70,7 @@ class ExportOptions:
     samples: str = "own"
     device: str = "auto"
     initial: dict[str, Any] | None = None
+    parent: dict[str, Any] | None = None
     """The record of the bundle that the run began from."""
 
     def __post_init__(self) -> None:
@@ -158,7 +159,8 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
         "target": run.summary.target,
         "training": training_record(run, weights, model)
         | {"candidates": candidates}
-        | ({"initial": options.initial} if options.initial else {}),
+        | ({"initial": options.initial} if options.initial else {})
+        | ({"parent": options.parent} if options.parent else {}),
         "metrics": metrics,
         "licence": options.licence,
         "attribution": list(options.attribution),

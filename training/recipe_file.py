@@ -42,11 +42,20 @@ SECTIONS: dict[str, dict[str, Any]] = {
     ),
     "training": _options_of(Recipe, "seed", epochs=float),
     "export": _options_of(
-        ExportOptions, *("run", "data", "out", "replace", "device", "initial", "evaluate_on", "columns", "below")
+        ExportOptions,
+        *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on", "columns", "below"),
     ),
 }
 """What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""
-TOP = {"source": str, "target": str, "pairs": tuple[str, ...], "dev": str, "test": tuple[str, ...], "seed": int}
+TOP = {
+    "source": str,
+    "target": str,
+    "pairs": tuple[str, ...],
+    "dev": str,
+    "test": tuple[str, ...],
+    "seed": int,
+    "parent": str,
+}
 
 
 class RecipeFileError(ValueError):
@@ -61,6 +70,7 @@ class RecipeFile:
     """What a recipe says; what it does not say is None or missing. The empty one says nothing.
 
     Names of files are as `prepare --pairs` takes them, from the current folder. `test`: pairs to measure on at the end.
+    `parent`: the folder of the bundle that the model begins from, in the file beside which it lies.
     `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
     """
 
@@ -70,6 +80,7 @@ class RecipeFile:
     dev: str | None = None
     test: tuple[str, ...] = ()
     seed: int | None = None
+    parent: str | None = None
     prepare: Values = field(default_factory=dict)
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)
@@ -92,6 +103,7 @@ class RecipeFile:
             pairs=tuple(below(corpora, text) for text in recipe.pairs),
             dev=recipe.dev and below(corpora, recipe.dev),
             test=tuple(below(corpora, text) for text in recipe.test),
+            parent=recipe.parent and str(path.parent / recipe.parent),
             export=recipe.export | found,
         )
 

@@ -34,6 +34,7 @@ from training.recipes import architecture_for, recipe_for, size_for
 from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
 from training.trainer import TrainingError, pick_device, use_threads
+from training.transfer import Parent
 
 Say = Callable[[str], None]
 
@@ -116,6 +117,8 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
         name = options.architecture or size.architecture
         config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **options.model)
         recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
+    if options.parent:
+        options.parent.check(config)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
@@ -133,6 +136,10 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
     pairs, _ = load_pairs(options.prepare.out)
     limits = limits_for(pairs, plan.config)
     initial = options.tuning.initial.weights if options.tuning else None
+    if options.parent:
+        tokenizer = Tokenizer.load(options.prepare.out / "sentencepiece.model")
+        initial = options.parent.weights(plan.config, tokenizer, plan.recipe.seed)
+        say(f"beginning from {options.parent.name}, which has {len(options.parent.pieces(tokenizer)):,} of the tokens")
     train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
 
 
@@ -201,6 +208,13 @@ def run(
             rich_help_panel=_TUNING,
         ),
     ] = None,
+    parent: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="BUNDLE",
+            help="Begin from the weights of this one for other languages: sooner good, from fewer pairs.",
+        ),
+    ] = None,
     general: Annotated[
         list[str] | None,
         typer.Option(
@@ -251,6 +265,7 @@ def run(
         dev=dev,
         test=tuple(test or ()),
         seed=seed,
+        parent=str(parent) if parent else None,
         prepare={
             "columns": None if columns is None else two_columns(columns),
             "encoding": encoding,
@@ -261,7 +276,8 @@ def run(
     )
     tuning = tuning_asked(init, general, mix, learning_rate)
     prepare = prepare_asked(said, work, tuning, tuple(mix or ()))
-    export = export_asked(said, work, tuning, out, replace, device, below if recipe else None)
-    run_all(RunOptions(work, prepare, export, said.model, said.training, minutes, tuning), typer.echo)
+    begun_from = Parent.load(Path(said.parent)) if said.parent else None
+    export = export_asked(said, work, tuning, begun_from, out, replace, device, below if recipe else None)
+    run_all(RunOptions(work, prepare, export, said.model, said.training, minutes, tuning, begun_from), typer.echo)
     typer.echo("to serve it:")
     typer.echo(f"  {serve_command(out)}")

@@ -12,6 +12,7 @@ from training.finetune import Initial, Tuning
 from training.plan import Plan
 from training.prepare_options import MAX_TOKENS, PrepareOptions
 from training.recipe_file import RecipeFile
+from training.transfer import Parent
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,11 @@ class RunOptions:
     training: dict[str, Any] = field(default_factory=dict)
     minutes: float | None = None
     tuning: Tuning | None = None
+    parent: Parent | None = None
 
     def __post_init__(self) -> None:
+        if self.tuning is not None and self.parent is not None:
+            raise ValueError("--init and --parent both say what to begin from: give one of the two")
         if self.tuning is not None:
             self._check_tuning()
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
@@ -49,7 +53,8 @@ class RunOptions:
     def asked(self) -> dict[str, Any]:
         """What a plan must have been asked for to be for this, the architecture's name apart."""
         model = {name: value for name, value in self.model.items() if name != "architecture"}
-        return {name: values for name, values in (("model", model), ("training", self.training)) if values}
+        asked = {name: values for name, values in (("model", model), ("training", self.training)) if values}
+        return asked | ({"parent": self.parent.name} if self.parent else {})
 
     def fits(self, plan: Plan) -> bool:
         """Whether `plan` is for what is asked here."""
@@ -82,11 +87,20 @@ def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tupl
 
 
 def export_asked(
-    said: RecipeFile, work: Path, tuning: Tuning | None, out: Path, replace: bool, device: str, below: Path | None
+    said: RecipeFile,
+    work: Path,
+    tuning: Tuning | None,
+    parent: Parent | None,
+    out: Path,
+    replace: bool,
+    device: str,
+    below: Path | None,
 ) -> ExportOptions:
     """What to export, and what to measure on. Raises ValueError."""
     fields = dict(said.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
+    if parent:
+        credits = parent.attribution(credits)
     return ExportOptions(
         run=work / "run",
         data=work / "data",
@@ -98,6 +112,7 @@ def export_asked(
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
         attribution=tuning.initial.attribution(credits) if tuning else credits,
         device=device,
+        parent=parent.record() if parent else None,
         **fields,
     )
 

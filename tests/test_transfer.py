@@ -1,0 +1,172 @@
+"""Beginning from a model for other languages: what goes over, what does not, and what is recorded of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import PAIRS
+from typer.testing import CliRunner
+
+from model.bundle import load_bundle, save_bundle
+from model.config import ModelConfig
+from model.hypothesis import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training import plan as plan_module
+from training import progress
+from training.__main__ import cli
+from training.corpus import Pair, write_pairs
+from training.trainer import TrainingError
+from training.transfer import Parent
+from training.vocabulary import train_vocabulary
+
+SHAPE = {"d_model": 32, "num_heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.1}
+
+
+def vocabulary(sentences: list[str], target: str) -> Tokenizer:
+    return Tokenizer(train_vocabulary(sentences, 400, ["en", target], threads=1))
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Parent:
+    tokenizer = vocabulary([side for pair in PAIRS for side in pair], "fr")
+    size = tokenizer.vocab_size
+    torch.manual_seed(5)
+    model = Transformer(ModelConfig(size, size, **SHAPE))
+    record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
+    record |= {"attribution": ["the parent's makers"]}
+    record |= {"training": {"corpora": [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]}}
+    save_bundle(tmp_path / "parent", model, tokenizer, Limits(), record, "", dtype=torch.float32)
+    return Parent.load(tmp_path / "parent")
+
+
+@pytest.fixture
+def german() -> Tokenizer:
+    return vocabulary([f"{pair.source} {number} zwei Häuser" for number, pair in enumerate(PAIRS)], "de")
+
+
+def child(tokenizer: Tokenizer, **fields: Any) -> ModelConfig:
+    return ModelConfig(tokenizer.vocab_size, tokenizer.vocab_size, **SHAPE | fields)
+
+
+def test_tokens_that_both_have_begin_with_the_parents_rows_and_others_with_fresh_ones(
+    parent: Parent, german: Tokenizer
+) -> None:
+    config = child(german)
+    weights = parent.weights(config, german, seed=7)
+    torch.manual_seed(7)
+    fresh = Transformer(config).state_dict()
+    theirs = parent.bundle.model.state_dict()
+    shared = parent.pieces(german)
+    assert 256 < len(shared) < german.vocab_size  # the bytes at least
+    assert "<to_fr>" not in {german.piece(id) for id in shared}
+    for name in ("source_embedding.tokens.weight", "target_embedding.tokens.weight", "output.weight"):
+        for id in range(german.vocab_size):
+            row = theirs[name][shared[id]] if id in shared else fresh[name][id]
+            assert torch.equal(weights[name][id], row)
+    assert all(german.piece(id) == parent.bundle.tokenizer.piece(other) for id, other in shared.items())
+
+
+def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, german: Tokenizer) -> None:
+    weights, theirs = parent.weights(child(german), german, seed=7), parent.bundle.model.state_dict()
+    others = [name for name in theirs if "tokens" not in name and name != "output.weight"]
+    assert len(others) > 20
+    assert all(torch.equal(weights[name], theirs[name]) for name in others)
+    Transformer(child(german)).load_state_dict(weights)
+
+
+def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: Parent) -> None:
+    tokenizer, config = parent.bundle.tokenizer, parent.bundle.model.config
+    model = Transformer(dataclasses.replace(config, dropout=0.3))
+    model.load_state_dict(parent.weights(config, tokenizer, seed=1))
+    src, tgt = torch.tensor([[40, 41, 2]]), torch.tensor([[1, 50]])
+    assert torch.equal(model.eval()(src, tgt), parent.bundle.model.eval()(src, tgt))
+
+
+def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
+    parent: Parent, german: Tokenizer
+) -> None:
+    layer = parent.bundle.model.encoder[0].feed_forward
+    with torch.no_grad():
+        for unit in (3, 17):
+            layer.inner.weight[unit] *= 100
+    weights = parent.weights(child(german, d_ff=2), german, seed=1)
+    name = "encoder.0.feed_forward."
+    assert torch.equal(weights[name + "inner.weight"], layer.inner.weight[[3, 17]])
+    assert torch.equal(weights[name + "inner.bias"], layer.inner.bias[[3, 17]])
+    assert torch.equal(weights[name + "outer.weight"], layer.outer.weight[:, [3, 17]])
+
+
+def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
+    parent: Parent, german: Tokenizer
+) -> None:
+    config = child(german, d_ff=40, encoder_layers=3)
+    weights, theirs = parent.weights(config, german, seed=3), parent.bundle.model.state_dict()
+    torch.manual_seed(3)
+    fresh = Transformer(config).state_dict()
+    inner = "encoder.1.feed_forward.inner.weight"
+    assert torch.equal(weights[inner][:24], theirs[inner])
+    assert torch.equal(weights[inner][24:], fresh[inner][24:])
+    assert torch.equal(
+        weights["encoder.2.self_attention.output.weight"], fresh["encoder.2.self_attention.output.weight"]
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("d_model", 64), ("num_heads", 4), ("norm", "post")])
+def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer, name: str, value: Any) -> None:
+    with pytest.raises(TrainingError, match=f"has the {name} .*this model {value}: a parent must have the same"):
+        parent.weights(child(german, **{name: value}), german, seed=1)
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: Parent) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    monkeypatch.setattr("training.run.measure", lambda *_: plan_module.Speed(step=0.01, evaluation=0.1))
+    write_pairs(
+        Path("own.tsv"), [Pair(pair.source, f"{number} {pair.target}") for number, pair in enumerate(PAIRS[:80])]
+    )
+    Path("child.toml").write_text(
+        'source = "en"\ntarget = "de"\npairs = ["own.tsv"]\nparent = "parent"\n'
+        "[prepare]\nvocab_size = 400\nreserved_share = 0\n"
+        "[model]\nd_model = 32\nnum_heads = 2\nd_ff = 24\nencoder_layers = 2\ndecoder_layers = 1\n"
+        "[training]\nsteps = 2\nbatch_tokens = 256\n"
+        '[export]\nattribution = ["we"]\nlicence = "CC0-1.0"\n'
+    )
+
+
+def run(*options: str, code: int = 0) -> str:
+    words = ["run", "--recipe", "child.toml", "--out", "bundles/child", "--device", "cpu", "--threads", "1", *options]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == code, result.output
+    return result.output + (result.stderr if code else "")
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> None:
+    said = run()
+    assert f"beginning from {parent.name}, which has " in said
+    bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
+    told = bundle.config["training"]["parent"]
+    assert (told["bundle"], told["source"], told["target"]) == (parent.name, "en", "fr")
+    assert told["corpora"] == [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]
+    assert bundle.config["attribution"] == ["we", "the parent's makers"]
+    card = (bundle.folder / "README.md").read_text(encoding="utf-8")
+    assert f"began from the weights of {parent.name}, en to fr, which was trained on theirs.tsv (60 pairs)." in card
+    assert "all is done" in run()
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_run_begun_from_another_parent_is_not_continued() -> None:
+    run()
+    Path("child.toml").write_text(Path("child.toml").read_text().replace('parent = "parent"\n', ""))
+    assert "another recipe" in run("--replace", code=1)
+
+
+@pytest.mark.usefixtures("_quick")
+def test_to_begin_from_two_bundles_is_refused() -> None:
+    assert "give one of the two" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)

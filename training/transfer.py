@@ -1,0 +1,108 @@
+"""Transfer learning: a model begins from one for other languages (Zoph et al. 2016; Kocmi and Bojar 2018).
+
+Knows which weights of the parent stand for what in the child. All else is as for a model that begins with nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundle import Bundle, load_bundle
+from model.config import ModelConfig
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.trainer import TrainingError
+
+_VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
+_FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The bundle whose weights a model for other languages begins from."""
+
+    bundle: Bundle
+
+    @classmethod
+    def load(cls, folder: Path) -> Parent:
+        """Raises BundleError, in one line, for a folder that is no whole bundle."""
+        return cls(load_bundle(folder, torch.device("cpu")))
+
+    @property
+    def name(self) -> str:
+        return self.bundle.name
+
+    def attribution(self, given: tuple[str, ...]) -> tuple[str, ...]:
+        """`given`, then the parent's lines: what was learnt from its corpora is in the child too."""
+        return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
+
+    def record(self) -> dict[str, Any]:
+        """What config.json of the child tells of it."""
+        config = self.bundle.config
+        record: dict[str, Any] = {"bundle": self.name, "source": self.bundle.source, "target": self.bundle.target}
+        record |= {"corpora": config["training"].get("corpora", []), "licence": config.get("licence")}
+        grandparent = config["training"].get("parent")
+        return record | ({"parent": grandparent} if grandparent else {})
+
+    def check(self, config: ModelConfig) -> None:
+        """Raises TrainingError if a model of `config` has nothing to take over."""
+        theirs = self.bundle.model.config
+        for name in ("d_model", "num_heads", "norm"):
+            ours = getattr(config, name)
+            if ours != getattr(theirs, name):
+                raise TrainingError(
+                    f"{self.name} has the {name} {getattr(theirs, name)}, this model {ours}: "
+                    "a parent must have the same"
+                )
+
+    def pieces(self, tokenizer: Tokenizer) -> dict[int, int]:
+        """The tokens of `tokenizer` that the parent has too, as their numbers here and there."""
+        there = {self.bundle.tokenizer.piece(id): id for id in range(self.bundle.tokenizer.vocab_size)}
+        here = ((id, there.get(tokenizer.piece(id))) for id in range(tokenizer.vocab_size))
+        return {id: other for id, other in here if other is not None}
+
+    def weights(self, config: ModelConfig, tokenizer: Tokenizer, seed: int) -> dict[str, Tensor]:
+        """What a model of `config` begins with: the parent's weights where there are any, else those of `seed`.
+
+        A token that the parent has too begins with its row of the matrix. Of a wider feed-forward layer, the units with
+        the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
+        """
+        self.check(config)
+        torch.manual_seed(seed)
+        ours, theirs = Transformer(config).state_dict(), self.bundle.model.state_dict()
+        for name, weight in self._taken(ours, theirs, self.pieces(tokenizer)):
+            ours[name] = weight
+        return ours
+
+    def _taken(
+        self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], pieces: Mapping[int, int]
+    ) -> Iterator[tuple[str, Tensor]]:
+        here, there = torch.tensor(list(pieces)), torch.tensor(list(pieces.values()))
+        for name, fresh in ours.items():
+            if name not in theirs:
+                continue  # a layer more than the parent has
+            weight = theirs[name].to(fresh.dtype)
+            if _VOCABULARY.fullmatch(name):
+                yield name, fresh.index_copy(0, here, weight[there])
+            elif match := _FEED_FORWARD.fullmatch(name):
+                yield name, _units(weight, match[2], theirs, match[1], fresh)
+            elif weight.shape == fresh.shape:
+                yield name, weight
+
+
+def _units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:
+    """The `part` of a feed-forward layer for as many units as `fresh` has, the longest of the parent's first kept."""
+    axis = 1 if part == "outer.weight" else 0
+    wanted = fresh.size(axis)
+    inner = theirs[f"{layer}.inner.weight"].float()  # [units, d_model]
+    outer = theirs[f"{layer}.outer.weight"].float()  # [d_model, units]
+    strength = inner.norm(dim=1) * outer.norm(dim=0)  # [units]
+    kept = strength.topk(min(wanted, len(strength))).indices.sort().values
+    return fresh.index_copy(axis, torch.arange(len(kept)), weight.index_select(axis, kept))
