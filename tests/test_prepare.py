@@ -12,6 +12,7 @@ import typer
 from conftest import NAMES, PAIRS
 from typer.testing import CliRunner
 
+from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
@@ -66,6 +67,19 @@ def test_training_and_development_share_no_sentence(prepared: tuple[Path, Prepar
     training = {comparison_key(tokenizer.decode(ids)) for pair in rows(data) for ids in pair}
     development = {comparison_key(side) for pair in read_pairs(data / "dev.tsv")[0] for side in pair}
     assert not training & development
+
+
+def test_end_marks_are_counted_over_all_that_an_epoch_draws(tmp_path: Path) -> None:
+    ended = corpus(tmp_path, [Pair(f"{en} {n}.", f"{fr} {n}.") for n, (en, fr) in enumerate(PAIRS)], "ended.tsv")
+    unended = corpus(tmp_path, [Pair(f"so {en} {n}", f"si {fr} {n}") for n, (en, fr) in enumerate(PAIRS)], "open.tsv")
+    asked = options(tmp_path, ended, reserved_share=0.2, augment_share=0.5, replace=True)
+    asked = replace(asked, pairs=(f"{ended}:3", f"{unended}:0.5"))
+    summary = prepare_corpora(asked, lambda line: None)
+    tokenizer, (pairs, _) = Tokenizer.load(tmp_path / "data" / "sentencepiece.model"), load_pairs(tmp_path / "data")
+    marked = [has_end_mark(tokenizer.decode(source)) for source, _ in rows(tmp_path / "data")]
+    assert summary.sources_with_end_marks == round(float(np.average(marked, weights=pairs.weights)), 3)
+    without_copies = prepare_corpora(replace(asked, reserved_share=0, augment_share=0), lambda line: None)
+    assert without_copies.sources_with_end_marks > summary.sources_with_end_marks > np.mean(marked) + 0.1
 
 
 def test_every_reserved_symbol_is_as_often_on_both_sides_and_all_are_seen(

@@ -8,16 +8,18 @@ Knows nothing of models. What makes a line usable is `training.corpus`'s, what a
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.augment import augmented_copies
 from training.chinese import simplification_rules
@@ -92,15 +94,16 @@ def _prepare(
     dev = _short_enough(options, dev, tokenizer, say)
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
-    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), writer, "copying with placeholders")
-    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), writer, "copying in other case")
-    copied = np.concatenate([reserved, augmented])
+    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
+    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying in other case")
+    copied = np.concatenate([reserved.pairs, augmented.pairs])
+    of_corpora = np.append(pool.corpora, pool.corpora[copied])
+    end_marks = np.concatenate([end_marks, reserved.end_marks, augmented.end_marks])
+    share = _share_drawn(end_marks, of_corpora, [corpus.spec.weight for corpus in corpora])
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
     reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
     _tell(options, folder, reports, say)
-    files = writer.finish(
-        np.append(kept, np.ones_like(copied, np.bool_)), np.append(pool.corpora, pool.corpora[copied])
-    )
+    files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
     (folder / TEXT).unlink()
     (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
     write_pairs(folder / "dev.tsv", dev)
@@ -112,12 +115,12 @@ def _prepare(
         dev_pairs=len(dev),
         seed=options.seed,
         corpora=[_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)],
-        reserved_copies=len(reserved),
-        augmented_copies=len(augmented),
+        reserved_copies=len(reserved.pairs),
+        augmented_copies=len(augmented.pairs),
         sha256=_digests(options),
         options=options.recipe(),
         files=files,
-        sources_with_end_marks=round(float(end_marks.mean()), 3),
+        sources_with_end_marks=round(share, 3),
     )
 
 
@@ -226,20 +229,38 @@ def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) 
 
 def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
     """Copies of pairs in other case and punctuation."""
+    if options.augment_share == 0:
+        return iter(())
     wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
     random = Random(f"augmentation {options.seed}")
     return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random)
 
 
-def _write_copies(drawn: Iterator[TokenCopy], writer: ShardWriter, what: str) -> Integers:
-    """Writes copies of pairs; returns the indices of those pairs: [copies]."""
-    copied: list[int] = []
+class _Copied(NamedTuple):
+    """The copies written: of which pairs, [copies], and which of them have a source that ends as a sentence does."""
+
+    pairs: Integers
+    end_marks: Mask
+
+
+def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: ShardWriter, what: str) -> _Copied:
+    pairs, end_marks = array("q"), array("b")
     copies = iter(progress(drawn, what))
     while some := list(islice(copies, PIECE)):
         ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
         writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
-        copied += [copy.pair for copy in some]
-    return np.array(copied, np.int64)
+        pairs.extend(copy.pair for copy in some)
+        end_marks.extend(has_end_mark(tokenizer.decode(copy.source)) for copy in some)
+    return _Copied(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
+
+
+def _share_drawn(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
+    """Which share of what an epoch draws is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
+    of_each = [of_corpora == number for number in range(len(weights))]
+    drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))
+    return float(
+        sum(weight * np.count_nonzero(own & wanted) for weight, own in zip(weights, of_each, strict=True)) / drawn
+    )
 
 
 def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class PreparedSummary:
     options: dict[str, Any]
     files: dict[str, list[int | str]]
     sources_with_end_marks: float = 0.0
-    """The share of the pairs whose source ends as a sentence does: see model.marks."""
+    """The share of all that an epoch draws, copies included, whose source ends as a sentence does: see model.marks."""
     augmented_copies: int = 0
     format_version: int = FORMAT_VERSION
 
