@@ -134,6 +134,14 @@ def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Pat
     assert f"| development set | 20 | chrF | {before:.1f} | {after:.1f} |" in Path("bundles/mine/README.md").read_text()
 
 
+def test_general_sets_are_called_the_same_before_and_after_where_a_recipe_says_what_lies_where(shipped: Path) -> None:
+    Path("field").mkdir()
+    write_pairs(Path("field/elsewhere.tsv"), GENERAL[:20])
+    Path("r.toml").write_text('pairs = ["own.tsv"]')
+    output = run("--recipe", "r.toml", "--init", shipped, "--general", "field/elsewhere.tsv", "--out", "bundles/mine")
+    assert "elsewhere: field/elsewhere.tsv (20 sentences)" in output
+
+
 def test_a_general_set_that_is_mixed_in_is_warned_of(shipped: Path) -> None:
     warning = "60 of the 60 sentences of general.tsv are trained on"
     assert warning in tune("--general", "general.tsv", "--mix", "general.tsv:0.5")

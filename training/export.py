@@ -70,8 +70,9 @@ class ExportOptions:
     samples: str = "own"
     device: str = "auto"
     initial: dict[str, Any] | None = None
+    """The record of the bundle that the run adapts to other text."""
     parent: dict[str, Any] | None = None
-    """The record of the bundle that the run began from."""
+    """That of the bundle for other languages whose weights the run began from."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -79,9 +80,10 @@ class ExportOptions:
 
     def tests(self, source: str, target: str) -> list[TestSet]:
         """The sets of `evaluate_on`, in these languages. Raises CorpusError."""
-        return [self._test(text, source, target) for text in self.evaluate_on]
+        return [self.test(text, source, target) for text in self.evaluate_on]
 
-    def _test(self, text: str, source: str, target: str) -> TestSet:
+    def test(self, text: str, source: str, target: str) -> TestSet:
+        """The set `text`, in these languages. Raises CorpusError."""
         test = TestSet.read(text, source, target, self.columns)
         if self.below is None or not Path(text).is_relative_to(self.below):
             return test

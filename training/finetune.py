@@ -139,14 +139,11 @@ class Tuning:
         factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.schedule
         return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
 
-    def measured_before(
-        self, work: Path, data: Path, columns: tuple[int, int] | None, say: Say
-    ) -> list[dict[str, Any]]:
-        """Metrics of the bundle on the development set of `data` and the general sets; kept in `work`, with what they
-        were measured for."""
+    def measured_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
+        """Metrics of the bundle on the development set of `data` and the `general` sets, which are called as they will
+        be after; kept in `work`, with what they were measured for."""
         bundle = self.initial.bundle
-        tests = [TestSet(DEVELOPMENT, read_pairs(data / "dev.tsv")[0], Skipped())]
-        tests += [TestSet.read(text, bundle.source, bundle.target, columns) for text in self.general]
+        tests = [TestSet(DEVELOPMENT, read_pairs(data / "dev.tsv")[0], Skipped()), *general]
         sentences = [[test.name, hash64(json.dumps(test.pairs))] for test in tests]
         if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
             return list(kept["metrics"])

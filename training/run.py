@@ -66,7 +66,8 @@ def run_all(options: RunOptions, say: Say = print) -> None:
         )
     export = options.export
     if options.tuning is not None:
-        before = options.tuning.measured_before(options.work, data, export.columns, say)
+        general = [export.test(text, summary.source, summary.target) for text in options.tuning.general]
+        before = options.tuning.measured_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
     _train(options, plan, device, say)
     export_run(export, say)
