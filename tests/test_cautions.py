@@ -13,7 +13,15 @@ from model.config import named_architecture
 from model.tokenizer import Tokenizer
 from training import progress
 from training.batches import Pairs, load_pairs
-from training.cautions import before_training, copies, flattered, too_small, vocabulary_too_large, while_training
+from training.cautions import (
+    before_training,
+    copies,
+    equal_passes,
+    flattered,
+    too_small,
+    vocabulary_too_large,
+    while_training,
+)
 from training.corpus import Pair, write_pairs
 from training.loop import train
 from training.prepare import prepare_corpora
@@ -33,7 +41,7 @@ def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
     )
     summary = prepare_corpora(options, lambda line: None)
     loaded, record = load_pairs(data)
-    return list(before_training(record, loaded, small_config(summary.vocab_size), tuned=True))
+    return list(before_training(record, loaded, small_config(summary.vocab_size), Recipe(steps=1), tuned=True))
 
 
 def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not(tmp_path: Path) -> None:
@@ -85,6 +93,17 @@ def test_a_vocabulary_too_large_for_the_data_is_warned_of() -> None:
     assert "8,000 pieces is large for 50,000 tokens" in warning
     assert list(vocabulary_too_large(pairs, 2000)) == []
     assert list(vocabulary_too_large(Pairs.of([[5]], [[6]]), 1000)) == []
+
+
+@pytest.mark.parametrize(
+    ("r_drop", "dropout", "of_attention", "warned"),
+    [(5.0, 0.0, 0.0, True), (5.0, 0.1, 0.0, False), (5.0, 0.0, 0.1, False), (0.0, 0.0, 0.0, False)],
+)
+def test_two_passes_that_cannot_differ_are_warned_of(
+    r_drop: float, dropout: float, of_attention: float, warned: bool
+) -> None:
+    config = small_config(400, dropout=dropout, attention_dropout=of_attention)
+    assert bool(list(equal_passes(config, Recipe(steps=1, r_drop=r_drop)))) == warned
 
 
 def history(train_loss: list[float], dev_loss: list[float], first: int = 10) -> list[dict[str, float]]:

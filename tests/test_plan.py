@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -88,3 +89,19 @@ def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch)
     speed = measure(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
     assert 0 < speed.step < 10
     assert 0 < speed.evaluation < 60
+
+
+def test_what_is_timed_has_its_tokens_drawn_as_the_recipe_says(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.plan._TIMED_SECONDS", 0.0)
+    pairs, record = load_pairs(data)
+    tokenizer, drawn = Tokenizer.load(data / "sentencepiece.model"), list[float]()
+
+    def resegmented(self: Tokenizer, sequences: list[list[int]], dropout: float, random: Random) -> list[list[int]]:
+        drawn.append(dropout)
+        return sequences
+
+    monkeypatch.setattr(Tokenizer, "resegmented", resegmented)
+    development = Development.load(data, tokenizer, Limits(), record["target"])
+    for recipe in (RECIPE, dataclasses.replace(RECIPE, bpe_dropout=0.1)):
+        measure(small_config(tokenizer.vocab_size), recipe, pairs, development, torch.device("cpu"))
+    assert len(drawn) >= 4 and set(drawn) == {0.1}

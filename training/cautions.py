@@ -14,6 +14,7 @@ import numpy as np
 from model.config import ModelConfig, named_architecture
 from training.batches import Pairs
 from training.recipes import SIZES, size_for
+from training.trainer import Recipe
 
 IN_DEVELOPMENT = "a sentence is in the development set"
 COPIED = "not translated"
@@ -26,10 +27,13 @@ _SMALLEST_VOCABULARY = 1000
 _FALLS_BY = 0.995
 
 
-def before_training(record: Mapping[str, Any], pairs: Pairs, config: ModelConfig, tuned: bool) -> Iterator[str]:
-    """What prepared data (`record` is its prepared.json) and the model to train on them make one fear."""
+def before_training(
+    record: Mapping[str, Any], pairs: Pairs, config: ModelConfig, recipe: Recipe, tuned: bool
+) -> Iterator[str]:
+    """What prepared data (`record` is its prepared.json), the model to train on them and how make one fear."""
     yield from development_in_training(record)
     yield from copies(record, pairs)
+    yield from equal_passes(config, recipe)
     if not tuned:
         yield from too_small(len(pairs), config)
         yield from vocabulary_too_large(pairs, record["vocab_size"])
@@ -65,6 +69,12 @@ def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
     kept = sum(corpus["kept"] for corpus in record["corpora"])
     if dropped + same * kept > (dropped + kept) / 2:
         yield "source and target are the same in most pairs: are these the right columns, and translations?"
+
+
+def equal_passes(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
+    """Where R-Drop has nothing to draw together, and takes twice the time for it."""
+    if recipe.r_drop and not (config.dropout or config.attention_dropout):
+        yield "--r-drop compares two passes with different dropout, and there is none: both are equal; give --dropout"
 
 
 def _row(pairs: Pairs, row: int, side: int) -> list[int]:

@@ -30,7 +30,7 @@ from training.checkpoint import discard_weights, load_state, save_best, save_sta
 from training.distributed import ALONE, World
 from training.prepared import PreparedSummary
 from training.progress import Progress, write_curves
-from training.sampling import BPEDropout
+from training.sampling import redraw_of
 from training.scoring import Development
 from training.stopping import Stopped, stop_requests
 from training.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
@@ -92,8 +92,7 @@ def train(
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state = _resume(run, trainer, identity)
     world.check_alike((state.step, state.position, identity))
-    longest = config.max_positions - 1  # the start or end symbol takes one
-    redraw = BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None
+    redraw = redraw_of(recipe, config, tokenizer)
     unread = Unread(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, redraw
@@ -104,7 +103,7 @@ def train(
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
     if not state.step:
-        for warning in before_training(record, pairs, config, tuned=initial is not None):
+        for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")
     with closing(progress), stop_requests(urgent=world.size == 1) as stop:
         if initial is not None and not state.step:

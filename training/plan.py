@@ -19,6 +19,7 @@ from model.config import ModelConfig
 from training.batches import Pairs, Position, batches_from
 from training.checkpoint import write_atomically
 from training.progress import duration
+from training.sampling import redraw_of
 from training.scoring import Development
 from training.trainer import Recipe, Trainer, TrainingError
 
@@ -88,9 +89,10 @@ class Plan:
 
 
 def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Development, device: torch.device) -> Speed:
-    """Times some steps of the real model on the real data, and one evaluation."""
+    """Times some steps of the real model on the real data, their tokens drawn as they will be, and one evaluation."""
     trainer = Trainer(config, recipe, device)
-    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position())
+    redraw = redraw_of(recipe, config, development.tokenizer)
+    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), redraw=redraw)
 
     def step() -> None:
         trainer.step([next(batches) for _ in range(recipe.accumulate)], trainer.learning_rate(1)).item()

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from training.batches import Integers, Pairs, Position
+from training.batches import Integers, Pairs, Position, Redraw
+from training.trainer import Recipe
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,9 @@ class BPEDropout:
         drawn = self.tokenizer.resegmented(stored, self.dropout, random)
         sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
         return Pairs.of(sides[: len(rows)], sides[len(rows) :])
+
+
+def redraw_of(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Redraw | None:
+    """How the recipe has tokens drawn anew, None where they stay what they are."""
+    longest = config.max_positions - 1  # the start or end symbol takes one
+    return BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None
