@@ -1,11 +1,30 @@
-"""Which cores a measurement uses, and how processes are kept on them. Knows nothing of what they run."""
+"""The processor of a measurement: its name, which cores are used, and how processes are kept on them.
+
+Knows nothing of what they run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile")
+
+
+def processor() -> str:
+    """The processor's name and which of the instructions that matter to matrix products it has, as far as known."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text()
+        lines = [line.partition(":") for line in text.splitlines()]
+        fields = {name.strip(): value.strip() for name, _, value in lines}
+        has = [name for name in INSTRUCTIONS if name in fields.get("flags", "").split()]
+        if "model name" in fields:
+            return f"{fields['model name']} ({' '.join(has)}{'' if 'amx_tile' in has else ', no AMX'})"
+    return platform.processor() or platform.machine()
 
 
 @dataclass(frozen=True)

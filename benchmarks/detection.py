@@ -30,8 +30,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from app.detection import Detector
+from benchmarks.cores import processor
 from benchmarks.table import Table
-from benchmarks.training import processor
 from training.corpus import read_pairs
 
 LENGTHS = (10, 20, 40, 80)

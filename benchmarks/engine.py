@@ -26,11 +26,11 @@ from typing import Annotated, Any, Self
 import torch
 import typer
 
+from benchmarks.cores import processor
 from benchmarks.decoders import OURS, THEIRS
 from benchmarks.sentences import made_sentences
 from benchmarks.table import Cell, Table
 from benchmarks.team import Answer, Engine, Team, Work
-from benchmarks.training import processor
 from model.bundle import Bundle, load_bundle
 from training.corpus import read_pairs
 from training.export_ctranslate2 import ConvertOptions, convert_bundle

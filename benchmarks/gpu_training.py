@@ -28,8 +28,9 @@ import torch
 import typer
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.cores import processor
 from benchmarks.table import Table
-from benchmarks.training import made_pairs, processor, read_task_pairs
+from benchmarks.training import made_pairs, read_task_pairs
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
 from training.batches import Batch, Pairs, Position, batches_from
 from training.trainer import Recipe, Trainer, pick_device

@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 from model.config import ModelConfig
-from training.batches import Batch
+from training.batches import Batch, Pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 UPDATES = 256
-"""As many are given to it; then it begins again with the first."""
+"""As many of our batches are given to it; then it begins again with the first."""
 KEEPING_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
@@ -57,21 +57,37 @@ class Joey:
     """Else, as always in JoeyNMT, also on attention weights and inside the feed-forward."""
     threads: int | None = None
     """Not those of the task."""
+    own_batches: bool = False
+    """As its sampler makes them of the same pairs, in random order and of any lengths; else on our trainer's."""
 
 
 def settings() -> dict[str, Joey]:
-    """The sweep: all that may make it faster, the names as the report takes them."""
+    """The sweep on our batches: all that may make it faster, the names as the report takes them."""
     found = {
         "joey": Joey("JoeyNMT 2.3, float32"),
         "joey memory": Joey("JoeyNMT 2.3, float32, our setting of the allocator", KEEPING_MEMORY),
     }
-    if library := ctypes.util.find_library("tcmalloc_minimal"):
-        found["joey tcmalloc"] = Joey("JoeyNMT 2.3, float32, tcmalloc", {"LD_PRELOAD": library})
+    if faster := _tcmalloc():
+        found["joey tcmalloc"] = Joey("JoeyNMT 2.3, float32, tcmalloc", faster)
     return found | {
         "joey bfloat16": Joey("JoeyNMT 2.3, bfloat16 autocast, the allocator too", KEEPING_MEMORY, autocast=True),
         "joey one thread": Joey("JoeyNMT 2.3, float32, the allocator, 1 thread", KEEPING_MEMORY, threads=1),
         "joey dropout": Joey("JoeyNMT 2.3, float32, the allocator, dropout as ours", KEEPING_MEMORY, False, True),
     }
+
+
+def own_settings() -> dict[str, Joey]:
+    """On its own batches: as it is, and with tcmalloc where there is one."""
+    found = {"joey own": Joey("JoeyNMT 2.3, float32, its own batches", own_batches=True)}
+    if faster := _tcmalloc():
+        found["joey own tcmalloc"] = Joey("JoeyNMT 2.3, float32, its own batches, tcmalloc", faster, own_batches=True)
+    return found
+
+
+def _tcmalloc() -> dict[str, str]:
+    """The environment in which it allocates; empty if this machine has none."""
+    library = ctypes.util.find_library("tcmalloc_minimal")
+    return {"LD_PRELOAD": library} if library else {}
 
 
 def version(python: Path) -> str:
@@ -96,9 +112,23 @@ def write_updates(path: Path, updates: Iterator[list[Batch]]) -> None:
     np.savez(path, allow_pickle=False, **tables)
 
 
+def write_pairs(path: Path, pairs: Pairs) -> None:
+    """All pairs as arrays, for JoeyNMT to make batches of: the tokens of each side in a row, and the lengths."""
+    tables: dict[str, Any] = {}
+    for name, side in (("src", pairs.source), ("trg", pairs.target)):
+        sequences = side.sequences(np.arange(len(pairs)))
+        tables |= {name: np.concatenate(sequences).astype(np.int32), f"{name}_lengths": side.lengths}
+    np.savez(path, allow_pickle=False, **tables)
+
+
 @contextmanager
-def running(python: Path, joey: Joey, config: ModelConfig, threads: int, updates: Path) -> Iterator[Connection]:
-    """The process of one setting: told a number of updates, it tells (target tokens, seconds)."""
+def running(
+    python: Path, joey: Joey, config: ModelConfig, threads: int, given: Path, batch_tokens: int
+) -> Iterator[Connection]:
+    """The process of one setting: told a number of updates, it tells (target tokens, seconds).
+
+    `given` is a file of `write_pairs` where it makes its own batches, of `batch_tokens`, else one of `write_updates`.
+    """
     shape = {name: getattr(config, name) for name in ("d_model", "num_heads", "d_ff", "dropout")}
     task = {
         **shape,
@@ -110,9 +140,10 @@ def running(python: Path, joey: Joey, config: ModelConfig, threads: int, updates
         "threads": joey.threads or threads,
         "autocast": joey.autocast,
         "dropout_as_ours": joey.dropout_as_ours,
+        "batch_tokens": batch_tokens if joey.own_batches else None,
     }
     ours, theirs = Pipe()
-    words = [str(python), "-m", "benchmarks.peers.joey_loop", str(theirs.fileno()), json.dumps(task), str(updates)]
+    words = [str(python), "-m", "benchmarks.peers.joey_loop", str(theirs.fileno()), json.dumps(task), str(given)]
     environment = _environment(joey.environment)
     with TemporaryFile("w+", errors="replace") as complaints:
         process = subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stderr=complaints)

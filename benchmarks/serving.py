@@ -26,11 +26,10 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.cores import Cores, pinned
+from benchmarks.cores import Cores, pinned, processor
 from benchmarks.load import Figures, Generator, Load, compiler, figures, medians
 from benchmarks.sentences import Workload, workloads
 from benchmarks.servers import CACHE, ROOT, Contestant, Server, batched, convert, locked, ours, running
-from benchmarks.training import processor
 
 CLIENTS = (1, 4, 16, 64, 256)
 FACTORS = (0.5, 0.8, 1.0, 1.5, 2.0)

@@ -28,7 +28,7 @@ from app.catalogue import load_catalogue
 from app.main import create_app
 from app.scheduler import Job
 from app.settings import Settings
-from benchmarks.training import processor
+from benchmarks.cores import processor
 from model.hypothesis import Hypothesis
 from training.corpus import read_pairs
 

@@ -16,20 +16,20 @@ import torch
 from conftest import make_bundle
 
 from benchmarks import joey
-from benchmarks.training import (
+from benchmarks.trainers import (
     COMPARISONS,
     CONTESTANTS,
-    OUR_SWEEP,
     TUTORIAL_BATCH,
     Contestant,
     PlainTransformer,
     Task,
-    made_pairs,
-    read_task_pairs,
-    report,
+    comparisons,
+    contestants,
+    our_sweep,
     updates,
     whole,
 )
+from benchmarks.training import made_pairs, read_task_pairs, report
 from model.config import ModelConfig
 from training.batches import Batch
 
@@ -89,12 +89,25 @@ def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
 
 
 def test_the_best_of_ours_is_put_against_the_best_of_joeynmt_as_it_is() -> None:
-    speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *OUR_SWEEP, *joey.settings()]}
+    joeys = joey.settings() | joey.own_settings()
+    speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *our_sweep(), *joeys]}
     speeds |= {"ours together": [400.0] * 3, "joey dropout": [390.0] * 3, "joey bfloat16": [200.0] * 3}
-    best, exact = list(report(speeds))[-2:]
-    assert best.startswith("best against best: our trainer, 2 processes, is 2.00 ")
-    assert best.endswith(joey.settings()["joey bfloat16"].label)
-    assert exact.startswith("float32 against float32: our trainer, 2 processes, is 4.00 ")
+    speeds |= {"ours": [300.0] * 3, "ours float32": [300.0] * 3, "joey own": [160.0] * 3}
+    best, exact, own = list(report(speeds))[-3:]
+    assert best.startswith("best against best, on our batches: our trainer, 2 processes, is 2.00 ")
+    assert best.endswith(joeys["joey bfloat16"].label)
+    assert exact.startswith("float32 against float32, on our batches: our trainer, ")
+    assert " is 4.00 " in exact or " is 3.00 " in exact  # of two processes or one, by what one takes by itself here
+    assert own.startswith("best against best, each on its own batches: our trainer, 2 processes, is 2.50 ")
+    assert own.endswith(joeys["joey own"].label)
+
+
+def test_without_the_plain_loop_joeynmt_is_measured_and_shown_all_the_same(tmp_path: Path) -> None:
+    alone = contestants(Task(made_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path, plain=False))
+    assert set(alone) == {"ours", *our_sweep()}
+    measured = {name: [1.0] for name in [*alone, *joey.settings(), *joey.own_settings()]}
+    assert [title.startswith("Against JoeyNMT") for title in comparisons(measured)] == [True, True]
+    assert list(comparisons(contestants(task()))) == list(COMPARISONS)
 
 
 def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(tmp_path: Path) -> None:
@@ -109,8 +122,17 @@ def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(t
         joey.version(tmp_path / "python")
 
 
+def test_joeynmt_is_given_every_pair_to_make_batches_of(tmp_path: Path) -> None:
+    pairs = task(50).pairs
+    joey.write_pairs(tmp_path / "pairs.npz", pairs)
+    with np.load(tmp_path / "pairs.npz") as file:
+        sides = [np.split(file[side], file[f"{side}_lengths"].cumsum()[:-1]) for side in ("src", "trg")]
+    for found, side in zip(sides, (pairs.source, pairs.target), strict=True):
+        assert [ids.tolist() for ids in found] == side.sequences(np.arange(50))
+
+
 def test_the_parts_of_two_processes_are_the_whole_update() -> None:
-    both = OUR_SWEEP["ours together"]
+    both = our_sweep()["ours together"]
     parts = zip(updates(task(), both, 0), updates(task(), both, 1), strict=True)
     for (one, other), whole_update in islice(zip(parts, updates(task(), CONTESTANTS["ours"]), strict=True), 20):
         assert sentences(one + other) == sentences(whole_update)

@@ -1,12 +1,13 @@
-"""JoeyNMT's training step on batches that it is given: its model, loss, optimiser and schedule, not its data loading.
+"""JoeyNMT's training step: its model, loss, optimiser and schedule, on batches given or of its own sampler's choice.
 
-    PYTHON -m benchmarks.peers.joey_loop PIPE TASK BATCHES
+    PYTHON -m benchmarks.peers.joey_loop PIPE TASK FILE
 
 Runs in JoeyNMT's environment and knows nothing of ours. PIPE is an inherited file descriptor: told a number of
 updates, it makes them and tells (target tokens, seconds); 0 ends it. What is timed is the body of the loop of
 `TrainManager.train_and_validate` between two batches: `_train_step` (which sorts the batch, computes the loss and the
 share of right tokens, and differentiates), clipping, the optimiser's step, the schedule's, and the zeroing of
-gradients. Making `Batch` objects is not timed, nor are its logging and validation run.
+gradients. Choosing and making batches is not timed, nor are its logging and validation run. FILE holds batches, or
+pairs where the task has `batch_tokens`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ import numpy as np
 import torch
 from joeynmt.batch import Batch
 from joeynmt.config import parse_train_args
+from joeynmt.datasets import TokenBatchSampler
+from joeynmt.helpers_for_ddp import RandomSubsetSampler
 from joeynmt.model import build_model
 from joeynmt.training import TrainManager
 from joeynmt.transformer_layers import MultiHeadedAttention, PositionwiseFeedForward
 from joeynmt.vocabulary import Vocabulary
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import Dataset
 
 UNK, PAD, BOS, EOS = range(4)  # JoeyNMT's defaults
 CPU = torch.device("cpu")
@@ -42,7 +47,7 @@ TRAINING = {
     "learning_rate": 1e-4,
     "clip_grad_norm": 1.0,
     "scheduling": "noam",
-    "batch_size": 1,  # of its data loading, which does not run
+    "batch_size": 1,  # of its data loader, which does not run
 }
 
 
@@ -95,13 +100,54 @@ def without_inner_dropout(model: nn.Module) -> None:
             part.pwff_layer[2] = nn.Identity()
 
 
+def renumbered(ids: torch.Tensor) -> torch.Tensor:
+    """Interlinear's token ids in JoeyNMT's."""
+    first = torch.tensor([PAD, BOS, EOS, UNK])  # those of Interlinear's pad, bos, eos and unk, in this order
+    return torch.where(ids < 4, first[ids.clamp(max=3)], ids)
+
+
 def updates(path: Path) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The batches of the file, source and target from `<s>` to `</s>`, in JoeyNMT's ids; without end."""
-    ids = torch.tensor([PAD, BOS, EOS, UNK])  # those of Interlinear's pad, bos, eos and unk, in this order
     with np.load(path) as file:
         tables = [torch.from_numpy(file[f"{n}{side}"]).long() for n in range(len(file) // 2) for side in ("src", "trg")]
-    known = [torch.where(table < 4, ids[table.clamp(max=3)], table) for table in tables]
-    return itertools.cycle(zip(known[::2], known[1::2], strict=True))
+    tables = [renumbered(table) for table in tables]
+    return itertools.cycle(zip(tables[::2], tables[1::2], strict=True))
+
+
+class Sentences(Dataset[tuple[int, torch.Tensor, torch.Tensor]]):
+    """The pairs of the file, without `<s>` and `</s>`, as JoeyNMT's samplers ask a data set for them."""
+
+    random_subset = -1  # all of them
+
+    def __init__(self, path: Path) -> None:
+        with np.load(path) as file:
+            self.source, self.target = (
+                torch.split_with_sizes(
+                    renumbered(torch.from_numpy(file[side]).long()), file[f"{side}_lengths"].tolist()
+                )
+                for side in ("src", "trg")
+            )
+        self.indices = list(range(len(self.source)))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, row: int) -> tuple[int, torch.Tensor, torch.Tensor]:
+        return row, self.source[row], self.target[row]
+
+
+def own_updates(path: Path, batch_tokens: int, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Like `updates`, of the file's pairs in the batches that JoeyNMT's sampler makes, another order every epoch."""
+    pairs = Sentences(path)
+    shuffled = RandomSubsetSampler(pairs, shuffle=True, generator=torch.Generator())
+    sampler = TokenBatchSampler(shuffled, batch_size=batch_tokens, drop_last=False, seed=seed)
+    begin, end = torch.tensor([BOS]), torch.tensor([EOS])
+    for epoch in itertools.count(1):
+        sampler.set_seed(seed + epoch)
+        for rows in sampler:
+            src = [torch.cat([pairs.source[row], end]) for row in rows]
+            trg = [torch.cat([begin, pairs.target[row], end]) for row in rows]
+            yield pad_sequence(src, True, PAD), pad_sequence(trg, True, PAD)  # [batch, longest] each
 
 
 def batch_of(src: torch.Tensor, trg: torch.Tensor) -> Batch:
@@ -119,13 +165,14 @@ def update(trainer: TrainManager, batch: Batch) -> None:
     trainer.stats.steps += 1
 
 
-def main(pipe: Connection, task: dict[str, Any], batches: Path) -> None:
+def main(pipe: Connection, task: dict[str, Any], path: Path) -> None:
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(task["threads"])
     torch.manual_seed(task["seed"])
     with tempfile.TemporaryDirectory() as folder:
         trainer = manager(task, Path(folder))
-        given = updates(batches)
+        size = task["batch_tokens"]
+        given = own_updates(path, size, task["seed"]) if size else updates(path)
         while steps := pipe.recv():
             taken = [batch_of(*next(given)) for _ in range(steps)]
             began = time.perf_counter()
@@ -137,5 +184,5 @@ def main(pipe: Connection, task: dict[str, Any], batches: Path) -> None:
 
 
 if __name__ == "__main__":
-    descriptor, task, batches = sys.argv[1:]
-    main(Connection(int(descriptor)), json.loads(task), Path(batches))
+    descriptor, task, path = sys.argv[1:]
+    main(Connection(int(descriptor)), json.loads(task), Path(path))

@@ -1,0 +1,233 @@
+"""Who trains in `benchmarks.training`: the task all are given, and each one's step and batches.
+
+Knows nothing of turns, of time, nor of how JoeyNMT computes (`benchmarks.joey`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from benchmarks import joey
+from model.allocator import keep_freed_memory
+from model.config import ModelConfig
+from model.transformer import sinusoidal_positions
+from training.batches import Batch, Pairs, epoch_rows
+from training.distributed import ALONE, World
+from training.trainer import Recipe, Trainer, resolve_precision
+
+TUTORIAL_BATCH = 128
+"""Sentences a batch, in the order the shuffle left them."""
+
+PARTS = 4
+"""Into how many batches of like lengths our trainer cuts a tutorial's; one update is still made of all of it."""
+
+Step = Callable[[list[Batch]], float]
+"""One update of the weights; returns the loss."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every contestant is given. `joeynmt`: the Python of an environment that has it, if it takes part."""
+
+    pairs: Pairs
+    config: ModelConfig
+    batch_tokens: int
+    threads: int
+    seed: int = 1
+    joeynmt: Path | None = None
+    plain: bool = True
+    """Whether the plain loop takes part."""
+
+
+class PlainTransformer(nn.Module):
+    """`torch.nn.Transformer` with its defaults, embeddings and sinusoidal positions before it, a generator behind."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pad, self.scale = config.pad_id, math.sqrt(config.d_model)
+        self.source_embedding = nn.Embedding(config.source_vocab_size, config.d_model)
+        self.target_embedding = nn.Embedding(config.target_vocab_size, config.d_model)
+        self.positions: Tensor
+        self.register_buffer("positions", sinusoidal_positions(config.max_positions, config.d_model))
+        self.dropout = nn.Dropout(config.dropout)
+        self.transformer = nn.Transformer(
+            d_model=config.d_model,
+            nhead=config.num_heads,
+            num_encoder_layers=config.encoder_layers,
+            num_decoder_layers=config.decoder_layers,
+            dim_feedforward=config.d_ff,
+            dropout=config.dropout,
+            batch_first=True,
+        )
+        self.generator = nn.Linear(config.d_model, config.target_vocab_size)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """src [batch, source] and tgt [batch, target] to logits [batch, target, vocabulary]."""
+        causal = torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).triu(1)  # [query, key], True where hidden
+        source = self.dropout(self.source_embedding(src) * self.scale + self.positions[: src.size(1)])
+        target = self.dropout(self.target_embedding(tgt) * self.scale + self.positions[: tgt.size(1)])
+        hidden = self.transformer(
+            source,
+            target,
+            tgt_mask=causal,
+            src_key_padding_mask=src == self.pad,
+            tgt_key_padding_mask=tgt == self.pad,
+            memory_key_padding_mask=src == self.pad,
+        )
+        logits: Tensor = self.generator(hidden)
+        return logits
+
+
+def plain_step(config: ModelConfig, autocast: bool = False) -> Step:
+    """The loop's body as tutorials have it."""
+    model = PlainTransformer(config)
+    criterion = nn.CrossEntropyLoss(ignore_index=config.pad_id, label_smoothing=0.1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    model.train()
+
+    def step(batches: list[Batch]) -> float:
+        (batch,) = batches
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            logits = model(batch.src, batch.tgt_in)
+            loss = criterion(logits.reshape(-1, logits.size(-1)), batch.tgt_out.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return float(loss.item())
+
+    return step
+
+
+def our_step(config: ModelConfig, precision: str = "auto", world: World = ALONE) -> Step:
+    """What `python -m training train` does with each batch."""
+    keep_freed_memory()
+    trainer = Trainer(config, Recipe(steps=1, precision=precision), torch.device("cpu"), world)
+    return lambda batches: trainer.step(batches, 1e-4).item()
+
+
+def our_step_float32(config: ModelConfig) -> Step:
+    return our_step(config, "float32")
+
+
+def our_step_bfloat16(config: ModelConfig) -> Step:
+    return our_step(config, "bfloat16")
+
+
+def our_step_together(config: ModelConfig) -> Step:
+    """One of several processes, as torchrun starts them."""
+    return our_step(config, world=World(dist.get_rank(), dist.get_world_size()))
+
+
+def plain_step_keeping_memory(config: ModelConfig) -> Step:
+    keep_freed_memory()
+    return plain_step(config)
+
+
+def plain_step_autocast(config: ModelConfig) -> Step:
+    return plain_step(config, autocast=True)
+
+
+Rows = NDArray[np.int64]
+
+
+def whole(pairs: Pairs, rows: Rows, config: ModelConfig) -> list[Batch]:
+    return [pairs.batch(rows, config)]
+
+
+def by_length(pairs: Pairs, rows: Rows, config: ModelConfig) -> list[Batch]:
+    longest = np.maximum(pairs.source.lengths[rows], pairs.target.lengths[rows])
+    parts = np.array_split(rows[np.argsort(longest, kind="stable")], PARTS)
+    return [pairs.batch(part, config) for part in parts if len(part)]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    label: str
+    make_step: Callable[[ModelConfig], Step]
+    shuffled: bool = False
+    """Each update on as many sentences as tutorials take, whatever their lengths; else on our trainer's batches."""
+    cut: Callable[[Pairs, Rows, ModelConfig], list[Batch]] = whole
+    processes: int = 1
+    """Among which the task's threads are divided, and each batch."""
+    threads: int | None = None
+    """Not those of the task."""
+
+
+CONTESTANTS = {
+    "ours": Contestant("our trainer", our_step),
+    "plain": Contestant("plain loop, float32", plain_step),
+    "autocast": Contestant("plain loop, bfloat16 autocast", plain_step_autocast),
+    "memory": Contestant("plain loop, float32, our setting of the allocator", plain_step_keeping_memory),
+    "ours shuffled": Contestant(f"our trainer, each batch cut in {PARTS} by length", our_step, True, by_length),
+    "plain shuffled": Contestant("plain loop, float32", plain_step, True),
+}
+COMPARISONS = {
+    "On our trainer's batches, of like lengths": ("ours", ("ours", "plain", "autocast", "memory")),
+    f"On batches of {TUTORIAL_BATCH} sentences in random order, as tutorials make them": (
+        "ours shuffled",
+        ("ours shuffled", "plain shuffled"),
+    ),
+    "Each on its own batches of the same sentences": ("ours", ("ours", "plain shuffled")),
+}
+"""What is compared: of each title, whose speed is divided by those of whom. All on one title get the same batches,
+unless it says otherwise."""
+
+
+def our_sweep() -> dict[str, Contestant]:
+    """Beside JoeyNMT's: our trainer in every way that may be its fastest; "ours" has the precision it takes itself."""
+    found = {
+        "ours float32": Contestant("our trainer, float32", our_step_float32),
+        "ours bfloat16": Contestant("our trainer, bfloat16", our_step_bfloat16),
+        "ours one thread": Contestant("our trainer, 1 thread", our_step, threads=1),
+        "ours together": Contestant("our trainer, 2 processes", our_step_together, processes=2),
+    }
+    del found[f"ours {own_precision()}"]  # "ours" is that
+    return found
+
+
+def own_precision() -> str:
+    """Which our trainer takes on this processor where none is asked for."""
+    return resolve_precision("auto", torch.device("cpu"))
+
+
+def contestants(task: Task) -> dict[str, Contestant]:
+    """Those that take part, but for JoeyNMT."""
+    chosen = CONTESTANTS if task.plain else {"ours": CONTESTANTS["ours"]}
+    return chosen | our_sweep() if task.joeynmt else chosen
+
+
+def comparisons(measured: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Those whose contestants all were measured."""
+    known = COMPARISONS | {
+        "Against JoeyNMT, on our trainer's batches": ("ours", ("ours", *our_sweep(), *joey.settings())),
+        "Against JoeyNMT, each on its own batches of the same sentences": ("ours", ("ours", *joey.own_settings())),
+    }
+    return {title: (ours, names) for title, (ours, names) in known.items() if set(names) <= set(measured)}
+
+
+def updates(task: Task, contestant: Contestant, part: int = 0) -> Iterator[list[Batch]]:
+    """What each update is made of, without end; the sentences of one seed are the same in every process.
+
+    Where several processes are one contestant, the `part` of one.
+    """
+    for epoch in itertools.count():
+        if contestant.shuffled:
+            order = np.random.Generator(np.random.PCG64([task.seed, epoch])).permutation(len(task.pairs))
+            parts = np.array_split(order, math.ceil(len(order) / TUTORIAL_BATCH))
+        else:
+            parts = epoch_rows(task.pairs, task.batch_tokens, task.seed, epoch)
+        if contestant.processes > 1:
+            yield from ([task.pairs.batch(rows, task.config, part, contestant.processes)] for rows in parts)
+        else:
+            yield from (contestant.cut(task.pairs, rows, task.config) for rows in parts)
