@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from model.bundle import load_bundle, save_bundle
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
-from model.transformer import Transformer
+from model.transformer import EncoderLayer, Transformer
 from training import plan as plan_module
 from training import progress
 from training.__main__ import cli
@@ -24,7 +24,14 @@ from training.trainer import TrainingError
 from training.transfer import Parent
 from training.vocabulary import train_vocabulary
 
-SHAPE = {"d_model": 32, "num_heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.1}
+SHAPE: dict[str, Any] = {
+    "d_model": 32,
+    "num_heads": 2,
+    "d_ff": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "dropout": 0.1,
+}
 
 
 def vocabulary(sentences: list[str], target: str) -> Tokenizer:
@@ -90,7 +97,7 @@ def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: Parent) ->
 def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
     parent: Parent, german: Tokenizer
 ) -> None:
-    layer = parent.bundle.model.encoder[0].feed_forward
+    layer = cast(EncoderLayer, parent.bundle.model.encoder[0]).feed_forward
     with torch.no_grad():
         for unit in (3, 17):
             layer.inner.weight[unit] *= 100
