@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.detection import Detector
+from model.bundle import Bundle
 from model.config import ModelConfig
-from model.hypothesis import Limits
+from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.chinese import SIMPLIFIED, in_simplified, references_in_script, simplification_rules, simplified
 from training.corpus import Pair, Skipped, read_pairs, write_pairs
 from training.evaluate import TestSet, evaluate_set, report
+from training.finetune import Initial, Tuning
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
+from training.recipe_file import RecipeFile
+from training.run_options import prepare_asked
+from training.teacher import Teacher
 from training.vocabulary import train_vocabulary
 
 MIXED = [
@@ -29,6 +36,7 @@ MIXED = [
 ] * 4
 LINES = [side for pair in MIXED for side in pair]
 TOKENIZER = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"], rules=simplification_rules()))
+TRADITIONAL = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"]))
 TEXT = st.text(st.characters(codec="utf-8") | st.sampled_from("龍乾坤薴苧計畫著e\u0301\u4e7e\ufa0a ▁"), max_size=20)
 
 
@@ -151,6 +159,26 @@ def test_only_chinese_is_converted(
     assert (asked.simplified_sides(), asked.normalises_characters()) == (sides, rules)
 
 
+@pytest.mark.parametrize(
+    ("target", "tokenizer", "said", "simplified"),
+    [
+        ("zh", TOKENIZER, {}, True),
+        ("zh", TRADITIONAL, {}, False),  # made with --script keep
+        ("zh-TW", TOKENIZER, {}, True),  # with --script simplified
+        ("zh-TW", TRADITIONAL, {}, False),
+        ("zh", TRADITIONAL, {"script": "auto"}, True),
+        ("fr", TRADITIONAL, {}, False),
+    ],
+)
+def test_fine_tuning_keeps_to_the_script_of_the_bundle(
+    target: str, tokenizer: Tokenizer, said: dict[str, Any], simplified: bool
+) -> None:
+    bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer, folder=Path("b"), limits=Limits())
+    recipe = RecipeFile(pairs=("-",), prepare=said)
+    asked = prepare_asked(recipe, Path("work"), Tuning(Initial(cast(Bundle, bundle))), ())
+    assert asked.simplified_sides()[1] == simplified
+
+
 @pytest.mark.parametrize(("script", "target"), [("traditional", "zh"), ("simplified", "fr")])
 def test_a_script_without_a_meaning_is_refused(script: str, target: str) -> None:
     with pytest.raises(ValueError, match="--script"):
@@ -176,3 +204,18 @@ def test_a_figure_says_how_many_references_were_made_simplified() -> None:
     assert {metric["references_simplified"] for metric in result.metrics()} == {3}
     report(result, test, Limits(64, 8), said.append)
     assert any("3 references were in traditional characters" in line for line in said)
+
+
+def test_the_translation_nearest_to_a_traditional_reference_is_found() -> None:
+    def ended(text: str) -> Hypothesis:
+        ids = TOKENIZER.encode(text)
+        done = Hypothesis(ids, 99)
+        done.tokens, done.log_probs, done.finish_reason = [*ids, TOKENIZER.eos_id], [-1.0] * (len(ids) + 1), "stop"
+        return done
+
+    decoded = Hypothesis([5], 99)
+    decoded.finished = [ended("我们你在上。"), ended("龙爱广场上。")]  # as near to "龍愛廣場上。" as it stands
+    bundle = cast(Bundle, SimpleNamespace(target="zh", tokenizer=TOKENIZER))
+    settings = {"device": "cpu", "precision": "float32", "beam": 2, "rows": 2, "nearest": True, "sample": None}
+    teacher = Teacher(Path("b"), "b", **settings, seed=1, back=False, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
+    assert teacher.choose(bundle, decoded, "龍愛廣場上。") == ("龙爱广场上。", "")

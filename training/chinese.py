@@ -64,9 +64,14 @@ def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], mended: Skippe
         yield number, changed
 
 
+def knows_simplified_only(tokenizer: Tokenizer) -> bool:
+    """Whether the vocabulary, and so the model, has no traditional characters: see `simplification_rules`."""
+    return tokenizer.normalise("龍") == "龙"
+
+
 def references_in_script(references: list[str], tokenizer: Tokenizer) -> list[str]:
-    """What translations are compared with: simplified if the vocabulary, and so the model, has no other characters."""
-    return list(map(simplified, references)) if tokenizer.normalise("龍") == "龙" else references
+    """What translations are compared with: simplified if the model writes nothing else."""
+    return list(map(simplified, references)) if knows_simplified_only(tokenizer) else references
 
 
 @cache

@@ -21,8 +21,10 @@ from model.config import ModelConfig
 from training.batches import Pairs, epoch_rows, load_pairs
 from training.cautions import flattered
 from training.checkpoint import write_atomically
+from training.chinese import knows_simplified_only
 from training.corpus import Skipped, hash64, parse_spec, read_pairs
 from training.evaluate import TestSet, evaluate_set
+from training.prepare_options import PrepareOptions
 from training.trainer import Recipe, TrainingError
 
 BEFORE = "before.json"
@@ -69,6 +71,13 @@ class Initial:
     @property
     def max_tokens(self) -> int:
         return self.bundle.limits.max_source
+
+    def in_its_script(self, options: PrepareOptions) -> PrepareOptions:
+        """`options`, with Chinese text made simplified or kept, as it was for the bundle's vocabulary."""
+        simplified = knows_simplified_only(self.bundle.tokenizer)
+        if options.normalises_characters() == simplified:
+            return options
+        return dataclasses.replace(options, script="simplified" if simplified else "keep")
 
     @property
     def config(self) -> ModelConfig:

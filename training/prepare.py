@@ -31,6 +31,7 @@ from training.prepare_options import (
     AUGMENT_SHARE,
     MAX_RATIO,
     MAX_TOKENS,
+    RATIO_FROM_TOKENS,
     RESERVED_SHARE,
     SCRIPTS,
     PrepareOptions,
@@ -45,8 +46,6 @@ from training.vocabulary import train_vocabulary
 
 TEXT = "text.tsv"
 """In the folder as long as it is being made: all that was read."""
-# Sentences of this many tokens or fewer are never out of proportion: "Thanks." may well take eight.
-_RATIO_FROM_TOKENS = 24
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
 
@@ -215,7 +214,7 @@ def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     """
     ratios = lengths[1] / lengths[0]  # [pairs]
     odds = ratios / np.median(ratios)
-    sound: Mask = (lengths.max(0) <= _RATIO_FROM_TOKENS) | ((odds <= max_ratio) & (odds >= 1 / max_ratio))
+    sound: Mask = (lengths.max(0) <= RATIO_FROM_TOKENS) | ((odds <= max_ratio) & (odds >= 1 / max_ratio))
     return sound
 
 

@@ -16,6 +16,8 @@ from training.pool import Pool
 
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
+RATIO_FROM_TOKENS = 24
+"""Sentences of no more tokens than this on both sides are never out of proportion: "Thanks." may well take eight."""
 RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.1
 SCRIPTS = ("auto", "simplified", "keep")

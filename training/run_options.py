@@ -83,7 +83,8 @@ def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tupl
         fields["vocabulary"] = str(tuning.initial.vocabulary)
         fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
     source, target = _languages(said, tuning)
-    return PrepareOptions(said.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
+    options = PrepareOptions(said.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
+    return options if tuning is None or "script" in fields else tuning.initial.in_its_script(options)
 
 
 def export_asked(

@@ -21,14 +21,14 @@ from model.bundle import Bundle, load_bundle
 from model.decoding import beam_decode
 from model.hypothesis import Hypothesis
 from model.precision import prepare
+from training.chinese import references_in_script
 from training.corpus import Pair
 from training.drawing import DrawingRunner, drawing_precision
+from training.prepare_options import RATIO_FROM_TOKENS
 from training.scoring import bleu_metric
 from training.texts import Text
 from training.trainer import use_threads
 
-PROPORTION_FROM = 24
-"""Tokens: what is no longer than this on both sides is never out of proportion, as in `prepare`."""
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
 
@@ -98,7 +98,8 @@ class Teacher:
         if not self.nearest:
             return sound[0], ""
         metric = bleu_metric(bundle.target, by_sentence=True)
-        return max(sound, key=lambda text: metric.sentence_score(text, [reference]).score), ""
+        references = references_in_script([reference], bundle.tokenizer)
+        return max(sound, key=lambda text: metric.sentence_score(text, references).score), ""
 
 
 def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
@@ -110,7 +111,7 @@ def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
     if _UNWRITABLE.search(text):
         return "a tab, line end or broken character in the translation"
     shorter, longer = sorted((len(hypothesis.source), len(hypothesis.tokens) - 1))
-    return "lengths out of proportion" if longer > PROPORTION_FROM and longer > max_ratio * shorter else ""
+    return "lengths out of proportion" if longer > RATIO_FROM_TOKENS and longer > max_ratio * shorter else ""
 
 
 @lru_cache(maxsize=1)
