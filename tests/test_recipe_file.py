@@ -75,10 +75,20 @@ def test_a_file_says_what_the_options_take() -> None:
     assert said("") == RecipeFile()
 
 
+def test_a_file_may_leave_either_language_to_the_command_line(tmp_path: Path) -> None:
+    for languages in ({"source": "en"}, {"target": "en"}, {"source": "fr"}, {"target": "fr"}, {"target": "zh"}):
+        assert RecipeFile.of(dict(languages), tmp_path, tmp_path) == RecipeFile(**languages)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text("seed = 3", encoding="utf-8-sig")
+    assert RecipeFile.load(tmp_path / "r.toml", tmp_path).seed == 3
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour = 1", "colour is unknown here: there are dev, pairs, seed, source, target, test"),
+        ("colour = 1", "colour is unknown here: there are dev, pairs, parent, seed, source, target, test"),
         ("warmup = 1", "warmup is unknown here: it belongs to [training]"),
         ("[training]\nseed = 1", "[training] seed is unknown here: it belongs to the top"),
         ("[training]\nwarm_up = 1", "[training] warm_up is unknown here: there are accumulate, "),
@@ -254,6 +264,14 @@ def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(
     RunOptions(here, PrepareOptions(("-",), "en", "fr", here), ExportOptions(here, here, here), tuning=tuning)
     with pytest.raises(ValueError, match=message):
         RunOptions(here, asked, ExportOptions(here, here, here), **more, tuning=tuning)
+
+
+def test_a_model_whose_positions_do_not_reach_the_longest_pair_is_refused_before_any_work() -> None:
+    here = Path()
+    asked = PrepareOptions(("-",), "en", "fr", here, max_tokens=99)
+    RunOptions(here, asked, ExportOptions(here, here, here), model={"max_positions": 100})
+    with pytest.raises(ValueError, match="max_positions 99 must be more than max_tokens, 99"):
+        RunOptions(here, asked, ExportOptions(here, here, here), model={"max_positions": 99})
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=[path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED])

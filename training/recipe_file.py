@@ -127,7 +127,8 @@ class RecipeFile:
             raise RecipeFileError(path, "[training] has steps and epochs: one of the two says how long")
         if not self.training.get("epochs", 1) > 0:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
-        languages = (self.source or "en", self.target or ("fr" if self.source != "fr" else "en"))
+        # One that is not said may yet be given beside the recipe: it stands for any other.
+        languages = (self.source or _other_than(self.target), self.target or _other_than(self.source or "en"))
         prepare = self.prepare | ({} if self.seed is None else {"seed": self.seed})
         training = _without({"epochs"}, self.training)
         here = Path()
@@ -147,7 +148,7 @@ class RecipeFile:
 def read_toml(path: Path) -> Values:
     """The content of a TOML file. Raises RecipeFileError if it is none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a byte order mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeFileError(path, f"this is no TOML: {error}") from None
 
@@ -223,6 +224,10 @@ def _plural(kind: type) -> str:
 
 def _without(names: Container[str], fields: Values) -> Values:
     return {name: value for name, value in fields.items() if name not in names}
+
+
+def _other_than(language: str | None) -> str:
+    return "en" if language != "en" else "fr"
 
 
 def _architecture(fields: Values) -> ModelConfig:

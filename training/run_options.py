@@ -35,6 +35,9 @@ class RunOptions:
             self._check_tuning()
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
+        positions, longest = self.model.get("max_positions"), self.prepare.max_tokens
+        if positions is not None and positions <= longest:  # the start or end symbol takes one
+            raise ValueError(f"max_positions {positions} must be more than max_tokens, {longest}")
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"--minutes must be above 0, not {self.minutes:g}")
 
