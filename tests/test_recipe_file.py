@@ -76,8 +76,8 @@ def test_a_file_says_what_the_options_take() -> None:
 
 
 def test_a_file_may_leave_either_language_to_the_command_line(tmp_path: Path) -> None:
-    for languages in ({"source": "en"}, {"target": "en"}, {"source": "fr"}, {"target": "fr"}, {"target": "zh"}):
-        assert RecipeFile.of(dict(languages), tmp_path, tmp_path) == RecipeFile(**languages)
+    for name, code in (("source", "en"), ("target", "en"), ("source", "fr"), ("target", "fr"), ("target", "zh")):
+        assert getattr(RecipeFile.of({name: code}, tmp_path, tmp_path), name) == code
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
