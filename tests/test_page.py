@@ -1,4 +1,4 @@
-"""The page at `/`, driven in Chromium against the service with the model that ships: texts, words, faults, files."""
+"""The page at `/`, driven in Chromium against the service of bundles/en-fr alone: texts, words, faults, files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from chromium import REFUSED, Visit
-from conftest import listening
+from conftest import SHIPPED, listening
 from playwright.sync_api import Browser, Page, Route, expect
 from the_page import FRENCH, TEXT, translation, type_in
 
@@ -308,7 +308,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     file = tmp_path_factory.mktemp("keys") / "keys"
     file.write_text(line)
     settings = {"api_keys_file": file, "root_api": "libretranslate", "max_text_chars": LIMIT}
-    with listening(Path("bundles"), **settings) as url:
+    with listening(SHIPPED / "en-fr", **settings) as url:
         yield url, key
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from chromium import REFUSED, Visit
+from conftest import SHIPPED
 from playwright.sync_api import Page, Route, expect
 
 TEXT, FRENCH = "I am tired. The cat sleeps on the table.", "Je suis fatigué. Le chat dort sur la table."
@@ -67,7 +67,7 @@ def test_when_it_is_tried_again_is_said_once(visit: Visit) -> None:
 def test_scores_are_rounded_as_on_the_model_card(visit: Visit) -> None:
     page = visit.page()
     page.locator("#model-panel summary").click()
-    card = Path("bundles/en-fr/README.md").read_text(encoding="utf-8")
+    card = (SHIPPED / "en-fr" / "README.md").read_text(encoding="utf-8")
     scores = re.findall(r"\| (?:BLEU|chrF) \| ([\d.]+) \|", card)
     assert scores
     expect(page.locator("#model table").first.locator("td:not(:nth-child(2))")).to_have_text(scores)

@@ -12,7 +12,7 @@ from app.metrics import Metrics
 from app.settings import PREFIX, described
 
 READMES = ["README.md", "README.zh-CN.md"]
-PAGES = [*READMES, "bundles/en-fr/README.md", *map(str, sorted(Path("docs").glob("*.md")))]
+PAGES = [*READMES, *map(str, sorted([*Path("bundles").glob("*/README.md"), *Path("docs").glob("*.md")]))]
 NOTHING = "none", "无"
 
 

@@ -1,0 +1,77 @@
+"""Whatever bundles ship: whole, under their size, their samples ours and as on export, their cards complete."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+from conftest import SHIPPED
+
+from app.catalogue import load_catalogue
+from app.settings import Settings
+from model.bundle import CARD, SUMS, Bundle, check_samples, load_bundle
+from model.precision import prepare
+from training.samples import own_sentences
+
+LARGEST_MIB = {"en-fr": 24, "fr-en": 16, "en-de": 16, "de-en": 16, "en-zh": 16, "zh-en": 16, "en-es": 16, "es-en": 16}
+"""Of the bundles that may ship, all their files together. Others in the folder are whoever runs the service's."""
+THERE = [SHIPPED / pair for pair in LARGEST_MIB if (SHIPPED / pair).is_dir()]
+
+
+@pytest.fixture(scope="module", params=THERE, ids=lambda folder: folder.name)
+def shipped(request: pytest.FixtureRequest) -> Bundle:
+    return load_bundle(request.param, torch.device("cpu"))
+
+
+def card(bundle: Bundle) -> str:
+    return (bundle.folder / CARD).read_text(encoding="utf-8")
+
+
+def test_the_model_of_the_readme_is_among_them() -> None:
+    assert SHIPPED / "en-fr" in THERE
+
+
+def test_all_can_be_served_at_once() -> None:
+    served = {bundle.folder for bundle in load_catalogue(Settings(bundles=SHIPPED))}
+    assert served >= set(THERE)
+
+
+def test_a_bundle_translates_what_its_folder_says(shipped: Bundle) -> None:
+    assert shipped.pair == shipped.folder.name
+
+
+def test_its_files_are_those_of_its_sums(shipped: Bundle) -> None:
+    sums = dict(line.split("  ")[::-1] for line in (shipped.folder / SUMS).read_text().splitlines())
+    assert {path.name for path in shipped.folder.iterdir()} == {*sums, SUMS, CARD}
+    for name, digest in sums.items():
+        assert hashlib.sha256((shipped.folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_it_is_no_larger_than_it_may_be(shipped: Bundle) -> None:
+    size = sum(path.stat().st_size for path in shipped.folder.iterdir())
+    assert size <= LARGEST_MIB[shipped.folder.name] << 20
+
+
+def test_its_samples_come_out_in_float32_and_as_they_are_served(shipped: Bundle) -> None:
+    assert shipped.config["samples"]
+    check_samples(shipped)
+    check_samples(shipped, prepare(shipped.model, "auto"))
+
+
+def test_its_samples_are_our_own_sentences(shipped: Bundle) -> None:
+    assert {sample["source"] for sample in shipped.config["samples"]} <= set(own_sentences(shipped.source))
+
+
+def test_its_card_names_licence_attribution_and_figures(shipped: Bundle) -> None:
+    config, text = shipped.config, card(shipped)
+    assert config["licence"] and not config["licence"].startswith("Not stated")
+    assert config["attribution"] and config["metrics"]
+    for line in (config["licence"], *config["attribution"]):
+        assert line in text
+    for corpus in config["training"]["corpora"]:
+        assert f"{corpus['name']}: {corpus['pairs']:,} sentence pairs" in text
+    assert {metric["metric"] for metric in config["metrics"]} >= {"BLEU", "chrF"}
+    for metric in config["metrics"]:
+        row = f"{metric['set']} | {metric['sentences']:,} | {metric['metric']} | {metric['score']:.1f} |"
+        assert row in text
