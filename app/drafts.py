@@ -6,15 +6,16 @@ Knows one bundle and one text. Which bundle that is, and when it is decoded, is 
 from __future__ import annotations
 
 import heapq
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, repeat
+from itertools import chain, islice, pairwise, repeat
 
 from app.admission import cost
 from app.faults import is_copied, overlooked, says_again, without_loops
 from app.glossary import Glossary, merged
-from app.languages import joint
+from app.languages import joint, spacing
 from app.passage import Kept, Passage, Piece, Tag, as_it_is
 from app.placeholders import placeholders
 from app.placing import shares
@@ -24,6 +25,10 @@ from app.terms import numbers_in, terms_in, wanting
 from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
+
+_OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\u2460-\u2473]")
+"""What opens the sentence that follows it, where it stands between two."""
+_NOTHING: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
 
 
 class TooLong(Exception):
@@ -111,23 +116,39 @@ class _Cutter:
         if self.passage.tags:
             found = list(found)
             tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
-        stands_beside = False
-        for (segment, ids), share in zip(found, tags, strict=False):
-            if not (segment.translate or self.kept or share):
-                yield self.passage.write(self.passage.text[segment.start : segment.end])
-                stands_beside = False
-                continue
-            part = part_of(self.passage, self.kept, share, segment.start, segment.end)
-            if not segment.translate:
-                yield unchanged(part)
-            else:
-                if stands_beside and self.joint:
+        follows = False  # on a sentence
+        for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_NOTHING])), tags, strict=False):
+            if segment.translate:
+                if follows and self.joint:
                     yield self.passage.write(self.joint)
-                sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
-                terms = self._terms(part)
-                sentence.terms = (*terms, *numbers_in(part, terms, most_kept(self.bundle)))
-                yield sentence
-            stands_beside = segment.translate
+                yield self._sentence(segment, ids, share)
+            elif follows and following.translate and not share:
+                yield self._between(segment)
+            else:
+                yield self._copied(segment, share)
+            follows = segment.translate
+
+    def _sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
+        part = part_of(self.passage, self.kept, share, segment.start, segment.end)
+        sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
+        terms = self._terms(part)
+        sentence.terms = (*terms, *numbers_in(part, terms, most_kept(self.bundle), self.bundle.target))
+        return sentence
+
+    def _copied(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
+        if not (self.kept or share):
+            return self.passage.write(self.passage.text[segment.start : segment.end])
+        return unchanged(part_of(self.passage, self.kept, share, segment.start, segment.end))
+
+    def _between(self, segment: Segment) -> str:
+        """What is copied between two sentences, with the space that the target's have between them."""
+        text = self.passage.text[segment.start : segment.end]
+        part = part_of(self.passage, self.kept, (), segment.start, segment.end)
+        if text.isspace() and not part.kept:
+            return self.passage.write(spacing(text, self.bundle.source, self.bundle.target))
+        space = "" if "|" in text or any(map(str.isspace, text)) else self.passage.write(self.joint)
+        opens = _OPENS.match(text)
+        return (space if opens else "") + self._copied(segment) + ("" if opens else space)
 
     def _fitting(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
         """`segment` with its tokens; one that is too long, or has more kept than there are symbols, is cut, and warned

@@ -103,6 +103,7 @@ NAMES = {
 }
 
 _WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
+_NOR_BETWEEN_SENTENCES = {"ja", "wuu", "yue", "zh"}
 
 
 def language_name(code: str) -> str:
@@ -116,6 +117,17 @@ def joint(source: str, target: str) -> str:
     "你好。我很好。" has none; "Hello. I am fine." needs one.
     """
     return " " if language_alone(source) in _WITHOUT_SPACES and language_alone(target) not in _WITHOUT_SPACES else ""
+
+
+def spacing(gap: str, source: str, target: str) -> str:
+    """What belongs between two translated sentences whose originals had the white space `gap` between them.
+
+    "Hello. I am fine." loses its space in Chinese, and has an ordinary one where Chinese has an ideographic one. Line
+    ends, tabs and columns stay as they are.
+    """
+    if gap in (" ", "  ") and language_alone(target) in _NOR_BETWEEN_SENTENCES:
+        return gap if language_alone(source) in _WITHOUT_SPACES else ""
+    return joint(source, target) or gap if gap == "\u3000" else gap
 
 
 def language_alone(code: str) -> str:

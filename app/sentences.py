@@ -16,6 +16,7 @@ from app.passage import Kept, Link, Passage, Tag
 from app.placeholders import is_nesting
 from app.placing import woven
 from app.weaving import unchanged
+from app.words import is_apart
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 from model.marks import full_stop, has_end_mark
@@ -30,7 +31,9 @@ CAPITALS = 6
 """Letters of the least that is taken for words in capitals, and not for a name or two."""
 _PLAIN = {"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "‛": "'"}
 _PLAIN |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
-_SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©]")
+_PLAIN |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。", "\u3000": " "}
+_PLAIN |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
+_SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©℃℉￥￡\u2460-\u2473]")
 _END = re.compile(r"\s*[.!。！।]\s*$")
 
 
@@ -96,7 +99,8 @@ def is_in_capitals(passage: Passage) -> bool:
     words = passage.text
     if passage.kept:
         words = "".join(part for part in parts_of(passage) if isinstance(part, str))
-    return words.isupper() and " " in words and sum(map(str.isalpha, words)) >= CAPITALS
+    letters = [letter for letter in words if letter.isalpha()] if words.isupper() and " " in words else []
+    return len(letters) >= CAPITALS and all(map(str.isupper, letters))  # "用 USB" is Chinese with a name in it
 
 
 def _lowered(part: str, first: bool) -> str:
@@ -252,11 +256,14 @@ class Sentence:
         return texts
 
     def _space_around(self, kept: Kept, texts: list[str], number: int) -> None:
-        """What stood alone does not hang on a word: puts a space into the text beside it, if there is none."""
+        """What stood alone does not hang on a word: puts a space into the text beside it, if there is none.
+
+        Beside an ideograph, all stands alone: "用{name}登录" is "log in with {name}".
+        """
         before, after = self.passage.text[: kept.start][-1:], self.passage.text[kept.end : kept.end + 1]
-        if number and (not before or before.isspace()) and _HANGS.match(texts[number - 1][-1:]):
+        if number and is_apart(before) and _HANGS.match(texts[number - 1][-1:]):
             texts[number - 1] += SPACE
-        if number + 1 < len(texts) and (not after or after.isspace()) and _LETTER.match(texts[number + 1]):
+        if number + 1 < len(texts) and is_apart(after) and _LETTER.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
 
     def _without_end(self, texts: list[str], hypothesis: Hypothesis) -> list[str]:

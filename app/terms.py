@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from app.languages import language_alone
 from app.passage import Kept, Passage
 from app.sentences import Sentence
 from app.words import AlignedWords
@@ -27,6 +28,10 @@ _DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:/-]\d+)+(?!\w)|(?<![\w.,:/-])\d\d+(?!\w)")
 _WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s\u00a0\u202f-]| ?h ?)\d+)*")
 """As a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
+_COUNTED = re.compile(r"\s*[月千万萬亿億]")
+_COUNTED_MYRIADS = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
+"""What makes another number of the one before it: "3.5 million" is 350万, 12月 is December."""
+_MYRIADS = {"ja", "ko", "wuu", "yue", "zh"}
 _NO_DIGIT = re.compile(r"\D")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
@@ -38,14 +43,16 @@ class Place:
         self.start, self.end, self.given = start, end, given
 
 
-def numbers_in(passage: Passage, terms: Sequence[Kept], most: int) -> list[Kept]:
+def numbers_in(passage: Passage, terms: Sequence[Kept], most: int, target: str = "") -> list[Kept]:
     """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
 
     With `terms` and what is kept they are at most so many.
     """
     if not _DIGITS.search(passage.text):
         return []
-    found = (Kept(*number.span(), number[0]) for number in _NUMBER.finditer(passage.text))
+    counted = _COUNTED_MYRIADS if language_alone(target) in _MYRIADS else _COUNTED
+    numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
+    found = (Kept(*number.span(), number[0]) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
     return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.kept))]
 
@@ -120,7 +127,7 @@ def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, 
     if not runs:
         return None
     best = max(runs, key=lambda run: sum(within[unit] for unit in run))
-    while len(best) > 1 and _letters(words, best[0]) <= ARTICLE:
+    while len(best) > 1 and _letters(words, best[0]) <= ARTICLE and _is_word_before(words, best[0]):
         best = best[1:]
     return best[0], best[-1]
 
@@ -128,6 +135,12 @@ def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, 
 def _letters(words: AlignedWords, unit: int) -> int:
     start, end, _ = words.units[unit]
     return len(words.shown[start:end].rstrip("'’"))
+
+
+def _is_word_before(words: AlignedWords, unit: int) -> bool:
+    """Whether it is a word before the next one, and not the first part of it, as where there are no spaces."""
+    end, start = words.units[unit].end, words.units[unit + 1].start
+    return end < start or words.shown[end - 1] in "'’"
 
 
 def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int]:

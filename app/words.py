@@ -24,6 +24,7 @@ _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéè
 _WORD = re.compile(
     rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
 )
+_APART = re.compile(rf"\s|{_SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
 _MARK = 2
 """Characters that a token of punctuation has: with the space before it."""
 OPAQUE = "\ufffc"
@@ -87,6 +88,11 @@ def units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
                     yield Unit(start, start := cut, is_word)
             yield Unit(start, end, is_word)
         offset += len(piece)
+
+
+def is_apart(neighbour: str) -> bool:
+    """Whether what has this character beside it, or none, is no part of a word with it."""
+    return _APART.match(neighbour) is not None
 
 
 def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.languages import joint, language_name
+from app.languages import joint, language_name, spacing
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,26 @@ def test_sentences_that_stood_without_a_space_get_one_where_the_target_wants_it(
     source: str, target: str, space: str
 ) -> None:
     assert joint(source, target) == space
+
+
+@pytest.mark.parametrize(
+    ("gap", "source", "target", "left"),
+    [
+        (" ", "en", "zh", ""),
+        ("  ", "fr", "zh-Hans", ""),
+        (" ", "en", "ja", ""),
+        (" ", "en", "th", " "),
+        (" ", "en", "fr", " "),
+        (" ", "zh", "ja", " "),
+        (" ", "zh", "en", " "),
+        ("\u3000", "zh", "en", " "),
+        ("\u3000", "zh", "ja", "\u3000"),
+        ("\n", "en", "zh", "\n"),
+        ("\t", "en", "zh", "\t"),
+        ("   ", "en", "zh", "   "),
+    ],
+)
+def test_the_space_between_sentences_is_the_target_s_and_any_other_white_space_the_text_s(
+    gap: str, source: str, target: str, left: str
+) -> None:
+    assert spacing(gap, source, target) == left

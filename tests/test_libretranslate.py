@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 
 import httpx
 import pytest
-from conftest import Gate, Service, listening, serving
+from conftest import Gate, Service, listening, make_bundle, serving
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
 from hypothesis import given, settings
@@ -242,6 +242,21 @@ def test_a_language_is_its_own_target_and_its_texts_stay(service: Service) -> No
     for code in ("en", "fr"):
         answer = service.post(PATH, {"q": ["Hello.", " "], "source": code, "target": code, "alternatives": 1}).json()
         assert answer == {"translatedText": ["Hello.", " "], "alternatives": [[], []]}
+
+
+def test_both_of_libretranslates_names_of_a_language_will_do(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-zh", target="zh")
+    make_bundle(tmp_path / "pt-BR-en", source="pt-BR", target="en", seed=1)
+    with serving(tmp_path) as service:
+        [chinese, simplified] = [service.post(PATH, {**HELLO, "target": code}) for code in ("zh", "zh-Hans")]
+        assert chinese.status_code == 200
+        assert simplified.json() == chinese.json()
+        assert service.post(PATH, {"q": "Olá.", "source": "pb", "target": "en"}).status_code == 200
+        for code in ("zt", "zh-Hant", "zh-CN"):
+            assert service.post(PATH, {**HELLO, "target": code}).status_code == 400
+        fields = {"source": "en", "target": "zh-Hans"}
+        answer = service.request("POST", f"{PREFIX}/translate_file", files={"file": ("a.txt", "Hello.")}, data=fields)
+        assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from app.passage import Kept, Passage, Tag
 from app.placeholders import placeholders
 from app.scheduler import Job
-from app.sentences import Sentence, most_kept, part_of, parts_of
+from app.sentences import Sentence, is_in_capitals, most_kept, part_of, parts_of
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -305,7 +306,7 @@ def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle)
 
 def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that says `parts`, in which numbers are symbols."""
-    kept = tuple(placeholders(text, "en"))
+    kept = tuple(placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, kept), bundle, [], 1, 0)
     hypothesis = Hypothesis([], 64, tokens=bundle.tokenizer.encode_parts(parts))
     hypothesis.aligned = [0] * len(hypothesis.tokens)
@@ -322,3 +323,26 @@ def test_what_stood_alone_does_not_hang_on_a_word(bundle: Bundle) -> None:
     assert said(bundle, "the {x} cat", "a b", 0, "c") == "a b {x} c"
     assert said(bundle, "the {x} cat", "a '", 0, ", c") == "a '{x}, c"
     assert said(bundle, "a{x}b", "a", 0, "b") == "a{x}b"
+
+
+def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: Bundle) -> None:
+    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"
+    assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
+    assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"
+    assert said(chinese, "用 A{x}B 登录", "A", 0, "B") == "A{x}B"
+
+
+@pytest.mark.parametrize(
+    ("text", "capitals"),
+    [
+        ("DO NOT OPEN.", True),
+        ("ÉCOLE DU ÈS", True),
+        ("Do NOT OPEN.", False),
+        ("我在 NASA 工作，用 USB。", False),
+        ("NASA USA JPL 的人", False),
+        ("НЕ ОТКРЫВАТЬ", True),
+    ],
+)
+def test_words_in_capitals_are_so_to_the_last_letter(text: str, capitals: bool) -> None:
+    assert is_in_capitals(Passage(text)) == capitals

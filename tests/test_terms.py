@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import pytest
 from engines import WORDS, Given, Wild, expecting_end_marks, roomy, translated
 
-from app.passage import Kept, Passage, Tag
+from app.passage import Kept, Link, Passage, Tag
 from app.scheduler import Job
 from app.sentences import Sentence
 from app.terms import numbers_in, revised, terms_in, wanting
@@ -222,6 +223,30 @@ def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
         assert len(again.prefix) + 1 <= again.limit <= bundle.limits.max_target
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "tokens", "expected"),
+    [
+        ("My hard disk.", "我的硬盘。", ["我的", "硬", "盘", "。"], "我的硬碟"),
+        ("My hard disk.", "Mon le disque.", ["Mon", " le", " disque", "."], "Mon le 硬碟"),
+        ("My hard disk.", "À l'écran.", ["À", " l'", "écran", "."], "À l'硬碟"),
+    ],
+)
+def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
+    bundle: Bundle, source: str, target: str, tokens: list[str], expected: str
+) -> None:
+    """The first token is of "My", the last of the full stop, those between of "hard disk"."""
+    assert "".join(tokens) == target
+    ends = list(accumulate(map(len, tokens)))
+    spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]
+    links = [Link(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
+    one = Sentence.of(Passage(source), bundle, [], 1, 0)
+    one.pieces = lambda hypothesis: [target]  # type: ignore[method-assign]
+    one.links = lambda hypothesis: iter(links)  # type: ignore[method-assign]
+    again = revised(one, [Kept(3, 12, "硬碟")])
+    assert again is not None
+    assert bundle.tokenizer.decode(again.prefix) == expected
+
+
 # ---- Which are there, and which lack
 
 
@@ -267,6 +292,22 @@ def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list
     found = numbers_in(Passage(text), (), 32)
     assert [one.raw for one in found] == numbers
     assert all(text[one.start : one.end] == one.raw for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "numbers"),
+    [
+        ("12 million people in 2024", "zh", ["2024"]),
+        ("12 million people in 2024", "fr", ["12", "2024"]),
+        ("15 dozens", "zh", ["15"]),
+        ("12 月 25 日", "en", ["25"]),
+        ("有 350 万人，25 个国家", "en", ["25"]),
+    ],
+)
+def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
+    text: str, target: str, numbers: list[str]
+) -> None:
+    assert [one.raw for one in numbers_in(Passage(text), (), 32, target)] == numbers
 
 
 def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:

@@ -222,7 +222,46 @@ def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | Non
 
 def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
-    assert [item.text for item in translate(chinese, "你好。我很好！ 是吗？\n").items] == ["你好。 我很好！ 是吗？\n"]
+    assert [item.text for item in translate(chinese, "你好。我很好。 是吗。\n").items] == ["你好。 我很好。 是吗。\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("你好。**我很好。** 谁。", "你好。 **我很好。** 谁。"),
+        ("你好。😀我很好。", "你好。😀 我很好。"),
+        ("①你好。②我很好。", "①你好。 ②我很好。"),
+        ("你好。(我很好。)", "你好。 (我很好。)"),
+        ("\u3000\u3000你好。\u3000我很好。", "\u3000\u3000你好。 我很好。"),
+    ],
+)
+def test_what_stands_between_such_sentences_gets_the_space_on_its_open_side(
+    bundle: Bundle, text: str, expected: str
+) -> None:
+    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    assert [item.text for item in translate(chinese, text).items] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hello. How are you?  Bye!", "Hello.How are you?Bye!"),
+        ("Hello.\nHow are you?\tBye!\n\n Hello.", "Hello.\nHow are you?\tBye!\n\n Hello."),
+        ("  Hello. 😀 Bye. ", "  Hello. 😀 Bye. "),
+        ("Hello.   Bye.", "Hello.   Bye."),
+    ],
+)
+def test_a_space_between_sentences_is_none_where_the_target_has_none(bundle: Bundle, text: str, expected: str) -> None:
+    chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
+    assert [item.text for item in translate(chinese, text).items] == [expected]
+
+
+def test_nor_is_there_one_where_a_long_sentence_was_cut(bundle: Bundle) -> None:
+    chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
+    text = "the cat sleeps, " * 30
+    (item,) = translate(chinese, text).items
+    assert item.text and item.text.replace(" ", "") == text.replace(" ", "")
+    assert "sleeps,the" in item.text
 
 
 def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:

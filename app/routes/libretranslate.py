@@ -54,7 +54,10 @@ from app.translator import Translator
 __all__ = ["router", "voice"]
 router = APIRouter(tags=["LibreTranslate"])
 A = TypeVar("A", bound=Asked)
+L = TypeVar("L", ToTranslate, FileToTranslate)
 _PAGE_WAITS_MS = 500
+_ALSO = {"zh": "zh-Hans", "zh-Hans": "zh", "zt": "zh-Hant", "zh-Hant": "zt", "pb": "pt-BR", "pt-BR": "pb"}
+"""LibreTranslate's two names for a language."""
 
 
 @router.post("/translate", summary="Translate texts", response_model=LibreTranslation, **TRANSLATE)
@@ -67,9 +70,8 @@ async def translate(request: Request) -> Response:
     check_load(request)
     fields = await read_fields(request)
     client = _enter(request, fields)
-    asked = _asked(ToTranslate, fields, "q", "source", "target")
     translator: Translator = request.state.translator
-    _check_languages(translator.catalogue, asked.source, asked.target)
+    asked = _served(_asked(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     items = await while_connected(request, _translated(translator, client, asked))
     return JSONResponse(_answer(asked, items, translator.catalogue))
 
@@ -189,9 +191,8 @@ async def libre_translate_file(request: Request, place: Annotated[Place, Depends
     check_load(request)
     file, fields = await read_upload(request, place)
     client = _enter(request, fields)
-    asked = _asked(FileToTranslate, fields, "source", "target")
     translator: Translator = request.state.translator
-    _check_languages(translator.catalogue, asked.source, asked.target)
+    asked = _served(_asked(FileToTranslate, fields, "source", "target"), translator.catalogue)
     translated = await while_connected(request, _translated_file(request, client, file, asked))
     downloads: Downloads = request.state.downloads
     name = downloads.keep(translated)
@@ -244,12 +245,16 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
     return validated(kind, sent)
 
 
-def _check_languages(catalogue: Catalogue, source: str, target: str) -> None:
-    """Raises PairNotServed."""
-    known = _languages(catalogue)
-    for code in (target,) if source == AUTO else (source, target):
-        if code not in known:
+def _served(asked: L, catalogue: Catalogue) -> L:
+    """With its languages by the codes under which they are served. Raises PairNotServed."""
+    known = {code: code for code in _languages(catalogue)}
+    also = {_ALSO[code]: code for code in known if code in _ALSO}
+    found = {**also, **known}
+    for code in (asked.target,) if asked.source == AUTO else (asked.source, asked.target):
+        if code not in found:
             raise PairNotServed(f"{code} is not supported")
+    source = asked.source if asked.source == AUTO else found[asked.source]
+    return asked.model_copy(update={"source": source, "target": found[asked.target]})
 
 
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:
