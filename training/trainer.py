@@ -62,6 +62,9 @@ class Recipe:
         for name in ("cooldown", "label_smoothing", "bpe_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise TrainingError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        for name in ("learning_rate_factor", "clip_norm"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise TrainingError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 <= self.r_drop < math.inf:
             raise TrainingError(f"r_drop must be at least 0, not {self.r_drop}")
         if self.precision not in ("auto", "float32", "bfloat16"):
