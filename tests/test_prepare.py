@@ -16,7 +16,8 @@ from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
-from training.prepare import already_prepared, prepare, prepare_corpora, proportionate, vocabulary_size
+from training.encoding import proportionate
+from training.prepare import already_prepared, prepare, prepare_corpora, vocabulary_size
 from training.prepare_options import PrepareOptions
 from training.prepared import PreparedSummary
 from training.split import comparison_key

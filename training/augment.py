@@ -1,6 +1,6 @@
 """Copies of sentence pairs as people also write: in capitals, in small letters, in other quotes, without a last mark.
 
-Knows text alone; what part of a data folder they are is `training.prepare`'s to say.
+Knows text alone; what part of a data folder they are is `training.encoding`'s to say.
 """
 
 from __future__ import annotations

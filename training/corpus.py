@@ -1,6 +1,6 @@
 """Sentence pairs in files: which columns hold them, which lines are broken, and reading and writing them one by one.
 
-Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.prepare`.
+Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.encoding`.
 """
 
 from __future__ import annotations

@@ -2,36 +2,30 @@
 
     python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
 
-Knows nothing of models. What makes a line usable is `training.corpus`'s, what a token is the tokenizer's.
+Knows nothing of models. What makes a line usable is `training.corpus`'s, what is written of it `training.encoding`'s.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.augment import augmented_copies
 from training.chinese import simplification_rules
 from training.cleaning import RULES
 from training.corpus import Corpus, Pair, Skipped, write_pairs
-from training.intake import looked_at, progress, progress_of_pieces, read_all, read_corpora, set_apart, spec_of, weighed
-from training.pool import PIECE, Pool, encode
+from training.encoding import write_tokens
+from training.intake import looked_at, read_all, read_corpora, set_apart, spec_of, weighed
+from training.pool import Pool
 from training.prepare_options import (
     AUGMENT_SHARE,
     MAX_RATIO,
     MAX_TOKENS,
-    RATIO_FROM_TOKENS,
     RESERVED_SHARE,
     SCRIPTS,
     PrepareOptions,
@@ -40,8 +34,7 @@ from training.prepare_options import (
 from training.prepared import PreparedSummary, check_free, digests, making, write_record
 from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
-from training.reserved import TokenCopy, token_copies
-from training.shards import Integers, Mask, ShardWriter, undamaged
+from training.shards import undamaged
 from training.vocabulary import train_vocabulary
 
 TEXT = "text.tsv"
@@ -49,7 +42,6 @@ TEXT = "text.tsv"
 # More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
 
-Item = TypeVar("Item")
 Say = Callable[[str], None]
 
 
@@ -91,18 +83,11 @@ def _prepare(
     corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, say)
-    writer = ShardWriter(folder, tokenizer.vocab_size)
-    pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
-    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
-    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying in other case")
-    copied = np.concatenate([reserved.pairs, augmented.pairs])
-    of_corpora = np.append(pool.corpora, pool.corpora[copied])
-    end_marks = np.concatenate([end_marks, reserved.end_marks, augmented.end_marks])
-    share = _share_drawn(end_marks, of_corpora, [corpus.spec.weight for corpus in corpora])
+    written = write_tokens(options, pool, tokenizer, [corpus.spec.weight for corpus in corpora], folder, skipped)
+    pool = written.pool
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
     reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
     _tell(options, folder, reports, say)
-    files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
     (folder / TEXT).unlink()
     (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
     write_pairs(folder / "dev.tsv", dev)
@@ -110,16 +95,16 @@ def _prepare(
         source=options.source,
         target=options.target,
         vocab_size=tokenizer.vocab_size,
-        pairs=len(pool.pairs) + len(copied),
+        pairs=len(pool.pairs) + written.reserved_copies + written.augmented_copies,
         dev_pairs=len(dev),
         seed=options.seed,
         corpora=[_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)],
-        reserved_copies=len(reserved.pairs),
-        augmented_copies=len(augmented.pairs),
+        reserved_copies=written.reserved_copies,
+        augmented_copies=written.augmented_copies,
         sha256=_digests(options),
         options=options.recipe(),
-        files=files,
-        sources_with_end_marks=round(share, 3),
+        files=written.files,
+        sources_with_end_marks=round(written.sources_with_end_marks, 3),
     )
 
 
@@ -181,85 +166,6 @@ def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer
     if len(short) < len(dev):
         say(f"{len(dev) - len(short):,} development pairs left out: longer than {options.max_tokens} tokens")
     return short
-
-
-def _encode(
-    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[Skipped]
-) -> tuple[Pool, Mask, Mask]:
-    """Writes the tokens of the pairs; those whose lengths are not sound go to `skipped`.
-
-    Returns the others, which they are of those written, and which of them have a source that ends as a sentence does.
-    """
-    lengths, end_marks = [], []
-    pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
-    for piece in progress_of_pieces(pieces, pool, "encoding"):
-        fits = piece.lengths.max(1) <= options.max_tokens  # [pairs]
-        writer.add(piece.ids, piece.lengths * fits[:, None])
-        lengths.append(piece.lengths)
-        end_marks.append(piece.end_marks)
-    both = np.concatenate(lengths)  # [pairs, side]
-    kept = both.max(1) <= options.max_tokens
-    require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
-    pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
-    sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
-    pool = pool.keep(sound, skipped, "lengths out of proportion")
-    kept[kept] = sound
-    return pool, kept, np.concatenate(end_marks)[kept]
-
-
-def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
-    """Which pairs are not `max_ratio` times longer on one side than is usual in this corpus: [pairs].
-
-    `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
-    """
-    ratios = lengths[1] / lengths[0]  # [pairs]
-    odds = ratios / np.median(ratios)
-    sound: Mask = (lengths.max(0) <= RATIO_FROM_TOKENS) | ((odds <= max_ratio) & (odds >= 1 / max_ratio))
-    return sound
-
-
-def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
-    """Copies of pairs with reserved symbols."""
-    if options.reserved_share == 0:
-        return iter(())
-    wanted = round(options.reserved_share * len(pool.pairs))
-    return token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
-
-
-def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
-    """Copies of pairs in other case and punctuation."""
-    if options.augment_share == 0:
-        return iter(())
-    wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
-    random = Random(f"augmentation {options.seed}")
-    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random)
-
-
-class _Copied(NamedTuple):
-    """The copies written: of which pairs, [copies], and which of them have a source that ends as a sentence does."""
-
-    pairs: Integers
-    end_marks: Mask
-
-
-def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: ShardWriter, what: str) -> _Copied:
-    pairs, end_marks = array("q"), array("b")
-    copies = iter(progress(drawn, what))
-    while some := list(islice(copies, PIECE)):
-        ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
-        writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
-        pairs.extend(copy.pair for copy in some)
-        end_marks.extend(has_end_mark(tokenizer.decode(copy.source)) for copy in some)
-    return _Copied(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
-
-
-def _share_drawn(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
-    """Which share of what an epoch draws is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
-    of_each = [of_corpora == number for number in range(len(weights))]
-    drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))
-    return float(
-        sum(weight * np.count_nonzero(own & wanted) for weight, own in zip(weights, of_each, strict=True)) / drawn
-    )
 
 
 def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:

@@ -1,0 +1,144 @@
+"""The pairs of a pool, and copies of them, as token ids in a data folder: which lengths are sound, what is copied.
+
+Knows tokens; where the pairs come from is `training.intake`'s, and how files hold them `training.shards`'s.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.marks import has_end_mark
+from model.tokenizer import Tokenizer
+from training.augment import augmented_copies
+from training.corpus import Skipped
+from training.intake import progress, progress_of_pieces
+from training.pool import PIECE, Pool, encode
+from training.prepare_options import RATIO_FROM_TOKENS, PrepareOptions, require
+from training.reserved import TokenCopy, token_copies
+from training.shards import Integers, Mask, ShardWriter
+
+
+@dataclass(frozen=True)
+class Written:
+    """The pairs that were written, without the copies of them that come after. `files`: see `training.shards.files_of`.
+
+    `sources_with_end_marks`: of all that an epoch draws, copies included, the share whose source ends as a sentence.
+    """
+
+    pool: Pool
+    files: dict[str, list[int | str]]
+    reserved_copies: int
+    augmented_copies: int
+    sources_with_end_marks: float
+
+
+def write_tokens(
+    options: PrepareOptions,
+    pool: Pool,
+    tokenizer: Tokenizer,
+    weights: Sequence[float],
+    folder: Path,
+    skipped: Sequence[Skipped],
+) -> Written:
+    """Writes into `folder` the pairs whose lengths are sound and copies of them; the others go to `skipped`.
+
+    `weights`: how often an epoch draws a pair of each corpus. Raises ValueError if no pair is left.
+    """
+    writer = ShardWriter(folder, tokenizer.vocab_size)
+    pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
+    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
+    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying in other case")
+    copied = np.concatenate([reserved.pairs, augmented.pairs])
+    of_corpora = np.append(pool.corpora, pool.corpora[copied])
+    files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
+    end_marks = np.concatenate([end_marks, reserved.end_marks, augmented.end_marks])
+    share = _share_drawn(end_marks, of_corpora, weights)
+    return Written(pool, files, len(reserved.pairs), len(augmented.pairs), share)
+
+
+def _encode(
+    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[Skipped]
+) -> tuple[Pool, Mask, Mask]:
+    """Writes the tokens of the pairs; those whose lengths are not sound go to `skipped`.
+
+    Returns the others, which they are of those written, and which of them have a source that ends as a sentence does.
+    """
+    lengths, end_marks = [], []
+    pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
+    for piece in progress_of_pieces(pieces, pool, "encoding"):
+        fits = piece.lengths.max(1) <= options.max_tokens  # [pairs]
+        writer.add(piece.ids, piece.lengths * fits[:, None])
+        lengths.append(piece.lengths)
+        end_marks.append(piece.end_marks)
+    both = np.concatenate(lengths)  # [pairs, side]
+    kept = both.max(1) <= options.max_tokens
+    require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
+    pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
+    sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
+    pool = pool.keep(sound, skipped, "lengths out of proportion")
+    kept[kept] = sound
+    return pool, kept, np.concatenate(end_marks)[kept]
+
+
+def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
+    """Which pairs are not `max_ratio` times longer on one side than is usual in this corpus: [pairs].
+
+    `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
+    """
+    ratios = lengths[1] / lengths[0]  # [pairs]
+    odds = ratios / np.median(ratios)
+    sound: Mask = (lengths.max(0) <= RATIO_FROM_TOKENS) | ((odds <= max_ratio) & (odds >= 1 / max_ratio))
+    return sound
+
+
+def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+    """Copies of pairs with reserved symbols."""
+    if options.reserved_share == 0:
+        return iter(())
+    wanted = round(options.reserved_share * len(pool.pairs))
+    return token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
+
+
+def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+    """Copies of pairs in other case and punctuation."""
+    if options.augment_share == 0:
+        return iter(())
+    wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
+    random = Random(f"augmentation {options.seed}")
+    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random)
+
+
+class _Copied(NamedTuple):
+    """The copies written: of which pairs, [copies], and which of them have a source that ends as a sentence does."""
+
+    pairs: Integers
+    end_marks: Mask
+
+
+def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: ShardWriter, what: str) -> _Copied:
+    pairs, end_marks = array("q"), array("b")
+    copies = iter(progress(drawn, what))
+    while some := list(islice(copies, PIECE)):
+        ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
+        writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
+        pairs.extend(copy.pair for copy in some)
+        end_marks.extend(has_end_mark(tokenizer.decode(copy.source)) for copy in some)
+    return _Copied(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
+
+
+def _share_drawn(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
+    """Which share of what an epoch draws is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
+    of_each = [of_corpora == number for number in range(len(weights))]
+    drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))
+    return float(
+        sum(weight * np.count_nonzero(own & wanted) for weight, own in zip(weights, of_each, strict=True)) / drawn
+    )
