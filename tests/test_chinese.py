@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -103,6 +104,14 @@ def test_pieces_cover_the_text_sent(text: str) -> None:
     assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
     if pieces:
         assert (pieces[0].start, pieces[-1].end) == (0, len(text))
+
+
+@given(TEXT, st.sampled_from([0.0, 0.5, 1.0]))
+def test_tokens_that_are_drawn_anew_say_the_same(text: str, dropout: float) -> None:
+    ids = TOKENIZER.encode(text)
+    [drawn] = TOKENIZER.resegmented([ids], dropout, Random(1))
+    assert TOKENIZER.decode(drawn) == TOKENIZER.normalise(text)
+    assert drawn == ids or dropout
 
 
 def test_no_rule_undoes_another_and_common_characters_have_one() -> None:

@@ -125,7 +125,10 @@ def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
         )
     losses = [row["dev_loss"] for row in history]
     if len(losses) == 3 and losses[0] < losses[1] < losses[2]:
-        option = "--learning-rate" if history[0]["step"] == 0 else "--learning-rate-factor"
+        begun = history[0]["step"] == 0  # from a bundle's weights
+        option = (
+            "--learning-rate (with --parent: the recipe's learning_rate_factor)" if begun else "--learning-rate-factor"
+        )
         yield (
             f"the development loss rises from the start ({losses[0]:.3f}, {losses[1]:.3f}, {losses[2]:.3f}): the "
             f"learning rate is too high, or these pairs are of another kind than the training's; try a lower {option}"

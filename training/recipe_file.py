@@ -70,7 +70,7 @@ class RecipeFile:
     """What a recipe says; what it does not say is None or missing. The empty one says nothing.
 
     Names of files are as `prepare --pairs` takes them, from the current folder. `test`: pairs to measure on at the end.
-    `parent`: the folder of the bundle that the model begins from, in the file beside which it lies.
+    `parent`: the folder of the bundle that the model begins from, in a file as seen from the folder of that file.
     `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
     """
 
