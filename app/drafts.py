@@ -26,7 +26,7 @@ from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
-_OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\u2460-\u2473]")
+_OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """What opens the sentence that follows it, where it stands between two."""
 _NOTHING: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
 
