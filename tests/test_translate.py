@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from training.__main__ import cli
 from training.corpus import Pair, write_pairs
 from training.drawing import DrawingSlots
 from training.teacher import fault
+from training.translate import TranslateOptions
 from training.unfinished import Unfinished
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -274,6 +276,13 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
     assert ".out.tsv.partial was begun with beam 2, not 3: delete it" in said
     write_pairs(pairs_file, PAIRS[1:])
     assert "was begun with input" in translate(*given, "--beam", 2, code=1)
+
+
+def test_draws_depend_on_what_is_decoded_together_and_translations_do_not(shipped: Bundle, pairs_file: Path) -> None:
+    asked = TranslateOptions(shipped.folder, Path("out.tsv"), str(pairs_file), beam=1)
+    for sample, alike in ((10, False), (None, True)):
+        few, many = (replace(asked, sample=sample, rows=rows).settings("b", ()) for rows in (8, 9))
+        assert (few == many) == alike
 
 
 def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: Bundle, tmp_path: Path) -> None:

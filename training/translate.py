@@ -94,7 +94,7 @@ class TranslateOptions:
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
         """All that the pairs depend on: the bundle called `name` and the input `files` included."""
         how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
-        given = {option: getattr(self, option) for option in how}
+        given = {option: getattr(self, option) for option in (*how, *(["rows"] if self.sample else []))}
         return {"bundle": name, "input": digests(files), "beam": self.width, **given}
 
 
@@ -227,7 +227,7 @@ def translate(
             "much text.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of --sample: the same seed, the same draws.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of --sample: the same seed and --rows, the same draws.")] = 1,
     max_ratio: Annotated[
         float,
         typer.Option(help="Leave out longer pairs with one side this many times as long as the other, in tokens."),
