@@ -156,6 +156,8 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
         metrics += result.metrics()
     samples = choose_samples(model, run.tokenizer, run.limits, _sample_sentences(run, options.samples))
     say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
+    if not samples:
+        say("warning: without samples, nobody notices if a service computes wrongly with this bundle; train for longer")
     record = {
         "source": run.summary.source,
         "target": run.summary.target,

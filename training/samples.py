@@ -41,7 +41,11 @@ SENTENCES = {
         | There is a white boat near the island. | She sings while she cooks.
         | The old man feeds the birds every morning. | The student forgot his book on the bus.
         | There is a small church behind the hill. | The wind opened the window last night.
-        | My friends are cooking fish for dinner. | The moon is very bright this evening.""",
+        | My friends are cooking fish for dinner. | The moon is very bright this evening.
+        | The horse is old. | My hat is green. | The milk is cold. | Her uncle has a boat. | I have two brown dogs.
+        | The village is small. | Where is the blue umbrella? | My cousin is a baker. | The kitchen is clean.
+        | The bridge is very long. | He has a black coat. | The boy drinks milk. | Is the museum open?
+        | My aunt is in the garden. | The window is open now. | The old church is small.""",
     "fr": """Le bus rouge s'arrête derrière la vieille école. | Ma tante garde trois lapins blancs dans la cuisine.
         | Nous avons bu du lait froid après la longue promenade. | La petite fille a un parapluie vert.
         | Son père répare des vélos le matin. | Le boulanger ferme son magasin à six heures.
@@ -61,7 +65,12 @@ SENTENCES = {
         | Il y a un bateau blanc près de l'île. | Elle chante pendant qu'elle cuisine.
         | Le vieil homme nourrit les oiseaux chaque matin. | L'étudiant a oublié son livre dans le bus.
         | Il y a une petite église derrière la colline. | Le vent a ouvert la fenêtre la nuit dernière.
-        | Mes amis préparent du poisson pour le dîner. | La lune est très claire ce soir.""",
+        | Mes amis préparent du poisson pour le dîner. | La lune est très claire ce soir.
+        | Le cheval est vieux. | Mon chapeau est vert. | Le lait est froid. | Son oncle a un bateau.
+        | La soupe est trop chaude. | J'ai deux chiens bruns. | Le village est petit. | Où est le parapluie bleu ?
+        | Mon cousin est boulanger. | La cuisine est propre. | Le pont est très long. | Il a un manteau noir.
+        | Le garçon boit du lait. | Le musée est-il ouvert ? | Ma tante est dans le jardin.
+        | Nous avons un chat blanc. | La fenêtre est ouverte maintenant. | La vieille église est petite.""",
     "de": """Der rote Bus hält hinter der alten Schule. | Meine Tante hält drei weiße Kaninchen in der Küche.
         | Wir tranken kalte Milch nach dem langen Spaziergang. | Das kleine Mädchen hat einen grünen Regenschirm.
         | Ihr Vater repariert morgens Fahrräder. | Der Bäcker schließt seinen Laden um sechs Uhr.
@@ -81,7 +90,12 @@ SENTENCES = {
         | Bei der Insel liegt ein weißes Boot. | Sie singt, während sie kocht.
         | Der alte Mann füttert jeden Morgen die Vögel. | Der Student hat sein Buch im Bus vergessen.
         | Hinter dem Hügel steht eine kleine Kirche. | Der Wind hat letzte Nacht das Fenster geöffnet.
-        | Meine Freunde kochen Fisch zum Abendessen. | Der Mond ist heute Abend sehr hell.""",
+        | Meine Freunde kochen Fisch zum Abendessen. | Der Mond ist heute Abend sehr hell.
+        | Das Pferd ist alt. | Mein Hut ist grün. | Die Milch ist kalt. | Ihr Onkel hat ein Boot.
+        | Ich habe zwei braune Hunde. | Das Dorf ist klein. | Wo ist der blaue Regenschirm?
+        | Mein Vetter ist Bäcker. | Die Küche ist sauber. | Die Brücke ist sehr lang.
+        | Er hat einen schwarzen Mantel. | Der Junge trinkt Milch. | Ist das Museum geöffnet?
+        | Meine Tante ist im Garten. | Das Fenster ist jetzt offen. | Die alte Kirche ist klein.""",
     "es": """El autobús rojo para detrás de la vieja escuela. | Mi tía tiene tres conejos blancos en la cocina.
         | Bebimos leche fría después del largo paseo. | La niña pequeña tiene un paraguas verde.
         | Su padre repara bicicletas por la mañana. | El panadero cierra su tienda a las seis.
@@ -101,7 +115,12 @@ SENTENCES = {
         | Ella canta mientras cocina. | El anciano alimenta a los pájaros cada mañana.
         | El estudiante olvidó su libro en el autobús. | Hay una pequeña iglesia detrás de la colina.
         | El viento abrió la ventana anoche. | Mis amigos cocinan pescado para la cena.
-        | La luna está muy brillante esta noche.""",
+        | La luna está muy brillante esta noche.
+        | El caballo es viejo. | Mi sombrero es verde. | La leche está fría. | Su tío tiene un barco.
+        | Tengo dos perros marrones. | El pueblo es pequeño. | ¿Dónde está el paraguas azul? | Mi primo es panadero.
+        | La cocina está limpia. | El puente es muy largo. | Tiene un abrigo negro. | El niño bebe leche.
+        | ¿Está abierto el museo? | Mi tía está en el jardín. | Tenemos un gato blanco.
+        | La ventana está abierta ahora. | La vieja iglesia es pequeña.""",
     "zh": """红色的公共汽车停在旧学校后面。 | 我姑姑在厨房里养了三只白兔。 | 走了很久以后我们喝了冷牛奶。
         | 那个小女孩有一把绿色的雨伞。 | 她父亲早上修自行车。 | 面包师六点关店。 | 蓝色的杯子旁边有两个勺子。
         | 我表哥每个星期天弹钢琴。 | 图书馆在银行和市场中间。 | 他把信放在黄色的灯下面。
@@ -113,7 +132,11 @@ SENTENCES = {
         | 请把花放在圆桌上。 | 那个男孩在找他左脚的鞋。 | 我妹妹在一家大酒店工作。 | 厨房里的钟停了。
         | 做蛋糕需要鸡蛋、黄油和糖。 | 去城里的火车九分钟后开。 | 岛旁边有一条白色的船。
         | 她一边唱歌一边做饭。 | 那位老人每天早上喂鸟。 | 那个学生把书忘在公共汽车上了。
-        | 山后面有一座小教堂。 | 昨晚风把窗户吹开了。 | 我的朋友们在做鱼当晚饭。 | 今晚的月亮很亮。""",
+        | 山后面有一座小教堂。 | 昨晚风把窗户吹开了。 | 我的朋友们在做鱼当晚饭。 | 今晚的月亮很亮。
+        | 这匹马很老。 | 我的帽子是绿色的。 | 牛奶很凉。 | 她的叔叔有一条船。 | 我有两只棕色的狗。 | 这个村子很小。
+        | 蓝色的雨伞在哪里？ | 我的表哥是面包师。 | 厨房很干净。 | 这座桥很长。 | 他有一件黑色的大衣。
+        | 男孩在喝牛奶。 | 博物馆开门吗？ | 我的阿姨在花园里。 | 我们有一只白猫。 | 窗户现在开着。
+        | 那座老教堂很小。""",
 }
 
 
