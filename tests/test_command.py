@@ -370,6 +370,7 @@ def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
     process.stdin.flush()
     process.stdout.readline()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers too
+    process.wait(timeout=60)  # before its input ends, which would be an end of its own
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, b"")
     with pytest.raises(ProcessLookupError):
