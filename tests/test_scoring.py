@@ -49,7 +49,6 @@ def test_lower_cased_bleu_stands_beside_the_usual_one_and_says_so() -> None:
 
 
 def test_moses_cuts_after_an_apostrophe_in_french_and_normalises_quotation_marks() -> None:
-    pytest.importorskip("sacremoses")
     assert moses_tokens(["L’homme (« ami ») dort."], "fr", lowercase=True) == ['l\' homme ( " ami " ) dort .']
     *_, moses = scores(["L'homme est ici, là-bas."], ["l’homme est ici, là-bas."], "fr", lowercase=True, moses=True)
     assert moses.score == pytest.approx(100)
