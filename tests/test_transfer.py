@@ -64,7 +64,7 @@ def test_tokens_that_both_have_begin_with_the_parents_rows_and_others_with_fresh
     parent: Parent, german: Tokenizer
 ) -> None:
     config = child(german)
-    weights = parent.weights(config, german, seed=7)
+    weights = parent.weights(config, parent.pieces(german), seed=7)
     torch.manual_seed(7)
     fresh = Transformer(config).state_dict()
     theirs = parent.bundle.model.state_dict()
@@ -79,7 +79,7 @@ def test_tokens_that_both_have_begin_with_the_parents_rows_and_others_with_fresh
 
 
 def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, german: Tokenizer) -> None:
-    weights, theirs = parent.weights(child(german), german, seed=7), parent.bundle.model.state_dict()
+    weights, theirs = parent.weights(child(german), parent.pieces(german), seed=7), parent.bundle.model.state_dict()
     others = [name for name in theirs if "tokens" not in name and name != "output.weight"]
     assert len(others) > 20
     assert all(torch.equal(weights[name], theirs[name]) for name in others)
@@ -89,7 +89,7 @@ def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, 
 def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: Parent) -> None:
     tokenizer, config = parent.bundle.tokenizer, parent.bundle.model.config
     model = Transformer(dataclasses.replace(config, dropout=0.3))
-    model.load_state_dict(parent.weights(config, tokenizer, seed=1))
+    model.load_state_dict(parent.weights(config, parent.pieces(tokenizer), seed=1))
     src, tgt = torch.tensor([[40, 41, 2]]), torch.tensor([[1, 50]])
     assert torch.equal(model.eval()(src, tgt), parent.bundle.model.eval()(src, tgt))
 
@@ -101,7 +101,7 @@ def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
     with torch.no_grad():
         for unit in (3, 17):
             layer.inner.weight[unit] *= 100
-    weights = parent.weights(child(german, d_ff=2), german, seed=1)
+    weights = parent.weights(child(german, d_ff=2), parent.pieces(german), seed=1)
     name = "encoder.0.feed_forward."
     assert torch.equal(weights[name + "inner.weight"], layer.inner.weight[[3, 17]])
     assert torch.equal(weights[name + "inner.bias"], layer.inner.bias[[3, 17]])
@@ -112,7 +112,7 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
     parent: Parent, german: Tokenizer
 ) -> None:
     config = child(german, d_ff=40, encoder_layers=3)
-    weights, theirs = parent.weights(config, german, seed=3), parent.bundle.model.state_dict()
+    weights, theirs = parent.weights(config, parent.pieces(german), seed=3), parent.bundle.model.state_dict()
     torch.manual_seed(3)
     fresh = Transformer(config).state_dict()
     inner = "encoder.1.feed_forward.inner.weight"
@@ -126,7 +126,7 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
 @pytest.mark.parametrize(("name", "value"), [("d_model", 64), ("num_heads", 4), ("norm", "post")])
 def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer, name: str, value: Any) -> None:
     with pytest.raises(TrainingError, match=f"has the {name} .*this model {value}: a parent must have the same"):
-        parent.weights(child(german, **{name: value}), german, seed=1)
+        parent.weights(child(german, **{name: value}), parent.pieces(german), seed=1)
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def evaluate(
         moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
-    both = None if columns is None else two_columns(columns)
+    both = two_columns(columns)
     tests = [TestSet.read(text, loaded.source, loaded.target, both) for text in pairs]
     results = []
     if not as_json:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from model.bundle import VOCABULARY, Bundle, load_bundle
+from model.bundle import VOCABULARY
 from model.config import ModelConfig
 from training.batches import Pairs, epoch_rows, load_pairs
 from training.cautions import flattered
@@ -24,6 +23,7 @@ from training.checkpoint import write_atomically
 from training.chinese import knows_simplified_only
 from training.corpus import Skipped, hash64, parse_spec, read_pairs
 from training.evaluate import TestSet, evaluate_set
+from training.origin import Origin
 from training.prepare_options import PrepareOptions
 from training.trainer import Recipe, TrainingError
 
@@ -49,20 +49,8 @@ class Pace:
 PACES = (Pace(5_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
 
 
-@dataclass(frozen=True)
-class Initial:
-    """The bundle that a run begins from."""
-
-    bundle: Bundle
-
-    @classmethod
-    def load(cls, folder: Path) -> Initial:
-        """Raises BundleError, in one line, for a folder that is no whole bundle."""
-        return cls(load_bundle(folder, torch.device("cpu")))
-
-    @property
-    def name(self) -> str:
-        return self.bundle.name
+class Initial(Origin):
+    """The bundle that is adapted to other pairs; its vocabulary, architecture and languages stay."""
 
     @property
     def vocabulary(self) -> Path:
@@ -98,10 +86,6 @@ class Initial:
     def licence(self, given: str | None) -> str:
         """`given`, or the bundle's."""
         return given or str(self.bundle.config.get("licence", ""))
-
-    def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
-        """The bundle's lines, which whoever shares what was made of it must keep, then `given`."""
-        return tuple(dict.fromkeys([*self.bundle.config.get("attribution", ()), *given]))
 
     def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""

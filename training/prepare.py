@@ -181,7 +181,9 @@ def _digests(options: PrepareOptions) -> dict[str, str]:
     return digests([*paths, *vocabulary])
 
 
-def two_columns(text: str) -> tuple[int, int]:
+def two_columns(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
     match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
     if not match or match[1] == match[2]:
         raise typer.BadParameter("two different column numbers, counted from 1, such as 2,1")
@@ -276,7 +278,7 @@ def prepare(
         max_ratio=max_ratio,
         reserved_share=reserved_share,
         augment_share=augment_share,
-        columns=None if columns is None else two_columns(columns),
+        columns=two_columns(columns),
         encoding=encoding,
         seed=seed,
         replace=replace,

@@ -139,8 +139,9 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
     initial = options.tuning.initial.weights if options.tuning else None
     if options.parent:
         tokenizer = Tokenizer.load(options.prepare.out / "sentencepiece.model")
-        initial = options.parent.weights(plan.config, tokenizer, plan.recipe.seed)
-        say(f"beginning from {options.parent.name}, which has {len(options.parent.pieces(tokenizer)):,} of the tokens")
+        pieces = options.parent.pieces(tokenizer)
+        say(f"beginning from {options.parent.name}, which has {len(pieces):,} of the tokens")
+        initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
     train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
 
 
@@ -268,7 +269,7 @@ def run(
         seed=seed,
         parent=str(parent) if parent else None,
         prepare={
-            "columns": None if columns is None else two_columns(columns),
+            "columns": two_columns(columns),
             "encoding": encoding,
             "keep": tuple(keep) if keep else None,
         },

@@ -103,8 +103,7 @@ def export_asked(
     """What to export, and what to measure on. Raises ValueError."""
     fields = dict(said.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
-    if parent:
-        credits = parent.attribution(credits)
+    origin = tuning.initial if tuning else parent
     return ExportOptions(
         run=work / "run",
         data=work / "data",
@@ -114,7 +113,7 @@ def export_asked(
         columns=said.prepare.get("columns"),
         below=below,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
-        attribution=tuning.initial.attribution(credits) if tuning else credits,
+        attribution=origin.attribution(credits) if origin else credits,
         device=device,
         parent=parent.record() if parent else None,
         **fields,

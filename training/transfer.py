@@ -7,41 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.bundle import Bundle, load_bundle
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from training.origin import Origin
 from training.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
 _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
 
 
-@dataclass(frozen=True)
-class Parent:
+class Parent(Origin):
     """The bundle whose weights a model for other languages begins from."""
-
-    bundle: Bundle
-
-    @classmethod
-    def load(cls, folder: Path) -> Parent:
-        """Raises BundleError, in one line, for a folder that is no whole bundle."""
-        return cls(load_bundle(folder, torch.device("cpu")))
-
-    @property
-    def name(self) -> str:
-        return self.bundle.name
-
-    def attribution(self, given: tuple[str, ...]) -> tuple[str, ...]:
-        """`given`, then the parent's lines: what was learnt from its corpora is in the child too."""
-        return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
 
     def record(self) -> dict[str, Any]:
         """What config.json of the child tells of it."""
@@ -68,16 +50,16 @@ class Parent:
         here = ((id, there.get(tokenizer.piece(id))) for id in range(tokenizer.vocab_size))
         return {id: other for id, other in here if other is not None}
 
-    def weights(self, config: ModelConfig, tokenizer: Tokenizer, seed: int) -> dict[str, Tensor]:
+    def weights(self, config: ModelConfig, pieces: Mapping[int, int], seed: int) -> dict[str, Tensor]:
         """What a model of `config` begins with: the parent's weights where there are any, else those of `seed`.
 
-        A token that the parent has too begins with its row of the matrix. Of a wider feed-forward layer, the units with
-        the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
+        A token of `pieces`, which the parent has too, begins with its row of the matrix. Of a wider feed-forward layer,
+        the units with the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
         """
         self.check(config)
         torch.manual_seed(seed)
         ours, theirs = Transformer(config).state_dict(), self.bundle.model.state_dict()
-        for name, weight in self._taken(ours, theirs, self.pieces(tokenizer)):
+        for name, weight in self._taken(ours, theirs, pieces):
             ours[name] = weight
         return ours
 

@@ -269,7 +269,7 @@ def translate(
             sample=sample,
             seed=seed,
             max_ratio=max_ratio,
-            columns=None if columns is None else two_columns(columns),
+            columns=two_columns(columns),
             encoding=encoding,
             precision=precision,
             device=device,
