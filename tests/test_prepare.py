@@ -114,6 +114,33 @@ def test_training_reads_the_folder(tmp_path: Path) -> None:
     assert weights == {1.0: summary.corpora[0]["kept"], 0.25: summary.corpora[1]["kept"]}
 
 
+def test_a_limit_draws_pairs_anew_by_seed_and_a_lower_one_from_a_higher_ones(tmp_path: Path) -> None:
+    def drawn(limit: int | None, seed: int = 1) -> set[tuple[str, ...]]:
+        dev = str(corpus(tmp_path, PAIRS[:9], "dev.tsv"))
+        shares = {"reserved_share": 0, "augment_share": 0}
+        asked = options(tmp_path, corpus(tmp_path), limit=limit, seed=seed, replace=True, dev=dev, **shares)
+        summary = prepare_corpora(asked, lambda line: None)
+        tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
+        found = {tuple(map(tokenizer.decode, pair)) for pair in rows(tmp_path / "data")}
+        (record,) = summary.corpora
+        assert record["kept"] == summary.pairs == len(found)
+        assert record["read"] == record["kept"] + sum(record["skipped"].values()) == len(PAIRS)
+        return found
+
+    every = drawn(None)
+    assert every == drawn(len(every)) == drawn(10**6)
+    assert len(drawn(20)) == 20
+    assert drawn(20) < drawn(50) < every
+    assert drawn(20) != drawn(20, seed=2)
+
+
+def test_the_pairs_mixed_in_are_apart_from_the_limit(tmp_path: Path) -> None:
+    own, other = corpus(tmp_path, PAIRS[:150], "own.tsv"), corpus(tmp_path, PAIRS[150:], "other.tsv")
+    summary = prepare_corpora(options(tmp_path, own, limit=30, mix=(str(other),)), lambda line: None)
+    assert summary.corpora[0]["kept"] == 30
+    assert summary.corpora[1]["kept"] > 100
+
+
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path: Path) -> None:
     file = corpus(tmp_path)
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
@@ -303,6 +330,7 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
         ({"target": "en"}, "both en"),
         ({"dev": "a", "dev_size": 5}, "not both"),
         ({"dev_size": 0}, "--dev-size"),
+        ({"limit": 0}, "--limit"),
         ({"max_tokens": 1}, "--max-tokens"),
         ({"max_ratio": 1.0}, "--max-ratio"),
         ({"reserved_share": 1.5}, "--reserved-share"),

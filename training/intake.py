@@ -98,6 +98,16 @@ def set_apart(
     return pool, dev
 
 
+def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[Skipped]) -> Pool:
+    """`options.limit` of the pairs, those mixed in apart; of two limits the lower one's are among the higher one's."""
+    own = (pool.corpora < len(options.pairs)).nonzero()[0]
+    if options.limit is None or len(own) <= options.limit:
+        return pool
+    kept = np.ones(len(pool.pairs), np.bool_)
+    kept[np.random.default_rng(options.seed).permutation(own)[options.limit :]] = False
+    return pool.keep(kept, skipped, "beyond --limit")
+
+
 def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
     """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
     count = [pool.count(number) for number in range(len(corpora))]

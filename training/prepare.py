@@ -20,7 +20,7 @@ from training.chinese import simplification_rules
 from training.cleaning import RULES
 from training.corpus import Corpus, Pair, Skipped, write_pairs
 from training.encoding import write_tokens
-from training.intake import looked_at, read_all, read_corpora, set_apart, spec_of, weighed
+from training.intake import limited, looked_at, read_all, read_corpora, set_apart, spec_of, weighed
 from training.pool import Pool
 from training.prepare_options import (
     AUGMENT_SHARE,
@@ -80,6 +80,7 @@ def _prepare(
     of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
     dev = [pair for corpus in of_given for pair in read_all(options, *corpus)]
     pool, dev = set_apart(options, pool, keys, dev, skipped)
+    pool = limited(options, pool, skipped)
     corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, say)
@@ -218,6 +219,9 @@ def prepare(
     dev_size: Annotated[
         int | None, typer.Option(help="How many pairs to set apart; without it, a twentieth, at most 1,000.")
     ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Learn from so many of the pairs at most, drawn from all of them.")
+    ] = None,
     vocab_size: Annotated[
         int | None,
         typer.Option(
@@ -285,5 +289,6 @@ def prepare(
         processes=processes,
         keep=tuple(keep or ()),
         script=script,
+        limit=limit,
     )
     prepare_corpora(options, typer.echo)

@@ -33,7 +33,7 @@ class PrepareOptions:
     `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
     of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
     `training.cleaning` that are not applied. `script` is of Chinese text: `simplified`; `keep`, as it is; `auto`, by
-    the language's code.
+    the language's code. `limit`: so many of `pairs` at most.
     """
 
     pairs: tuple[str, ...]
@@ -56,6 +56,7 @@ class PrepareOptions:
     keep: tuple[str, ...] = ()
     script: str = "auto"
     augment_share: float = AUGMENT_SHARE
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
@@ -64,6 +65,7 @@ class PrepareOptions:
         require(self.source != self.target, f"--source and --target are both {self.source}")
         require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
         require(self.dev_size is None or self.dev_size >= 1, f"--dev-size must be at least 1, not {self.dev_size}")
+        require(self.limit is None or self.limit >= 1, f"--limit must be at least 1, not {self.limit}")
         require(self.max_tokens >= 8, f"--max-tokens must be at least 8, not {self.max_tokens}")
         require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
         require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
