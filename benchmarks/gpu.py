@@ -9,7 +9,6 @@ and a large product on the same device. **It has never run on a GPU**; on a proc
 
 from __future__ import annotations
 
-import platform
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Annotated
 import torch
 import typer
 
+from benchmarks.cores import processor
 from model.batch import Runner
 from model.config import ModelConfig, named_architecture
 from model.decoding import TorchRunner
@@ -111,7 +111,7 @@ def main(
 ) -> None:
     """Decode at large batches, and say how far from the roofline that is."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     config = named_architecture(architecture, source_vocab_size=vocabulary, target_vocab_size=vocabulary)
     model = Transformer(config).eval().to(device)
     runner = prepare(model, precision) if device.type == "cuda" else GraphRunner(model, tiled=False)
