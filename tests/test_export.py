@@ -22,11 +22,12 @@ from typer.testing import CliRunner
 from model.bundle import BundleError, check_samples, load_bundle
 from training import evaluate as evaluate_module
 from training import export as export_module
+from training import trained
 from training.__main__ import cli
 from training.batches import load_pairs
 from training.checkpoint import BEST, average, saved_weights
 from training.corpus import Pair, write_pairs
-from training.export import ExportOptions, commit, export_run
+from training.export import ExportOptions, export_run
 from training.trainer import TrainingError
 
 CPU = torch.device("cpu")
@@ -141,7 +142,7 @@ def test_an_existing_bundle_is_refused_before_any_work(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_bundle(tmp_path / "en-fr")
-    monkeypatch.setattr(export_module, "load_state", lambda folder: pytest.fail("it began to work"))
+    monkeypatch.setattr(trained.Trained, "load", lambda *folders: pytest.fail("it began to work"))
     with pytest.raises(BundleError, match="--replace"):
         export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
 
@@ -163,9 +164,9 @@ def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Pat
 
 
 def test_the_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert (commit() is None) == (not (ROOT / ".git").exists())
-    monkeypatch.setattr(export_module, "__file__", str(tmp_path / "training/export.py"))
-    assert commit() is None
+    assert (trained.commit() is None) == (not (ROOT / ".git").exists())
+    monkeypatch.setattr(trained, "__file__", str(tmp_path / "training/trained.py"))
+    assert trained.commit() is None
 
 
 def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(

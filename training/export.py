@@ -2,45 +2,34 @@
 
     python -m training export --run runs/mine --data data/mine --out bundles/mine
 
-Knows which weights ship and what is recorded of them. What a bundle is, and how it is put in place whole, is
-`model.bundle`'s; the verb's other half, a bundle for another library, is `training.export_ctranslate2`'s.
+Knows which of a run's weights ship and what is measured of them; the run itself is `training.trained`'s. What a
+bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,
+is `training.export_ctranslate2`'s.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import importlib.metadata
-import platform
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from safetensors.torch import load_file
-from torch import Tensor
 
 from model.allocator import keep_freed_memory
 from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
-from model.config import ModelConfig
-from model.hypothesis import Limits
-from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.batches import Pairs, epoch_rows, load_pairs
 from training.card import model_card
-from training.checkpoint import BEST, average, load_state, saved_weights, step_of
 from training.corpus import Skipped, read_pairs
 from training.evaluate import TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
 from training.finetune import DEVELOPMENT
-from training.prepared import PreparedSummary
 from training.samples import MARGIN, choose_samples, own_sentences
-from training.scoring import limits_for
 from training.stopping import python_here
-from training.trainer import TrainingError, pick_device, resolve_precision, use_threads
+from training.trained import Trained, training_record
+from training.trainer import pick_device, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
@@ -90,52 +79,6 @@ class ExportOptions:
         return dataclasses.replace(test, name=Path(text).relative_to(self.below).as_posix())
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run folder and the data it was trained on."""
-
-    folder: Path
-    data: Path
-    snapshot: dict[str, Any]
-    config: ModelConfig
-    tokenizer: Tokenizer
-    summary: PreparedSummary
-    pairs: Pairs
-    limits: Limits
-
-    @classmethod
-    def load(cls, folder: Path, data: Path) -> Run:
-        """Raises TrainingError if `folder` has no weights yet or was trained on other data."""
-        snapshot = load_state(folder) if folder.is_dir() else None
-        if snapshot is None or not saved_weights(folder):
-            raise TrainingError(f"{folder} holds no weights: train first, until its first evaluation at least")
-        pairs, record = load_pairs(data)
-        if record != snapshot["identity"]["data"]:
-            raise TrainingError(f"{folder} was not trained on {data} as it is now")
-        config = ModelConfig.from_dict(snapshot["identity"]["config"])
-        tokenizer = Tokenizer.load(data / "sentencepiece.model")
-        summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
-        return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
-
-    def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
-        """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
-        model = Transformer(self.config)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(weights[name].to(dtype))
-        return model.to(device).eval()
-
-    def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The weights that may ship, and what they are."""
-        last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
-        for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
-            yield f"the average of the last {count} evaluations", average(last[-count:])
-        if len(last) == 1 and step_of(last[0]) != best:
-            yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
-        if (self.folder / BEST).exists():
-            yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
-
-
 def export_run(options: ExportOptions, say: Say = print) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
@@ -143,7 +86,7 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
-    run = Run.load(options.run, options.data)
+    run = Trained.load(options.run, options.data)
     if options.initial:  # what it could translate at length before, it still can
         ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
@@ -188,7 +131,7 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
 
 
 def _choose(
-    run: Run, dtype: torch.dtype, device: torch.device, dev: TestSet, say: Say
+    run: Trained, dtype: torch.dtype, device: torch.device, dev: TestSet, say: Say
 ) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
     """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there."""
     found = []
@@ -203,76 +146,13 @@ def _choose(
     return what, model, result.metrics(), candidates
 
 
-def _sample_sentences(run: Run, samples: str) -> Sequence[str]:
+def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:
     """Our own sentences; the development set's for a language that we have none in, or as `samples` says."""
     if samples not in ("own", "dev"):
         path = Path(samples)
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     own = own_sentences(run.summary.source) if samples == "own" else []
     return own or [pair.source for pair in read_pairs(run.data / "dev.tsv")[0]]
-
-
-def data_digest(data: Path) -> str:
-    """SHA-256 of the record of prepared data, which has those of its files and all options."""
-    return hashlib.sha256((data / "prepared.json").read_bytes()).hexdigest()
-
-
-def training_record(run: Run, weights: str, model: Transformer) -> dict[str, Any]:
-    """What config.json tells of the training: names and sizes, no paths."""
-    identity, state = run.snapshot["identity"], run.snapshot["state"]
-    recipe, position = identity["recipe"], state["position"]
-    batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
-    epochs = position["epoch"] + position["batch"] / batches
-    device = "cuda" if run.snapshot["cuda_random"] else "cpu"
-    precision = run.snapshot.get("precision") or resolve_precision(recipe["precision"], torch.device(device))
-    summary = run.summary
-    return {
-        "corpora": [
-            {"name": corpus["name"], "pairs": corpus["kept"], "weight": corpus["weight"]} for corpus in summary.corpora
-        ],
-        "pairs": summary.pairs,
-        "of_which_copies_with_symbols": summary.reserved_copies,
-        "of_which_copies_in_other_case": summary.augmented_copies,
-        "sources_with_end_marks": summary.sources_with_end_marks,
-        "development_pairs": summary.dev_pairs,
-        "parameters": model.parameter_count(),
-        "steps": state["step"],
-        "epochs": round(epochs, 2),
-        "target_tokens": round(epochs * float(run.pairs.weights @ (run.pairs.target.lengths + 1))),
-        "seconds": round(state["seconds"]),
-        "seed": recipe["seed"],
-        "recipe": recipe,
-        "precision": precision,
-        "device": device,
-        "weights": weights,
-        "best_development_loss": state["best_loss"],
-        "data_sha256": data_digest(run.data),
-        "versions": versions(),
-        "commit": commit(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """The software that decides what a training gives; ours only if it is installed."""
-    found = {"python": platform.python_version()}
-    for name in ("torch", "sentencepiece", "interlinear"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def commit() -> str | None:
-    """The commit of this code, "-dirty" after it if files differ; None outside a checkout."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def export(

@@ -23,7 +23,7 @@ from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
-from training.export import ExportOptions, data_digest, export_run, serve_command
+from training.export import ExportOptions, export_run, serve_command
 from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
 from training.loop import train
 from training.plan import Plan, measure, within
@@ -33,6 +33,7 @@ from training.recipe_file import RecipeFile
 from training.recipes import architecture_for, recipe_for, size_for
 from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
+from training.trained import data_digest
 from training.trainer import TrainingError, pick_device, use_threads
 from training.transfer import Parent
 

@@ -1,0 +1,138 @@
+"""What a training has come to: the weights of a run folder that may ship, and the record of how they came about.
+
+Knows run folders and the data they belong to; which weights are best, `training.export` finds out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.hypothesis import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.batches import Pairs, epoch_rows, load_pairs
+from training.checkpoint import BEST, average, load_state, saved_weights, step_of
+from training.prepared import PreparedSummary
+from training.scoring import limits_for
+from training.trainer import TrainingError, resolve_precision
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run folder and the data it was trained on."""
+
+    folder: Path
+    data: Path
+    snapshot: dict[str, Any]
+    config: ModelConfig
+    tokenizer: Tokenizer
+    summary: PreparedSummary
+    pairs: Pairs
+    limits: Limits
+
+    @classmethod
+    def load(cls, folder: Path, data: Path) -> Trained:
+        """Raises TrainingError if `folder` has no weights yet or was trained on other data."""
+        snapshot = load_state(folder) if folder.is_dir() else None
+        if snapshot is None or not saved_weights(folder):
+            raise TrainingError(f"{folder} holds no weights: train first, until its first evaluation at least")
+        pairs, record = load_pairs(data)
+        if record != snapshot["identity"]["data"]:
+            raise TrainingError(f"{folder} was not trained on {data} as it is now")
+        config = ModelConfig.from_dict(snapshot["identity"]["config"])
+        tokenizer = Tokenizer.load(data / "sentencepiece.model")
+        summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
+        return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
+
+    def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
+        """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
+        model = Transformer(self.config)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(weights[name].to(dtype))
+        return model.to(device).eval()
+
+    def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        """The weights that may ship, and what they are."""
+        last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
+        for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
+            yield f"the average of the last {count} evaluations", average(last[-count:])
+        if len(last) == 1 and step_of(last[0]) != best:
+            yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
+        if (self.folder / BEST).exists():
+            yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
+
+
+def data_digest(data: Path) -> str:
+    """SHA-256 of the record of prepared data, which has those of its files and all options."""
+    return hashlib.sha256((data / "prepared.json").read_bytes()).hexdigest()
+
+
+def training_record(run: Trained, weights: str, model: Transformer) -> dict[str, Any]:
+    """What config.json tells of the training: names and sizes, no paths."""
+    identity, state = run.snapshot["identity"], run.snapshot["state"]
+    recipe, position = identity["recipe"], state["position"]
+    batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
+    epochs = position["epoch"] + position["batch"] / batches
+    device = "cuda" if run.snapshot["cuda_random"] else "cpu"
+    precision = run.snapshot.get("precision") or resolve_precision(recipe["precision"], torch.device(device))
+    summary = run.summary
+    return {
+        "corpora": [
+            {"name": corpus["name"], "pairs": corpus["kept"], "weight": corpus["weight"]} for corpus in summary.corpora
+        ],
+        "pairs": summary.pairs,
+        "of_which_copies_with_symbols": summary.reserved_copies,
+        "of_which_copies_in_other_case": summary.augmented_copies,
+        "sources_with_end_marks": summary.sources_with_end_marks,
+        "development_pairs": summary.dev_pairs,
+        "parameters": model.parameter_count(),
+        "steps": state["step"],
+        "epochs": round(epochs, 2),
+        "target_tokens": round(epochs * float(run.pairs.weights @ (run.pairs.target.lengths + 1))),
+        "seconds": round(state["seconds"]),
+        "seed": recipe["seed"],
+        "recipe": recipe,
+        "precision": precision,
+        "device": device,
+        "weights": weights,
+        "best_development_loss": state["best_loss"],
+        "data_sha256": data_digest(run.data),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The software that decides what a training gives; ours only if it is installed."""
+    found = {"python": platform.python_version()}
+    for name in ("torch", "sentencepiece", "interlinear"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The commit of this code, "-dirty" after it if files differ; None outside a checkout."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
