@@ -58,6 +58,23 @@ def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, t
     assert "over" not in output
 
 
+def test_a_set_that_stands_the_other_way_round_is_measured_as_it_should_be_and_that_is_said(
+    bundle: Bundle, test_set: Path, tmp_path: Path
+) -> None:
+    turned = tmp_path / "turned.tsv"
+    write_pairs(turned, [Pair(pair.target, pair.source) for pair in PAIRS])
+    sources = [pair.source for pair in PAIRS]
+    for options, read in (([], sources), (["--columns", "1,2"], [pair.target for pair in PAIRS])):
+        evaluate("--bundle", bundle.folder, "--pairs", turned, "--out", tmp_path / "out.txt", *options)
+        assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == [
+            " ".join(text.splitlines()) for text in ours(bundle, read)
+        ]
+    said = "the other way round in it, by their languages"
+    assert said in evaluate("--bundle", bundle.folder, "--pairs", turned)
+    assert said not in evaluate("--bundle", bundle.folder, "--pairs", turned, "--columns", "1,2")
+    assert said not in evaluate("--bundle", bundle.folder, "--pairs", test_set)
+
+
 def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_was(
     bundle: Bundle, test_set: Path, tmp_path: Path
 ) -> None:

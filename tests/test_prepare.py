@@ -114,6 +114,20 @@ def test_training_reads_the_folder(tmp_path: Path) -> None:
     assert weights == {1.0: summary.corpora[0]["kept"], 0.25: summary.corpora[1]["kept"]}
 
 
+def test_a_development_set_the_other_way_round_is_turned_unless_its_columns_are_given(
+    tmp_path: Path,
+) -> None:
+    pairs = [Pair("Where is the red house?", "Où est la maison rouge ?"), Pair("She sleeps.", "Elle dort déjà.")]
+    dev = corpus(tmp_path, [Pair(pair.target, pair.source) for pair in pairs], "turned.tsv")
+    said: list[str] = []
+    asked = options(tmp_path, corpus(tmp_path), dev=str(dev), replace=True)
+    prepare_corpora(asked, said.append)
+    assert read_pairs(tmp_path / "data" / "dev.tsv")[0] == pairs
+    assert any(line.startswith("turned.tsv: ") and "source in 2 and target in 1" in line for line in said)
+    prepare_corpora(replace(asked, columns=(1, 2)), said.append)
+    assert read_pairs(tmp_path / "data" / "dev.tsv")[0] == [Pair(pair.target, pair.source) for pair in pairs]
+
+
 def test_a_limit_draws_pairs_anew_by_seed_and_a_lower_one_from_a_higher_ones(tmp_path: Path) -> None:
     def drawn(limit: int | None, seed: int = 1) -> set[tuple[str, ...]]:
         dev = str(corpus(tmp_path, PAIRS[:9], "dev.tsv"))

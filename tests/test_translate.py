@@ -100,6 +100,9 @@ def test_of_pairs_back_translates_the_students_target(shipped: Bundle, tmp_path:
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "a.tsv")] == ["The cat.", "Hello."]
     translate(*given, "--columns", "2,1", "--out", tmp_path / "b.tsv")
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "b.tsv")] == ["Le chat.", "Bonjour."]
+    (tmp_path / "turned.tsv").write_text("The cat is here.\tLe chat est ici.\nHello.\tBonjour.\n", encoding="utf-8")
+    translate(*given[:2], "--pairs", tmp_path / "turned.tsv", "--back", "--out", tmp_path / "c.tsv")
+    assert [line.split("\t")[1] for line in lines_of(tmp_path / "c.tsv")] == ["The cat is here.", "Hello."]
 
 
 def test_of_the_beam_the_nearest_to_the_reference_is_taken(shipped: Bundle, tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ docs/training.md has what each drops of clean corpora. What a line of a file is,
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from training.corpus import Pair, Skipped
-from training.languages import LanguageCheck
+from training.languages import VOTING, LanguageCheck
 from training.mending import mend
 from training.shifted import Numbered, in_step
 from training.split import comparison_key
@@ -28,9 +27,6 @@ RULES = {
 }
 """The rules by name, for `--keep`, and what each does."""
 SWAPPED = "source and target swapped back"
-_VOTING = 1000
-_MOST_SWAPPED = 0.5
-"""Above this share of the first pairs that are sure, all are taken for swapped that are not sure."""
 _COPIED_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
@@ -119,9 +115,8 @@ def _in_their_languages(pairs: Iterator[Numbered], options: CleaningOptions, fou
     if check.unknown:
         yield from pairs
         return
-    first = list(islice(pairs, _VOTING))
-    votes = Counter(check.judge(pair).order for _, pair in first)
-    mostly_swapped = votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
+    first = list(islice(pairs, VOTING))
+    mostly_swapped = check.mostly_swapped(pair for _, pair in first)
     for number, pair in chain(first, pairs):
         verdict = check.judge(pair)
         if verdict.order == "swapped" or (mostly_swapped and verdict.order == "unsure"):
@@ -177,7 +172,7 @@ _FAULTS = {
 
 def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
     """Without pairs whose lengths are out of the usual proportion in this corpus; short ones may differ much."""
-    first = list(islice(pairs, _VOTING))
+    first = list(islice(pairs, VOTING))
     usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0
     for number, pair in chain(first, pairs):
         expected, length = _SMOOTHING + usual * _length(pair.source), _SMOOTHING + _length(pair.target)

@@ -152,7 +152,7 @@ class Corpus:
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
         make = "; ".join(file.describe() for file in self.files)
         if not self.columns:
-            return f"{self.name}: two plain files, line by line; {make}{weight}"
+            return f"{self.name}: two plain files, line by line{self.note}; {make}{weight}"
         header = "the first line is a header" if self.header else "no header"
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{self.note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"

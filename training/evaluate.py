@@ -25,6 +25,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.chinese import references_in_script
 from training.corpus import Pair, Skipped, look_at
+from training.languages import facing
 from training.prepare import two_columns
 from training.scoring import Score, Translations, moses_tokens, scores, translate
 from training.sources import resolve
@@ -36,22 +37,25 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentence pairs from a file, duplicates included, and the lines that are none."""
+    """Sentence pairs from a file, duplicates included, and the lines that are none; `turned`: the file has the two
+    languages the other way round."""
 
     __test__ = False  # pytest takes every Test* for its own
     name: str
     pairs: list[Pair]
     skipped: Skipped
+    turned: bool = False
 
     @classmethod
     def read(cls, text: str, source: str, target: str, columns: tuple[int, int] | None = None) -> TestSet:
         """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
         of source and target, if they are not to be found out. Raises CorpusError."""
-        corpus, skipped = look_at(resolve(text, source, target), source, target, columns), Skipped()
+        found, skipped = look_at(resolve(text, source, target), source, target, columns), Skipped()
+        corpus = found if columns else facing(found, source, target)
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
-        return cls(corpus.name, pairs, skipped)
+        return cls(corpus.name, pairs, skipped, corpus.source != found.source)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
     say(f"{result.set}: {len(test.pairs):,} sentences, {decoding}, on {result.device} in {result.precision}")
     for score in result.scores:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
+    if test.turned:
+        say("  source and target stand the other way round in it, by their languages, and were taken so")
     for line in test.skipped.describe():
         say(f"  {line}")
     if result.simplified:

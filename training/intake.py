@@ -16,6 +16,7 @@ from tqdm import tqdm
 from training.chinese import simplify
 from training.cleaning import Cleaned, clean
 from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.languages import facing
 from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
 from training.prepare_options import PrepareOptions, require
 from training.sources import resolve
@@ -35,6 +36,12 @@ def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
 def looked_at(options: PrepareOptions, text: str) -> Corpus:
     """The corpus of that name, its encoding and columns as given or found out. Raises CorpusError."""
     return look_at(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
+
+
+def looked_at_for_measuring(options: PrepareOptions, text: str) -> Corpus:
+    """The same for pairs that no rule of cleaning goes over. Raises CorpusError."""
+    corpus = looked_at(options, text)
+    return corpus if options.columns else facing(corpus, options.source, options.target)
 
 
 def read_corpora(

@@ -6,12 +6,16 @@ sentences are hard, so it only speaks when it is sure: docs/training.md has how 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from training.corpus import Pair
+from training.corpus import Corpus, Pair, Skipped
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -22,6 +26,9 @@ _LOOKED_AT = 200
 """Characters of a side that are looked at: more make nothing surer, and take longer."""
 _SWAPPED = 3.0
 """How much more probable the pair must be the other way round, in nats (flattened, as py3langid's are, over both)."""
+VOTING = 1000
+_MOST_SWAPPED = 0.5
+"""Above this share of the first pairs that are sure, all are taken for swapped that are not sure."""
 _SURE = ((40, 2.0), (20, 3.0), (10, 4.5))
 """From so many letters on, how much more probable another language must be than the one expected, in nats."""
 _RARE = 2.0
@@ -73,6 +80,11 @@ class LanguageCheck:
         other = self._other("source", self.source, words[0], shares[0])
         return other or self._other("target", self.target, words[1], shares[1]) or Verdict("unsure")
 
+    def mostly_swapped(self, pairs: Iterable[Pair]) -> bool:
+        """Whether a corpus that begins with `pairs` stands the other way round, single pairs apart."""
+        votes = Counter(self.judge(pair).order for pair in pairs)
+        return votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
+
     def _best(self, text: str) -> str | None:
         if not text:
             return None
@@ -109,6 +121,19 @@ class LanguageCheck:
         needed = next((odds for least, odds in _SURE if letters >= least), math.inf)
         needed *= 1 if best in _MUCH_WRITTEN else _RARE
         return Verdict("unsure", side, best) if math.log(shares[best] / shares[expected]) > needed else None
+
+
+def facing(corpus: Corpus, source: str, target: str) -> Corpus:
+    """`corpus`, from its source to its target, with its columns or files the other way round if that is how they stand.
+
+    For what is measured or translated as it is; of what is trained on, `training.cleaning` judges every pair.
+    """
+    check = LanguageCheck(source, target)
+    first = (pair for _, pair in islice(corpus.pairs(Skipped()), VOTING))
+    if check.unknown or not check.mostly_swapped(first):
+        return corpus
+    note = f"{corpus.note}; the other way round, by their languages"
+    return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, note=note)
 
 
 def _words(text: str) -> str:

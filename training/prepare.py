@@ -20,7 +20,16 @@ from training.chinese import simplification_rules
 from training.cleaning import RULES
 from training.corpus import Corpus, Pair, Skipped, write_pairs
 from training.encoding import write_tokens
-from training.intake import limited, looked_at, read_all, read_corpora, set_apart, spec_of, weighed
+from training.intake import (
+    limited,
+    looked_at,
+    looked_at_for_measuring,
+    read_all,
+    read_corpora,
+    set_apart,
+    spec_of,
+    weighed,
+)
 from training.pool import Pool
 from training.prepare_options import (
     AUGMENT_SHARE,
@@ -53,7 +62,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     """
     check_free(options.out, options.replace)
     corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
-    given = [looked_at(options, options.dev)] if options.dev else []
+    given = [looked_at_for_measuring(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
 
