@@ -117,7 +117,9 @@ def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
 def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """After the third evaluation, whose rows are `history`: whether the first ones show that nothing is learnt."""
     measured = [row for row in history if not math.isnan(row["train_loss"])]
-    if len(measured) == 3 and measured[-1]["train_loss"] > _FALLS_BY * measured[0]["train_loss"]:
+    begun = history[0]["step"] == 0  # from a bundle's weights
+    learns = begun and history[-1]["dev_loss"] < _FALLS_BY * history[0]["dev_loss"]  # it may know its own pairs already
+    if len(measured) == 3 and not learns and measured[-1]["train_loss"] > _FALLS_BY * measured[0]["train_loss"]:
         yield (
             f"the training loss has not fallen in {measured[-1]['step']:,.0f} steps "
             f"({measured[0]['train_loss']:.3f} to {measured[-1]['train_loss']:.3f}): are source and "
@@ -125,7 +127,6 @@ def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
         )
     losses = [row["dev_loss"] for row in history]
     if len(losses) == 3 and losses[0] < losses[1] < losses[2]:
-        begun = history[0]["step"] == 0  # from a bundle's weights
         option = (
             "--learning-rate (with --parent: the recipe's learning_rate_factor)" if begun else "--learning-rate-factor"
         )
