@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import threading
 import time
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from deepl import DeepLClient
     from playwright.sync_api import Browser
 
+# A shell has what it runs in the background ignore interrupts, and so would every command that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # A machine that is busy says nothing of what is tested.
 examples.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 examples.load_profile("untimed")
