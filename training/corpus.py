@@ -142,6 +142,8 @@ class Corpus:
     target: int = 1
     header: bool = False
     note: str = ""
+    turned: bool = False
+    """Whether source and target stand the other way round than was taken for granted; see `training.languages`."""
 
     @property
     def name(self) -> str:
@@ -151,10 +153,11 @@ class Corpus:
         """In one line, what was assumed about the file or files."""
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
         make = "; ".join(file.describe() for file in self.files)
+        note = self.note + ("; the other way round, by their languages" if self.turned else "")
         if not self.columns:
-            return f"{self.name}: two plain files, line by line{self.note}; {make}{weight}"
+            return f"{self.name}: two plain files, line by line{note}; {make}{weight}"
         header = "the first line is a header" if self.header else "no header"
-        taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{self.note}"
+        taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
     def pairs(self, skipped: Skipped) -> Iterator[tuple[int, Pair]]:

@@ -24,8 +24,8 @@ from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.chinese import references_in_script
-from training.corpus import Pair, Skipped, look_at
-from training.languages import facing
+from training.corpus import Pair, Skipped
+from training.languages import look_at_facing
 from training.prepare import two_columns
 from training.scoring import Score, Translations, moses_tokens, scores, translate
 from training.sources import resolve
@@ -50,12 +50,11 @@ class TestSet:
     def read(cls, text: str, source: str, target: str, columns: tuple[int, int] | None = None) -> TestSet:
         """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
         of source and target, if they are not to be found out. Raises CorpusError."""
-        found, skipped = look_at(resolve(text, source, target), source, target, columns), Skipped()
-        corpus = found if columns else facing(found, source, target)
+        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
-        return cls(corpus.name, pairs, skipped, corpus.source != found.source)
+        return cls(corpus.name, pairs, skipped, corpus.turned)
 
 
 @dataclass(frozen=True)

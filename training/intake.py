@@ -16,7 +16,7 @@ from tqdm import tqdm
 from training.chinese import simplify
 from training.cleaning import Cleaned, clean
 from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
-from training.languages import facing
+from training.languages import look_at_facing
 from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
 from training.prepare_options import PrepareOptions, require
 from training.sources import resolve
@@ -40,8 +40,7 @@ def looked_at(options: PrepareOptions, text: str) -> Corpus:
 
 def looked_at_for_measuring(options: PrepareOptions, text: str) -> Corpus:
     """The same for pairs that no rule of cleaning goes over. Raises CorpusError."""
-    corpus = looked_at(options, text)
-    return corpus if options.columns else facing(corpus, options.source, options.target)
+    return look_at_facing(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def read_corpora(

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from training.corpus import Corpus, Pair, Skipped
+from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -123,17 +123,21 @@ class LanguageCheck:
         return Verdict("unsure", side, best) if math.log(shares[best] / shares[expected]) > needed else None
 
 
-def facing(corpus: Corpus, source: str, target: str) -> Corpus:
-    """`corpus`, from its source to its target, with its columns or files the other way round if that is how they stand.
+def look_at_facing(
+    spec: CorpusSpec, source: str, target: str, columns: tuple[int, int] | None = None, encoding: str | None = None
+) -> Corpus:
+    """`look_at`, and where no `columns` are given, those of source and target, or the two files, by their languages.
 
-    For what is measured or translated as it is; of what is trained on, `training.cleaning` judges every pair.
+    For what is measured or translated as it is; of what is trained on, `training.cleaning` judges every pair. Raises
+    CorpusError.
     """
+    corpus = look_at(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)
-    first = (pair for _, pair in islice(corpus.pairs(Skipped()), VOTING))
-    if check.unknown or not check.mostly_swapped(first):
+    if columns is not None or check.unknown:
         return corpus
-    note = f"{corpus.note}; the other way round, by their languages"
-    return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, note=note)
+    if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(Skipped()), VOTING)):
+        return corpus
+    return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, turned=True)
 
 
 def _words(text: str) -> str:

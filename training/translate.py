@@ -25,8 +25,7 @@ import typer
 from tqdm import tqdm
 
 from model.bundle import Bundle, load_bundle
-from training.corpus import look_at
-from training.languages import facing
+from training.languages import look_at_facing
 from training.parallel import cores, in_order
 from training.prepare import two_columns
 from training.prepare_options import MAX_RATIO, require
@@ -128,8 +127,7 @@ def _texts(options: TranslateOptions, bundle: Bundle) -> Texts:
         return Texts(look_at_text(options.texts, options.encoding))
     assert options.pairs is not None
     languages = (bundle.target, bundle.source) if options.back else (bundle.source, bundle.target)
-    corpus = look_at(resolve(options.pairs, *languages), *languages, options.columns, options.encoding)
-    corpus = corpus if options.columns else facing(corpus, *languages)
+    corpus = look_at_facing(resolve(options.pairs, *languages), *languages, options.columns, options.encoding)
     return Texts(corpus, options.back, options.nearest)
 
 
