@@ -46,7 +46,8 @@ def parent(tmp_path: Path) -> Parent:
     model = Transformer(ModelConfig(size, size, **SHAPE))
     record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
     record |= {"attribution": ["the parent's makers"]}
-    record |= {"training": {"corpora": [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]}}
+    older = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": []}
+    record |= {"training": {"corpora": [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}], "parent": older}}
     save_bundle(tmp_path / "parent", model, tokenizer, Limits(), record, "", dtype=torch.float32)
     return Parent.load(tmp_path / "parent")
 
@@ -163,7 +164,8 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> N
     assert told["corpora"] == [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]
     assert bundle.config["attribution"] == ["we", "the parent's makers"]
     card = (bundle.folder / "README.md").read_text(encoding="utf-8")
-    assert f"began from the weights of {parent.name}, en to fr, which was trained on theirs.tsv (60 pairs)." in card
+    assert f"It began from the weights of {parent.name}, en to fr, which was trained on theirs.tsv (60 pairs)." in card
+    assert f"\n{parent.name} began from the weights of older@1, fr to en, which was trained on corpora that" in card
     assert "all is done" in run()
 
 

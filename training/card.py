@@ -115,15 +115,15 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _parent(config: Mapping[str, Any]) -> Iterator[str]:
     """Whose weights it began from, and those which that one began from."""
-    parent = config["training"].get("parent")
+    child, parent = "It", config["training"].get("parent")
     while parent is not None:
         corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in parent["corpora"])
         yield (
-            f"It began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which was "
+            f"{child} began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which was "
             f"trained on {corpora or 'corpora that it does not name'}."
         )
         yield ""
-        parent = parent.get("parent")
+        child, parent = parent["bundle"], parent.get("parent")
 
 
 def _rights(config: Mapping[str, Any]) -> Iterator[str]:
