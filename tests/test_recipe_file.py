@@ -213,6 +213,18 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
     assert [metric["set"] for metric in config_of("b")["metrics"]][2:] == ["en-fr/dev.tsv"] * 2
 
 
+def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> None:
+    run()
+    begun, shorter = (Path("runs/b/run/log.csv").read_text(), load_bundle(Path("bundles/b"), torch.device("cpu")).name)
+    Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 8"))
+    assert "at most 8 steps of 256 tokens" in run("--replace")
+    assert Path("runs/b/run/log.csv").read_text().startswith(begun)
+    training = config_of("b")["training"]
+    assert (training["steps"], training["recipe"]["steps"], training["recipe"]["evaluate_every"]) == (8, 8, 2)
+    assert load_bundle(Path("bundles/b"), torch.device("cpu")).name != shorter
+    assert "all is done" in run()
+
+
 def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
     run()
     Path("runs/b/run", STATE).unlink()

@@ -119,8 +119,8 @@ def _parent(config: Mapping[str, Any]) -> Iterator[str]:
     while parent is not None:
         corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in parent["corpora"])
         yield (
-            f"{child} began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which was "
-            f"trained on {corpora or 'corpora that it does not name'}."
+            f"{child} began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which "
+            f"was trained on {corpora or 'corpora that it does not name'}."
         )
         yield ""
         child, parent = parent["bundle"], parent.get("parent")

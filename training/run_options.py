@@ -9,10 +9,13 @@ from typing import Any
 from model.config import ARCHITECTURES
 from training.export import ATTRIBUTION, LICENCE, ExportOptions
 from training.finetune import Initial, Tuning
+from training.loop import CHANGEABLE
 from training.plan import Plan
 from training.prepare_options import MAX_TOKENS, PrepareOptions
 from training.recipe_file import RecipeFile
 from training.transfer import Parent
+
+_LENGTH = ("epochs", *CHANGEABLE)
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,19 @@ class RunOptions:
 
     def fits(self, plan: Plan) -> bool:
         """Whether `plan` is for what is asked here."""
+        return self._fits_shape(plan) and plan.asked == self.asked
+
+    def fits_but_for_length(self, plan: Plan) -> bool:
+        """Whether a run by `plan` can go on as asked here: longer, or shorter, or saving and evaluating otherwise."""
+
+        def lasting(asked: dict[str, Any]) -> dict[str, Any]:
+            return asked | {"training": {k: v for k, v in asked.get("training", {}).items() if k not in _LENGTH}}
+
+        return self._fits_shape(plan) and lasting(plan.asked) == lasting(self.asked)
+
+    def _fits_shape(self, plan: Plan) -> bool:
         name = self.architecture if self.tuning is None else self.tuning.architecture
-        return name in (None, plan.architecture) and plan.asked == self.asked
+        return name in (None, plan.architecture)
 
 
 def tuning_asked(
