@@ -19,7 +19,7 @@ from training.corpus import Pair, read_pairs, write_pairs
 from training.encoding import proportionate
 from training.prepare import already_prepared, prepare, prepare_corpora, vocabulary_size
 from training.prepare_options import PrepareOptions
-from training.prepared import PreparedSummary
+from training.prepared import PreparedSummary, write_record
 from training.split import comparison_key
 from training.text_file import CorpusError
 
@@ -309,6 +309,10 @@ def test_data_is_known_to_be_prepared_until_a_file_or_an_option_changes(tmp_path
     summary = prepare_corpora(chosen, lambda line: None)
     assert already_prepared(chosen) == already_prepared(replace(chosen, replace=True)) == summary
     assert already_prepared(replace(chosen, seed=2)) is None
+    del summary.options["limit"]  # as a version wrote that had no such option
+    write_record(chosen.out, summary)
+    assert already_prepared(chosen) == summary
+    assert already_prepared(replace(chosen, limit=9)) is None
     corpus(tmp_path, PAIRS[1:])
     assert already_prepared(chosen) is None
 

@@ -136,7 +136,7 @@ def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
         summary = PreparedSummary.load(options.out)
     except ValueError:
         return None
-    same = summary.options == options.recipe() and summary.sha256 == _digests(options)
+    same = options.are(summary.options) and summary.sha256 == _digests(options)
     return summary if same and undamaged(options.out, summary.files) else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,13 @@ class PrepareOptions:
 
     def recipe(self) -> dict[str, Any]:
         """The options that decide what is in the folder, as JSON gives them back."""
-        fields = dataclasses.asdict(self)
-        fields = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
-        return dict(json.loads(json.dumps(fields)))
+        return _deciding(dataclasses.asdict(self))
+
+    def are(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether a folder's record is of these. An option that it does not name is younger, and had its default."""
+        optional = [field for field in dataclasses.fields(self) if field.default is not dataclasses.MISSING]
+        younger = {field.name: field.default for field in optional if field.name not in recorded}
+        return _deciding({**recorded, **younger}) == self.recipe()
 
     def cleaning(self) -> CleaningOptions:
         """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
@@ -111,6 +116,11 @@ class PrepareOptions:
     def processes_for(self, pool: Pool) -> int:
         """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
         return self.processes or (cores() if len(pool.pairs) >= _MANY_PAIRS else 1)
+
+
+def _deciding(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
+    return dict(json.loads(json.dumps(kept)))
 
 
 def require(condition: bool, message: str) -> None:
