@@ -28,7 +28,9 @@ _LETTER = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _HANGS = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
 """Before what stands alone, where there are spaces between words: not an apostrophe."""
 CAPITALS = 6
-"""Letters of the least that is taken for words in capitals, and not for a name or two."""
+"""Letters of the least that is taken for several words in capitals, and not for a name or two."""
+CAPITALS_ALONE = 4
+"""Letters of the shortest word in capitals that is taken for a word where it stands alone."""
 _PLAIN = {"“": '"', "”": '"', "„": '"', "‟": '"', "‘": "'", "’": "'", "‚": "'", "‛": "'"}
 _PLAIN |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
 _PLAIN |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。", "\u3000": " "}
@@ -84,23 +86,28 @@ def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
     """What of a sentence becomes tokens, in characters that the vocabulary has."""
     letters = in_its_letters(bundle.tokenizer)
     parts = parts_of(passage, end_of(passage.text, bundle))
-    if is_in_capitals(passage):
+    if is_in_capitals(passage, bundle.tokenizer):
         parts = [
             _lowered(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
         ]
     return [part.translate(letters) if isinstance(part, str) else part for part in parts]
 
 
-def is_in_capitals(passage: Passage) -> bool:
-    """Whether it is several words in capitals alone: those are translated in small letters, and given back in capitals.
+def is_in_capitals(passage: Passage, tokenizer: Tokenizer) -> bool:
+    """Whether it is words in capitals alone: those are translated in small letters, and given back in capitals.
 
     A vocabulary has few pieces in capitals, and a model has seen few: DO NOT OPEN THE DOOR. became "Du HONNNIICOn".
+    A word that stands alone and is one of these few is a name that the model knows, as HTML may be.
     """
     words = passage.text
     if passage.kept:
         words = "".join(part for part in parts_of(passage) if isinstance(part, str))
-    letters = [letter for letter in words if letter.isalpha()] if words.isupper() and " " in words else []
-    return len(letters) >= CAPITALS and all(map(str.isupper, letters))  # "用 USB" is Chinese with a name in it
+    letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
+    if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
+        return False
+    if sum(any(map(str.isalpha, word)) for word in words.split()) > 1:
+        return len(letters) >= CAPITALS
+    return len(letters) >= CAPITALS_ALONE and letters in words and len(tokenizer.encode(letters)) > 1
 
 
 def _lowered(part: str, first: bool) -> str:
@@ -175,7 +182,7 @@ class Sentence:
         """The translation without what is kept, in plain characters."""
         if self._words is None or self._words[0] is not hypothesis.tokens:
             text = self.bundle.tokenizer.decode(hypothesis.tokens)
-            text = text.upper() if is_in_capitals(self.passage) else text
+            text = text.upper() if is_in_capitals(self.passage, self.bundle.tokenizer) else text
             self._words = hypothesis.tokens, _END.sub("", text) if self.end else text
         return self._words[1]
 
@@ -239,7 +246,7 @@ class Sentence:
     def _spelt(self, hypothesis: Hypothesis) -> list[str]:
         """What each token adds to the text; what is kept comes after what its own token adds."""
         texts = self.bundle.tokenizer.spelt(hypothesis.tokens)
-        if is_in_capitals(self.passage):
+        if is_in_capitals(self.passage, self.bundle.tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
         kept = self._kept_by_id(hypothesis)

@@ -20,6 +20,8 @@ from app.scheduler import Job
 from app.sentences import Sentence, is_in_capitals, most_kept, part_of, parts_of
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
+from model.tokenizer import Tokenizer
+from training.vocabulary import train_vocabulary
 
 KINDS = [
     *("{§}", "{0}", "{1}", "%s", "%d", "%(§)d", "%(§)s", "${§}", "{{ § }}", ":§", '<x id="§"/>', "<b>", "</b>"),
@@ -342,7 +344,20 @@ def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: 
         ("我在 NASA 工作，用 USB。", False),
         ("NASA USA JPL 的人", False),
         ("НЕ ОТКРЫВАТЬ", True),
+        ("HELLO", True),
+        ("¡HOLA!", True),
+        ("BONJOUR !", True),
+        ("USA", False),
+        ("A.B.C.D.", False),
+        ("AB1-CD2", False),
+        ("Hello", False),
+        ("1234", False),
     ],
 )
-def test_words_in_capitals_are_so_to_the_last_letter(text: str, capitals: bool) -> None:
-    assert is_in_capitals(Passage(text)) == capitals
+def test_words_in_capitals_are_so_to_the_last_letter(bundle: Bundle, text: str, capitals: bool) -> None:
+    assert is_in_capitals(Passage(text), bundle.tokenizer) == capitals
+
+
+def test_a_word_in_capitals_that_is_one_piece_is_a_name_that_the_model_knows(bundle: Bundle) -> None:
+    tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
+    assert [is_in_capitals(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]

@@ -154,7 +154,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
     pairs, _ = load_pairs(options.prepare.out)
     limits = limits_for(pairs, plan.config)
     initial = options.tuning.initial.weights if options.tuning else None
-    if options.parent:
+    if options.parent and snapshot is None:
         tokenizer = Tokenizer.load(options.prepare.out / "sentencepiece.model")
         pieces = options.parent.pieces(tokenizer)
         say(f"beginning from {options.parent.name}, which has {len(pieces):,} of the tokens")
