@@ -42,18 +42,10 @@ def known(character: str) -> bool:
     return True
 
 
-def test_capitals_are_on_both_sides_and_where_there_are_none_on_neither() -> None:
-    assert changes("en", "fr").in_capitals(Pair("Hello.", "Ça va.")) == ("HELLO.", "ÇA VA.")
-    assert changes("en", "de").in_capitals(Pair("Big.", "Groß.")) == ("BIG.", "GROSS.")
-    assert changes("en", "zh").in_capitals(Pair("Hello, Tom.", "你好，Tom。")) == ("HELLO, TOM.", "你好，Tom。")
-    assert changes("tr", "en").in_capitals(Pair("İyi ısı.", "It is.")) == ("İYİ ISI.", "IT IS.")
-
-
 @pytest.mark.parametrize(
     "text", ["Hi, {name}.", "See a.com now.", "Use get_value.", "100% of it.", "A <b>word</b>.", "An mp3."]
 )
-def test_what_is_to_be_carried_across_is_not_put_into_capitals_or_small_letters(text: str) -> None:
-    assert changes("en", "fr").in_capitals(Pair(text, "Oui.")) is None
+def test_what_is_to_be_carried_across_is_not_put_into_small_letters(text: str) -> None:
     assert changes("en", "fr").in_small_letters(Pair(f"It is Tom. {text}", "Oui.")) is None
 
 
@@ -104,6 +96,7 @@ def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() ->
     assert ours.in_small_letters(Pair("Where is Tom?", "Où est Tom ?")) == ("where is tom?", "où est Tom ?")
     assert ours.in_small_letters(Pair("Tom and I.", "Tom et moi.")) == ("Tom and i.", "Tom et moi.")
     assert ours.in_small_letters(Pair("He said it.", "Il dit.")) is None
+    assert changes("tr", "en").in_small_letters(Pair("Bu İYİ ISI.", "It is.")) == ("Bu iyi ısı.", "It is.")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Copies of sentence pairs as people also write: in capitals, in small letters, in other quotes, without a last mark.
+"""Copies of sentence pairs as people also write: in small letters, in other quotes, without a last mark.
+
+None is in capitals: four epochs with such copies taught a model nothing of them (docs/training.md), and the service
+lowers them.
 
 Knows text alone; what part of a data folder they are is `training.encoding`'s to say.
 """
@@ -23,8 +26,6 @@ _LOOKED_AT = 100_000
 """Pairs from which it is learnt which words begin with a small letter."""
 _TRIES = 20
 """Pairs looked at for each copy wanted, at most."""
-_CAPITALS_LENGTH = 60
-"""Characters of the longest source that is put in capitals: spelt letter by letter, it takes three times the tokens."""
 _CASED = 0.5
 _FIRST = re.compile(r"[\W_]*([^\W\d_]+)")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
@@ -34,7 +35,7 @@ _AS_WRITTEN = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\
 _UNCASED = {"ka"}
 """Georgian has capitals in Unicode, and writes none."""
 _DOTTED = {"tr", "az", "crh", "tt"}
-"""Whose capital of i is İ, and whose small letter of I is ı."""
+"""Whose small letter of I is ı, and of İ is i."""
 
 _MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
 _OPENING = {"?": "¿", "!": "¡"}
@@ -73,9 +74,6 @@ class Side:
         small = frozenset(word for word, is_small in seen if is_small and seen[word, True] > seen[word, False])
         return cls(base, cased > _CASED * max(1, letters) and base not in _UNCASED, small)
 
-    def upper(self, text: str) -> str:
-        return (text.replace("i", "İ") if self.language in _DOTTED else text).upper()
-
     def lower(self, text: str) -> str:
         return (text.replace("İ", "i").replace("I", "ı") if self.language in _DOTTED else text).lower()
 
@@ -93,20 +91,13 @@ class Changes:
 
     def __init__(self, source: Side, target: Side) -> None:
         self.source, self.target = source, target
-        cased = [self.in_capitals, self.begun_small, self.begun_small_and_open, self.in_small_letters]
+        cased = [self.begun_small, self.begun_small_and_open, self.in_small_letters]
         self.all: list[Change] = [self.open, *(cased if source.cased else [])]
         self._rewritings = [_TO_CURLY, _TO_STRAIGHT]
         if is_chinese(source.language):
             self._rewritings = [_TO_CORNERS, _TO_CHINESE, _TO_NARROW, _TO_TAIWAN]
         elif source.language == "fr":
             self._rewritings.append(_TO_CLOSE)
-
-    def in_capitals(self, pair: Pair) -> Pair | None:
-        if len(pair.source) > _CAPITALS_LENGTH or any(map(_AS_WRITTEN.search, pair)):
-            return None
-        return Pair(
-            self.source.upper(pair.source), self.target.upper(pair.target) if self.target.cased else pair.target
-        )
 
     def begun_small(self, pair: Pair) -> Pair | None:
         source = self.source.begun_small(pair.source)

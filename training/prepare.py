@@ -254,9 +254,7 @@ def prepare(
     ] = RESERVED_SHARE,
     augment_share: Annotated[
         float,
-        typer.Option(
-            help="Copies in capitals, small letters, other quotes and without last marks, as a share; 0 for none."
-        ),
+        typer.Option(help="Copies in small letters, in other quotes and without last marks, as a share; 0 for none."),
     ] = AUGMENT_SHARE,
     script: Annotated[
         str,
