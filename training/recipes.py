@@ -30,11 +30,11 @@ class Size:
 
 # A model that could learn a small corpus by heart does so instead of learning the language, hence the smaller ones
 # with more dropout. A batch must stay a small part of the corpus, or there are too few steps to learn in; a larger one
-# is steadier and faster. The highest rate, factor / sqrt(width * warm-up), is 0.002 to 0.004 for `tiny`, 0.0014 for
+# is steadier and faster. The highest rate, factor / sqrt(width * warm-up), is 0.002 to 0.005 for `tiny`, 0.0014 for
 # `small` and 0.001 for `base`. Epochs are the most that still help; early stopping ends what does not.
 SIZES = (
     Size(5_000, "tiny", dropout=0.3, batch_tokens=1024, epochs=30, warmup=200, learning_rate_factor=0.35),
-    Size(50_000, "tiny", dropout=0.2, batch_tokens=2048, epochs=30, warmup=500, learning_rate_factor=1.0),
+    Size(50_000, "tiny", dropout=0.3, batch_tokens=2048, epochs=60, warmup=1000, learning_rate_factor=1.8),
     Size(500_000, "small", dropout=0.1, batch_tokens=2560, epochs=10, warmup=1000, learning_rate_factor=0.7),
     Size(math.inf, "small", dropout=0.1, batch_tokens=4096, epochs=5, warmup=2000, learning_rate_factor=1.0),
 )
