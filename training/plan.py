@@ -54,20 +54,26 @@ class Plan:
         """Steps between savings, about half a minute."""
         return max(1, min(1000, int(30 / self.speed.step)))
 
-    def seconds_left(self, done: int = 0) -> float:
-        """What is left after `done` steps, if it does not stop early; export takes about three evaluations."""
-        evaluations = math.ceil((self.recipe.steps - done) / self.recipe.evaluate_every) + 3
-        return (self.recipe.steps - done) * self.speed.step + evaluations * self.speed.evaluation
+    def seconds_left(self, done: int = 0, took: float = 0.0) -> float:
+        """What is left after `done` steps, which `took` seconds, if it does not stop early; export takes about three
+        evaluations."""
+        left = max(0, self.recipe.steps - done)
+        evaluations = math.ceil(left / self.recipe.evaluate_every) + 3
+        return left * self._step(done, took) + evaluations * self.speed.evaluation
 
-    def describe(self, done: int = 0) -> list[str]:
-        """The plan in lines for a person, after `done` steps."""
+    def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
+        """The plan in lines for a person, after `done` steps, which `took` seconds."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
         after = f" after the {done:,} done" if done else ""
         return [
             f"the plan: architecture {self.architecture}, at most {steps}",
-            f"a step takes {self.speed.step:.2g} s here: about {duration(self.seconds_left(done))} in all{after}, "
-            "less if it stops getting better before",
+            f"a step takes {self._step(done, took):.2g} s here: about {duration(self.seconds_left(done, took))} in all"
+            f"{after}, less if it stops getting better before",
         ]
+
+    def _step(self, done: int, took: float) -> float:
+        """Seconds: the few steps that were timed may have met a busy machine, those done tell better."""
+        return took / done if done and took else self.speed.step
 
     def save(self, folder: Path) -> None:
         fields = {**dataclasses.asdict(self), "format_version": FORMAT_VERSION}

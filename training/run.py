@@ -149,7 +149,8 @@ def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) ->
 
 def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> None:
     snapshot = load_state(options.export.run) if options.export.run.exists() else None
-    for line in plan.describe(snapshot["state"]["step"] if snapshot else 0):
+    done = (snapshot["state"]["step"], snapshot["state"]["seconds"]) if snapshot else ()
+    for line in plan.describe(*done):
         say(line)
     pairs, _ = load_pairs(options.prepare.out)
     limits = limits_for(pairs, plan.config)
