@@ -73,7 +73,7 @@ class Plan:
 
     def _step(self, done: int, took: float) -> float:
         """Seconds: the few steps that were timed may have met a busy machine, those done tell better."""
-        return took / done if done and took else self.speed.step
+        return took / done if took else self.speed.step
 
     def save(self, folder: Path) -> None:
         fields = {**dataclasses.asdict(self), "format_version": FORMAT_VERSION}

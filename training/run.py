@@ -20,7 +20,7 @@ import typer
 from model.allocator import keep_freed_memory
 from model.bundle import BundleError, check_replaceable, read_bundle
 from model.tokenizer import Tokenizer
-from training.batches import Pairs, load_pairs
+from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
 from training.export import ExportOptions, export_run, serve_command
@@ -34,7 +34,7 @@ from training.recipes import architecture_for, recipe_for, size_for
 from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
 from training.trained import data_digest
-from training.trainer import Recipe, TrainingError, pick_device, use_threads
+from training.trainer import TrainingError, pick_device, use_threads
 from training.transfer import Parent
 
 Say = Callable[[str], None]
@@ -116,7 +116,7 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
         size = size_for(len(pairs), device.type == "cuda")
         name = options.architecture or size.architecture
         config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **options.model)
-        recipe = _recipe(options, pairs, device)
+        recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
     if options.parent:
         options.parent.check(config)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
@@ -129,11 +129,6 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     return Plan(data_digest(data), name, config, recipe, speed, options.asked)
 
 
-def _recipe(options: RunOptions, pairs: Pairs, device: torch.device) -> Recipe:
-    size = size_for(len(pairs), device.type == "cuda")
-    return recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
-
-
 def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) -> Plan:
     """`plan`, by which a run was begun, for as long as is asked now. Raises TrainingError if it is for another run."""
     if not options.fits_but_for_length(plan):
@@ -142,7 +137,8 @@ def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) ->
             f"{options.work} was begun with the architecture {plan.architecture}{kind}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
-    recipe = _recipe(options, pairs, device)
+    size = size_for(len(pairs), device.type == "cuda")
+    recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
     lasting = {name: getattr(recipe, name) for name in CHANGEABLE}
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 
