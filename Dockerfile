@@ -5,7 +5,7 @@
 #
 # TORCH_INDEX_URL: one more index for pip to find PyTorch in. Empty, it is the default build, for CPU and CUDA alike.
 # For a machine without a GPU, PyTorch's CPU-only index saves several GB:
-#   docker build --build-arg TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu -t interlinear .
+#   docker build --build-arg TORCH_INDEX_URL=ADDRESS -t interlinear .
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
