@@ -17,21 +17,8 @@ import torch
 import typer
 
 from benchmarks.decoders import OURS, THEIRS
-from benchmarks.engine import (
-    PARTS,
-    Bench,
-    Plan,
-    Setting,
-    Speed,
-    chosen_cores,
-    chosen_work,
-    compared,
-    duel,
-    in_turns,
-    joined,
-    main,
-    models_of,
-)
+from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
+from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compared, duel, in_turns, joined
 from benchmarks.table import Table, shown
 from benchmarks.team import SUPPLY, Answer, Engine, Team, Work
 from model.bundle import Bundle, load_bundle, save_bundle
