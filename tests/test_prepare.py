@@ -179,6 +179,14 @@ def test_a_given_development_set_is_used_and_kept_out_of_training(tmp_path: Path
     assert set(summary.sha256) == {"pairs.tsv", "d.tsv"}
 
 
+def test_a_pair_of_the_development_set_is_not_trained_on_though_it_is_mended_there(tmp_path: Path) -> None:
+    broken = Pair("Tom likes cafÃ©s.", "Tom aime les cafÃ©s.")  # read in a wrong encoding, both sides
+    dev = corpus(tmp_path, [broken], "d.tsv")
+    summary = prepare_corpora(options(tmp_path, corpus(tmp_path, [*PAIRS, broken]), dev=str(dev)), lambda line: None)
+    assert summary.corpora[0]["kept"] == len(PAIRS)
+    assert (tmp_path / "data" / "dev.tsv").read_bytes() == dev.read_bytes()
+
+
 def test_too_long_and_ill_proportioned_pairs_are_left_out_by_number(tmp_path: Path) -> None:
     long = Pair("Tom has " + "many books " * 60, "Tom a " + "beaucoup de livres " * 60)
     uneven = Pair("Mary has " + "9 apples and " * 8, "Mary a.")

@@ -85,6 +85,12 @@ def clean(pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned) -
     return stream
 
 
+def as_mended(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
+    """The pairs as `clean` would train on them, if it kept them all."""
+    mended = _mended(enumerate(pairs), options, Cleaned(Skipped())) if options.applies("markup") else enumerate(pairs)
+    yield from (pair for _, pair in mended)
+
+
 def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
     for number, pair in pairs:
         if max(map(len, pair)) > 4 * options.max_chars:

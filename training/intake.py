@@ -14,7 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from training.chinese import simplify
-from training.cleaning import Cleaned, clean
+from training.cleaning import Cleaned, as_mended, clean
 from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 from training.languages import look_at_facing
 from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
@@ -89,7 +89,8 @@ def set_apart(
 ) -> tuple[Pool, list[Pair]]:
     """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen. Raises ValueError."""
     if dev:
-        dev_keys = SideKeys.of(dev)
+        # Training pairs have gone through the cleaning, and these have not: of one and the same pair both are known.
+        dev_keys = SideKeys.of([*dev, *as_mended(dev, options.cleaning())])
     else:
         own = pool.corpora < len(options.pairs)  # [pairs]
         wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
