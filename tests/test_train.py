@@ -141,6 +141,17 @@ def test_training_stops_when_it_does_not_get_better(
     assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
 
 
+def test_patience_begins_anew_where_a_run_is_made_longer(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7, 2.75, 2.75, 2.75, 1.0])
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
+    assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
+    longer = run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3)
+    assert (longer.step, longer.best_step, longer.best_loss) == (22, 4, 2.0)
+    assert run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3).step == 22
+
+
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch_tokens": 200}, {"label_smoothing": 0.0}])
 def test_another_recipe_does_not_continue_a_run(data: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     run_training(data, tmp_path / "run", steps=5)

@@ -45,6 +45,10 @@ class State:
     history: list[dict[str, float]] = field(default_factory=list)
     best_loss: float = math.inf
     best_step: int = 0
+    recent_loss: float = math.inf
+    """The lowest of the development losses since the run was last made longer, and its step: patience goes by these,
+    since a longer run's learning rate is higher again, and so at first is its loss."""
+    recent_step: int = 0
     train_loss: float = 0.0
     """Sum, since the last evaluation, of the nats of all predicted tokens, smoothing apart."""
     train_tokens: int = 0
@@ -166,6 +170,8 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         return state.history, state.best_loss, state.best_step
 
     state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
+    if (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
+        state.recent_loss, state.recent_step = loss, state.step
     state.train_loss, state.train_tokens = 0.0, 0
 
 
@@ -204,7 +210,7 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
 
 def _exhausted(state: State, recipe: Recipe) -> bool:
     """True once `patience` evaluations in a row brought no better development loss."""
-    since = (state.step - state.best_step) // recipe.evaluate_every
+    since = (state.step - state.recent_step) // recipe.evaluate_every
     return bool(state.history) and 0 < recipe.patience <= since
 
 
@@ -237,4 +243,7 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
     if snapshot["cuda_random"]:
         torch.cuda.set_rng_state_all(snapshot["cuda_random"])
     fields = dict(snapshot["state"])
-    return State(**{**fields, "position": Position(**fields["position"])})
+    recent = {"recent_loss": fields["best_loss"], "recent_step": fields["best_step"]}  # of states older than the fields
+    if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:
+        fields |= {"recent_loss": math.inf, "recent_step": fields["step"]}
+    return State(**{**recent, **fields, "position": Position(**fields["position"])})
