@@ -57,6 +57,15 @@ def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
     assert read(*spec.paths)[0] == [("Hello.", "Bonjour."), ("Good, thanks.", "Bien, merci.")]
 
 
+def test_of_two_plain_files_the_first_is_column_1_and_the_second_column_2(tmp_path: Path) -> None:
+    spec = CorpusSpec((write(tmp_path / "a.en", "Hello.\n"), write(tmp_path / "a.fr", "Bonjour.\n")))
+    for columns, pair in (((1, 2), ("Hello.", "Bonjour.")), ((2, 1), ("Bonjour.", "Hello."))):
+        assert [found for _, found in look_at(spec, columns=columns).pairs(Skipped())] == [pair]
+    assert "source in the second as asked" in look_at(spec, columns=(2, 1)).describe()
+    with pytest.raises(CorpusError, match="no column 3"):
+        look_at(spec, columns=(1, 3))
+
+
 @pytest.mark.parametrize("longer", ["en", "fr"])
 def test_plain_files_of_different_length_are_refused_and_the_shorter_is_named(tmp_path: Path, longer: str) -> None:
     paths = [write(tmp_path / f"a.{code}", "One.\nTwo.\n" + "Three.\n" * (code == longer)) for code in ("en", "fr")]

@@ -57,6 +57,12 @@ def test_other_legacy_encodings_are_refused_until_named(tmp_path: Path) -> None:
     assert list(look_at_text(file, "gb18030").lines()) == ["你好，世界。", "今天天气很好。"]
 
 
+def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(tmp_path: Path) -> None:
+    lines = ["Кошка спит.", "Plain."]
+    for own in ("utf-8", "utf-8-sig", "utf-16", "cp1251"):
+        assert list(look_at_text(write(tmp_path / own, "\n".join(lines).encode(own)), "cp1251").lines()) == lines
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -5,6 +5,7 @@ Knows nothing of tokens: what is too long or ill-proportioned is judged in `trai
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import lzma
@@ -215,7 +216,7 @@ def look_at(
     """
     files = tuple(look_at_text(path, encoding) for path in spec.paths)
     if len(files) == 2:
-        return Corpus(spec, files)
+        return Corpus(spec, files) if columns is None else _with_files(Corpus(spec, files), columns)
     number, first, rows = _first_rows(files[0])
     count, times = Counter(map(len, rows)).most_common(1)[0]
     if count < 2:
@@ -258,6 +259,14 @@ def _with_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpu
         raise CorpusError(corpus.spec.paths[0], message, 1)
     source, target = columns
     return Corpus(corpus.spec, corpus.files, corpus.columns, source - 1, target - 1, corpus.header, corpus.note)
+
+
+def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
+    """Of two plain files the first is column 1 and the second is column 2."""
+    if max(columns) > 2:
+        raise CorpusError(corpus.spec.paths[0], f"of two files there is no column {max(columns)}")
+    note = f"; source in the {'first' if columns[0] == 1 else 'second'} as asked"
+    return dataclasses.replace(corpus, source=columns[0] - 1, target=columns[1] - 1, note=note)
 
 
 def _is_header(cells: list[str], source: str, target: str) -> bool:

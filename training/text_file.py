@@ -85,15 +85,16 @@ class TextFile:
 
 
 def look_at_text(path: Path, encoding: str | None = None) -> TextFile:
-    """Read the first MiB of `path` and say what it is; `encoding` overrides the guess.
+    """Read the first MiB of `path` and say what it is; `encoding` is that of a file which does not show its own.
 
-    Raises CorpusError if there is no such file, or it is empty, a directory, damaged or no text.
+    So where one encoding is asked for, of several files those that are UTF-8 beyond doubt are read as that. Raises
+    CorpusError if there is no such file, or it is empty, a directory, damaged or no text.
     """
     if encoding is not None:
         _check_encoding(path, encoding)
     compression, sample = _sample(path)
     guessed = False
-    if encoding is None:
+    if encoding is None or _shows_its_encoding(sample):
         encoding, guessed = _guess_encoding(path, sample)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
     if not text.strip():
@@ -170,7 +171,7 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
         raise CorpusError(path, "this is a zip archive or a spreadsheet; save it as tab-separated text")
     if b"\0" in sample:
         raise CorpusError(path, f"no text: zero bytes in {_shown(sample)} (UTF-16 needs a byte order mark)", 1)
-    lines = [line for line in sample.splitlines()[: None if len(sample) < SAMPLE_BYTES else -1] if not line.isascii()]
+    lines = _beyond_ascii(sample)
     broken = [line for line in lines if not _is_utf8(line)]
     if 2 * len(broken) <= len(lines):
         return "utf-8", False
@@ -179,6 +180,19 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
     if high > _WESTERN_HIGH_BYTES * size:
         raise CorpusError(path, f"neither UTF-8 nor Western European: {_shown(broken[0])}; give --encoding")
     return "cp1252", True
+
+
+def _shows_its_encoding(sample: bytes) -> bool:
+    """By a byte order mark, or as UTF-8 by every line that goes beyond ASCII."""
+    if any(sample.startswith(mark) for mark in _BYTE_ORDER_MARKS):
+        return True
+    lines = _beyond_ascii(sample)
+    return b"\0" not in sample and bool(lines) and all(map(_is_utf8, lines))
+
+
+def _beyond_ascii(sample: bytes) -> list[bytes]:
+    """The lines that are not ASCII alone; not one that the sample's end cuts off."""
+    return [line for line in sample.splitlines()[: None if len(sample) < SAMPLE_BYTES else -1] if not line.isascii()]
 
 
 def _is_utf8(line: bytes) -> bool:
