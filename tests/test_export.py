@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import make_bundle
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.bundle import BundleError, check_samples, load_bundle
+from model.tokenizer import Tokenizer
 from training import evaluate as evaluate_module
 from training import export as export_module
 from training import trained
@@ -188,3 +190,33 @@ def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(
     new = load_bundle(tmp_path / "bundles/en-fr", CPU).name
     assert left in (old, new)
     assert [path.name for path in (tmp_path / "bundles").iterdir()] == ["en-fr"]
+
+
+def test_what_is_measured_on_and_was_trained_on_is_said_to_flatter(
+    run_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    pairs, _ = load_pairs(data)
+    tokenizer = Tokenizer.load(data / "sentencepiece.model")
+    known = [tokenizer.decode(ids) for ids in pairs.source.sequences(np.arange(3))]
+    write_pairs(tmp_path / "test.tsv", [*(Pair(text, "Oui.") for text in known), Pair("Tom is a stranger.", "Oui.")])
+    said: list[str] = []
+    asked = options(run_folder, data, tmp_path / "out", evaluate_on=(str(tmp_path / "test.tsv"),))
+    export_run(asked, said.append)
+    assert "  3 of its sentences are trained on: its figures flatter" in said
+    assert config_of(tmp_path / "out")["metrics"][-1]["sources_trained_on"] == 3
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "- 3 sentences of test.tsv were trained on: its figures flatter." in card
+
+
+def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
+    run_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    for folder in ("news", "law"):
+        (tmp_path / folder).mkdir()
+        write_pairs(tmp_path / folder / "test.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens.")])
+    sets = tuple(str(tmp_path / folder / "test.tsv") for folder in ("news", "law"))
+    with pytest.raises(ValueError, match=r"two of the sets to measure on are called test\.tsv"):
+        export_run(options(run_folder, data, tmp_path / "out", evaluate_on=sets), quiet)
+    assert not (tmp_path / "out").exists()
+    below = options(run_folder, data, tmp_path / "out", evaluate_on=sets, below=tmp_path)
+    assert [test.name for test in below.tests("en", "fr")] == ["news/test.tsv", "law/test.tsv"]

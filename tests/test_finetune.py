@@ -192,6 +192,17 @@ def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_anothe
     assert "give another --work" in tune("--replace", code=1)
 
 
+def test_another_learning_rate_is_another_run(shipped: Path) -> None:
+    tune("--learning-rate", "0.001")
+    assert "all is done" in tune("--learning-rate", "0.001", "--replace")
+    assert "give another --work" in tune("--learning-rate", "0.0003", "--replace", code=1)
+
+
+def test_a_general_set_may_be_an_address(shipped: Path) -> None:
+    there = ("https://example.org/general.tsv",)
+    assert finetune.Tuning(finetune.Initial.load(shipped), there).general == there
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import PAIRS
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.bundle import load_bundle
@@ -70,6 +71,25 @@ def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
     assert "all is done" in output
     assert "python -m app serve" in output
     assert load_bundle(Path("bundles/mine"), CPU).name == before
+
+
+def test_another_form_or_another_content_of_a_test_set_makes_the_bundle_anew_without_training() -> None:
+    write_pairs(Path("test.tsv"), PAIRS[:3])
+    Path("r.toml").write_text('[export]\ndtype = "float32"\n')
+    run("--test", "test.tsv")
+    assert "all is done" in run("--test", "test.tsv", "--replace")
+    write_pairs(Path("test.tsv"), PAIRS[3:6])
+    for options in (["--test", "test.tsv"], ["--test", "test.tsv", "--recipe", "r.toml"]):
+        output = run(*options, "--replace")
+        assert ("all is done" in output, "timing" in output) == (False, False)
+        assert "all is done" in run(*options, "--replace")
+    assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
+
+
+def test_the_minutes_of_a_run_that_goes_on_are_said_to_change_nothing() -> None:
+    assert "--minutes changes nothing" not in run("--minutes", "100")
+    os.rename("bundles/mine", "elsewhere")
+    assert "--minutes changes nothing" in run("--minutes", "50")
 
 
 def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:

@@ -20,6 +20,7 @@ IN_DEVELOPMENT = "a sentence is in the development set"
 COPIED = "not translated"
 """Reasons for which `prepare` leaves lines out."""
 _SAMPLE = 2000
+_AT_ONCE = 1 << 16
 _FEW_OCCURRENCES = 20
 """Tokens for each piece of the vocabulary, under which most pieces are met a few times only. Gowda & May (2020,
 "Finding the Optimal Vocabulary Size", section 4) would have a hundred of nineteen in twenty."""
@@ -53,12 +54,19 @@ def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
 
 def flattered(name: str, sources: Sequence[list[int]], pairs: Pairs) -> Iterator[str]:
     """Where a twentieth of the `sources` of a test set, as tokens, or more are sources that are trained on."""
-    wanted = {tuple(ids) for ids in sources}
-    rows = np.isin(pairs.source.lengths, [len(ids) for ids in wanted]).nonzero()[0]
-    seen = wanted & {tuple(_row(pairs, int(row), 0)) for row in rows}
-    count = sum(tuple(ids) in seen for ids in sources)
+    count = trained_on(sources, pairs)
     if 20 * count >= max(20, len(sources)):
         yield f"{count:,} of the {len(sources):,} sentences of {name} are trained on: its figures flatter"
+
+
+def trained_on(sources: Sequence[list[int]], pairs: Pairs) -> int:
+    """How many of `sources`, as tokens, are sources that are trained on."""
+    wanted = {tuple(ids) for ids in sources}
+    rows = np.isin(pairs.source.lengths, [len(ids) for ids in wanted]).nonzero()[0]
+    seen: set[tuple[int, ...]] = set()
+    for begin in range(0, len(rows), _AT_ONCE):
+        seen |= wanted.intersection(map(tuple, pairs.source.sequences(rows[begin : begin + _AT_ONCE])))
+    return sum(tuple(ids) in seen for ids in sources)
 
 
 def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:

@@ -24,7 +24,7 @@ from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.chinese import references_in_script
-from training.corpus import Pair, Skipped
+from training.corpus import Pair, Skipped, hash64
 from training.languages import look_at_facing
 from training.prepare import two_columns
 from training.scoring import Score, Translations, moses_tokens, scores, translate
@@ -46,11 +46,23 @@ class TestSet:
     skipped: Skipped
     turned: bool = False
 
+    @property
+    def digest(self) -> str:
+        """Of the pairs, in their order."""
+        return f"{hash64(json.dumps(self.pairs)) & (1 << 64) - 1:016x}"
+
     @classmethod
-    def read(cls, text: str, source: str, target: str, columns: tuple[int, int] | None = None) -> TestSet:
+    def read(
+        cls,
+        text: str,
+        source: str,
+        target: str,
+        columns: tuple[int, int] | None = None,
+        encoding: str | None = None,
+    ) -> TestSet:
         """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
-        of source and target, if they are not to be found out. Raises CorpusError."""
-        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns), Skipped()
+        of source and target, and `encoding`, if they are not to be found out. Raises CorpusError."""
+        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
@@ -80,6 +92,10 @@ class Result:
     beam: int = 1
     simplified: int = 0
     """References that were in traditional characters, and were made simplified as the model writes."""
+    trained_on: int | None = None
+    """Sources that the model was trained on, where what it was trained on is at hand."""
+    digest: str = ""
+    """Of the pairs, by which the same set is known again."""
 
     def metrics(self) -> list[dict[str, Any]]:
         """One JSON object a metric, as config.json keeps them."""
@@ -96,6 +112,8 @@ class Result:
                 "sources_cut": self.translations.cut,
                 "lines_skipped": self.skipped,
                 "references_simplified": self.simplified,
+                **({} if self.trained_on is None else {"sources_trained_on": self.trained_on}),
+                "digest": self.digest,
             }
             for score in self.scores
         ]
@@ -118,7 +136,17 @@ def evaluate_set(
     found = scores(translations.texts, references, target, scoring.lowercase, scoring.moses)
     skipped = test.skipped.counts.total()
     changed = sum(old != new for old, new in zip(given, references, strict=True))
-    return Result(test.name, found, translations, runner.precision, runner.device.type, skipped, scoring.beam, changed)
+    return Result(
+        test.name,
+        found,
+        translations,
+        runner.precision,
+        runner.device.type,
+        skipped,
+        scoring.beam,
+        changed,
+        digest=test.digest,
+    )
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
@@ -133,6 +161,8 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
         say(f"  {line}")
     if result.simplified:
         say(f"  {result.simplified:,} references were in traditional characters: made simplified, as the model writes")
+    if result.trained_on:
+        say(f"  {result.trained_on:,} of its sentences are trained on: its figures flatter")
     if result.translations.cut:
         say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
 
@@ -155,6 +185,7 @@ def evaluate(
     columns: Annotated[
         str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
     ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
     precision: Annotated[
         str, typer.Option(help="float32, the reference; or bfloat16, float16, int8, auto, as the service offers them.")
     ] = "float32",
@@ -190,7 +221,7 @@ def evaluate(
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
     both = two_columns(columns)
-    tests = [TestSet.read(text, loaded.source, loaded.target, both) for text in pairs]
+    tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding) for text in pairs]
     results = []
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")

@@ -10,6 +10,7 @@ is `training.export_ctranslate2`'s.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ import typer
 from model.allocator import keep_freed_memory
 from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
 from model.transformer import Transformer
+from training.batches import load_pairs
 from training.card import model_card
+from training.cautions import trained_on
 from training.corpus import Skipped, read_pairs
 from training.evaluate import TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
@@ -52,6 +55,8 @@ class ExportOptions:
     evaluate_on: tuple[str, ...] = ()
     columns: tuple[int, int] | None = None
     """Those of source and target in `evaluate_on`, counted from 1; None: found out."""
+    encoding: str | None = None
+    """That of `evaluate_on`; None: found out."""
     below: Path | None = None
     """A folder: what is measured on is called by its path below it, if there, and not only by its file's name."""
     licence: str = LICENCE
@@ -63,26 +68,37 @@ class ExportOptions:
     parent: dict[str, Any] | None = None
     """That of the bundle for other languages whose weights the run began from."""
 
+    @property
+    def form(self) -> dict[str, str]:
+        """How weights are stored and where samples come from, as config.json has it."""
+        return {"dtype": self.dtype, "samples": Path(self.samples).name}
+
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
 
     def tests(self, source: str, target: str) -> list[TestSet]:
-        """The sets of `evaluate_on`, in these languages. Raises CorpusError."""
-        return [self.test(text, source, target) for text in self.evaluate_on]
+        """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError for two of one name, by
+        which figures are told apart."""
+        tests = [self._test(text, source, target) for text in self.evaluate_on]
+        counts = Counter([DEVELOPMENT, *(test.name for test in tests)])
+        for test in tests:
+            if counts[test.name] > 1:
+                raise ValueError(f"two of the sets to measure on are called {test.name}: give each once, or rename one")
+        return tests
 
-    def test(self, text: str, source: str, target: str) -> TestSet:
-        """The set `text`, in these languages. Raises CorpusError."""
-        test = TestSet.read(text, source, target, self.columns)
+    def _test(self, text: str, source: str, target: str) -> TestSet:
+        test = TestSet.read(text, source, target, self.columns, self.encoding)
         if self.below is None or not Path(text).is_relative_to(self.below):
             return test
         return dataclasses.replace(test, name=Path(text).relative_to(self.below).as_posix())
 
 
-def export_run(options: ExportOptions, say: Say = print) -> None:
+def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet] | None = None) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError.
+    `tests`: `options.tests()`, if they have been read. Nothing is at `out` before all is done. Raises BundleError,
+    TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
@@ -90,11 +106,14 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
     if options.initial:  # what it could translate at length before, it still can
         ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
-    tests = [TestSet(DEVELOPMENT, read_pairs(run.data / "dev.tsv")[0], Skipped())]
-    tests += options.tests(run.summary.source, run.summary.target)
-    weights, model, metrics, candidates = _choose(run, DTYPES[options.dtype], device, tests[0], say)
-    for test in tests[1:]:
+    if tests is None:
+        tests = options.tests(run.summary.source, run.summary.target)
+    dev, (pairs, _) = TestSet(DEVELOPMENT, read_pairs(run.data / "dev.tsv")[0], Skipped()), load_pairs(run.data)
+    weights, model, metrics, candidates = _choose(run, DTYPES[options.dtype], device, dev, say)
+    for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
+        seen = trained_on([run.tokenizer.encode(pair.source) for pair in test.pairs], pairs)
+        result = dataclasses.replace(result, trained_on=seen)
         report(result, test, run.limits, say)
         metrics += result.metrics()
     samples = choose_samples(model, run.tokenizer, run.limits, _sample_sentences(run, options.samples))
@@ -105,7 +124,7 @@ def export_run(options: ExportOptions, say: Say = print) -> None:
         "source": run.summary.source,
         "target": run.summary.target,
         "training": training_record(run, weights, model)
-        | {"candidates": candidates}
+        | {"candidates": candidates, "form": options.form}
         | ({"initial": options.initial} if options.initial else {})
         | ({"parent": options.parent} if options.parent else {}),
         "metrics": metrics,

@@ -21,7 +21,7 @@ from training.batches import Pairs, epoch_rows, load_pairs
 from training.cautions import flattered
 from training.checkpoint import write_atomically
 from training.chinese import knows_simplified_only
-from training.corpus import Skipped, hash64, parse_spec, read_pairs
+from training.corpus import Skipped, read_pairs
 from training.evaluate import TestSet, evaluate_set
 from training.origin import Origin
 from training.prepare_options import PrepareOptions
@@ -107,8 +107,6 @@ class Tuning:
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
             raise ValueError(f"--learning-rate must lie between 0 and 1, not {self.learning_rate:g}")
-        for text in self.general:
-            parse_spec(text)  # a file that is not there is said before any work
 
     @property
     def architecture(self) -> str:
@@ -137,7 +135,7 @@ class Tuning:
         be after; kept in `work`, with what they were measured for."""
         bundle = self.initial.bundle
         tests = [TestSet(DEVELOPMENT, read_pairs(data / "dev.tsv")[0], Skipped()), *general]
-        sentences = [[test.name, hash64(json.dumps(test.pairs))] for test in tests]
+        sentences = [[test.name, test.digest] for test in tests]
         if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
             return list(kept["metrics"])
         pairs, _ = load_pairs(data)

@@ -23,6 +23,7 @@ from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
+from training.evaluate import TestSet
 from training.export import ExportOptions, export_run, serve_command
 from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
 from training.loop import CHANGEABLE, train
@@ -46,9 +47,9 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     Raises BundleError, CorpusError, TrainingError and ValueError, each in one line.
     """
     data, out = options.prepare.out, options.export.out
-    sets = [test.name for test in options.export.tests(options.prepare.source, options.prepare.target)]
+    tests = options.export.tests(options.prepare.source, options.prepare.target)
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
-    if summary and plan and options.fits(plan) and made_by(plan, options.export, sets):
+    if summary and plan and options.fits(plan) and made_by(plan, options.export, tests):
         _say_changes(out, say)
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
         return
@@ -60,16 +61,19 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
         plan = _make_plan(options, summary, device, say)
         plan.save(options.work)
-    elif not options.fits(plan):
-        plan = _of_another_length(plan, options, device)
-        plan.save(options.work)
+    else:
+        if options.minutes is not None:
+            say(f"--minutes changes nothing now: the plan was made before (delete {options.work} for another)")
+        if not options.fits(plan):
+            plan = _of_another_length(plan, options, device)
+            plan.save(options.work)
     export = options.export
     if options.tuning is not None:
-        general = [export.test(text, summary.source, summary.target) for text in options.tuning.general]
+        general = tests[len(tests) - len(options.tuning.general) :]  # they come last
         before = options.tuning.measured_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
     _train(options, plan, device, say)
-    export_run(export, say)
+    export_run(export, say, tests)
     _say_changes(out, say)
 
 
@@ -79,21 +83,23 @@ def _say_changes(out: Path, say: Say) -> None:
         say(line)
 
 
-def made_by(plan: Plan, export: ExportOptions, sets: Sequence[str]) -> bool:
-    """Whether `export.out` is the bundle that `plan` leads to, measured on `sets` and under the licence asked for: then
-    a run killed after its export has nothing left to do."""
+def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
+    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form and under the licence
+    asked for: then a run killed after its export has nothing left to do."""
     try:
         config, _ = read_bundle(export.out)
     except BundleError:
         return False
     training = config["training"]
     theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
-    said = (config.get("licence"), config.get("attribution"))
+    said = (config.get("licence"), config.get("attribution"), training.get("form"))
+    measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
+    measured.pop(DEVELOPMENT, None)
     return (
         plan.data == data_digest(export.data)
         and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
-        and said == (export.licence, list(export.attribution))
-        and {metric["set"] for metric in config["metrics"]} == {DEVELOPMENT, *sets}
+        and said == (export.licence, list(export.attribution), export.form)
+        and measured == {test.name: test.digest for test in tests}
     )
 
 

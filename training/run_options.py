@@ -59,7 +59,11 @@ class RunOptions:
     def asked(self) -> dict[str, Any]:
         """What a plan must have been asked for to be for this, the architecture's name apart."""
         model = {name: value for name, value in self.model.items() if name != "architecture"}
-        asked = {name: values for name, values in (("model", model), ("training", self.training)) if values}
+        asked: dict[str, Any] = {
+            name: values for name, values in (("model", model), ("training", self.training)) if values
+        }
+        if self.tuning is not None and self.tuning.learning_rate is not None:
+            asked["learning_rate"] = self.tuning.learning_rate
         return asked | ({"parent": self.parent.name} if self.parent else {})
 
     def fits(self, plan: Plan) -> bool:
@@ -125,6 +129,7 @@ def export_asked(
         replace=replace,
         evaluate_on=(*said.test, *(tuning.general if tuning else ())),
         columns=said.prepare.get("columns"),
+        encoding=said.prepare.get("encoding"),
         below=below,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
         attribution=origin.attribution(credits) if origin else credits,
