@@ -26,7 +26,7 @@ help:  ## list these targets
 serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000: a page, and an API with its manual at /docs
 	$(BIN)/python -m app serve
 
-train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs my.tsv --source en --target fr --out bundles/mine"
+train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs my.tsv --source en --target fr --out mine/en-fr"
 	$(BIN)/python -m training run $(ARGS)
 
 test: lint  ## lint, then run the tests; those skipped are listed with their reasons

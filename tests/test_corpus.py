@@ -193,3 +193,27 @@ def test_a_very_long_first_line_is_shown_shortened(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         look_at(CorpusSpec((write(tmp_path / "a.tsv", "word " * 10000),)))
     assert len(str(caught.value)) < 250 + len(str(tmp_path))
+
+
+def test_quotes_of_a_spreadsheet_are_taken_off_and_those_of_sentences_stay(tmp_path: Path) -> None:
+    sheet = [
+        '"Well, the cat sleeps."\t"Alors, le chat dort."',
+        '"He said ""no""."\tIl a dit non.',
+        "Plain.\tSimple.",
+        '"""Yes,"" he said."\t"« Oui », dit-il, vite."',
+    ]
+    assert read(write(tmp_path / "sheet.tsv", "\n".join([*sheet, ""])))[0] == [
+        ("Well, the cat sleeps.", "Alors, le chat dort."),
+        ('He said "no".', "Il a dit non."),
+        ("Plain.", "Simple."),
+        ('"Yes," he said.', "« Oui », dit-il, vite."),
+    ]
+    everything = '"en"\t"fr"\n"Plain."\t"Simple."\n"Help!"\t"À l\'aide !"\n'
+    look = look_at(CorpusSpec((write(tmp_path / "all.tsv", everything),)), "en", "fr")
+    assert look.header
+    assert "quotes around cells are taken off" in look.describe()
+    assert [pair for _, pair in look.pairs(Skipped())] == [("Plain.", "Simple."), ("Help!", "À l'aide !")]
+    for own in ('"Help!"\t"À l\'aide !"', '"Yes," he said.\tOui.'):
+        text = "\n".join([own, '"Stop!"\t"Arrête !"', "Plain.\tSimple.", ""])
+        found = [f"{a}\t{b}" for a, b in read(write(tmp_path / "own.tsv", text))[0]]
+        assert found == text.splitlines()

@@ -112,6 +112,13 @@ def test_a_bundle_that_is_there_is_refused_before_any_work() -> None:
     assert not Path("work2").exists()
 
 
+def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:
+    assert "warning: bundles" not in run()
+    output = run("--out", "bundles/other", "--work", "work2")
+    assert "warning: bundles/mine is of the same direction, of which a service of bundles takes one" in output
+    assert "of the same direction" not in run("--out", "bundles/another", "--work", "work3", "--target", "de")
+
+
 def test_other_pairs_do_not_continue_a_run() -> None:
     run()
     write_pairs(Path("my.tsv"), PAIRS[:200])

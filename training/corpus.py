@@ -24,6 +24,8 @@ EXPECTED = "expected a source sentence, a tab and its translation"
 _LOOKED_AT_LINES = 200
 _SHOWN_NUMBERS = 5
 _SHOWN_LENGTH = 200
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_FEWEST_QUOTED = 3
 _BREAK = re.compile(r"[\t\n\r]")
 WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _LANGUAGE_NAMES = {
@@ -143,6 +145,8 @@ class Corpus:
     target: int = 1
     header: bool = False
     note: str = ""
+    quoted: bool = False
+    """Whether cells are quoted as spreadsheets and CSV writers do, which is undone."""
     turned: bool = False
     """Whether source and target stand the other way round than was taken for granted; see `training.languages`."""
 
@@ -158,6 +162,7 @@ class Corpus:
         if not self.columns:
             return f"{self.name}: two plain files, line by line{note}; {make}{weight}"
         header = "the first line is a header" if self.header else "no header"
+        note = ("; quotes around cells are taken off" if self.quoted else "") + note
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
@@ -192,7 +197,7 @@ class Corpus:
             return "an empty line", Pair("", "")
         if self.columns and len(cells) != self.columns:
             return f"{len(cells)} instead of {self.columns} columns", Pair("\t".join(cells[:-1]), cells[-1])
-        pair = Pair(cells[self.source].strip(), cells[self.target].strip())
+        pair = Pair(*((_unquoted(cells[n]) if self.quoted else cells[n]).strip() for n in (self.source, self.target)))
         if not pair.source or not pair.target:
             return "an empty side", pair
         if "\ufffd" in pair.source or "\ufffd" in pair.target:
@@ -225,16 +230,21 @@ def look_at(
         raise CorpusError(
             spec.paths[0], f"lines differ in columns; the first is {shortened(first)}; {EXPECTED}", number
         )
-    header = number == 1 and len(rows[0]) == count and _is_header(rows[0], source, target)
+    quoted = _are_quoted([row for row in rows if len(row) == count])
+    rows = [[_unquoted(cell) for cell in row] for row in rows] if quoted else rows
+    names = rows[0]
+    header = number == 1 and len(names) == count and _is_header(names, source, target)
     rows = [row for row in rows[int(header) :] if len(row) == count]
     if columns is not None:
-        return _with_columns(Corpus(spec, files, count, header=header, note=" as asked"), columns, first)
-    if header and (named := _named_columns(first.split("\t"), source, target)):
-        return Corpus(spec, files, count, *named, header=header, note=", by the header" if named != (0, 1) else "")
+        return _with_columns(Corpus(spec, files, count, header=header, quoted=quoted, note=" as asked"), columns, first)
+    if header and (named := _named_columns(names, source, target)):
+        note = ", by the header" if named != (0, 1) else ""
+        return Corpus(spec, files, count, *named, header=header, quoted=quoted, note=note)
     if count == 4 and rows and all(row[0].isdecimal() and row[2].isdecimal() for row in rows):
-        return Corpus(spec, files, count, 1, 3, header, note="; the numbers in 1 and 3 are ignored")
+        note = "; the numbers in 1 and 3 are ignored"
+        return Corpus(spec, files, count, 1, 3, header, note, quoted)
     ignored = {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
-    return Corpus(spec, files, count, header=header, note=ignored)
+    return Corpus(spec, files, count, header=header, note=ignored, quoted=quoted)
 
 
 def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
@@ -244,6 +254,20 @@ def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
     if not lines:
         raise CorpusError(file.path, "there is nothing but white space in it")
     return *lines[0], [line.split("\t") for _, line in lines]
+
+
+def _are_quoted(rows: list[list[str]]) -> bool:
+    """Whether every cell that begins with a quotation mark is quoted as RFC 4180 has it, and for a reason: all cells
+    are, or all those so quoted have a comma, semicolon or quotation mark within. Else the marks are the sentences'."""
+    cells = [cell for row in rows for cell in row]
+    quoted = [cell for cell in cells if cell.startswith('"')]
+    if len(quoted) < _FEWEST_QUOTED or not all(map(_QUOTED.fullmatch, quoted)):
+        return False
+    return len(quoted) == len(cells) or all(re.search('[,;"]', cell[1:-1]) for cell in quoted)
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell
 
 
 def _csv_hint(rows: list[list[str]]) -> str:
@@ -257,8 +281,7 @@ def _with_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpu
     if max(columns) > corpus.columns:
         message = f"there are {corpus.columns} columns, not {max(columns)}: {shortened(first)}"
         raise CorpusError(corpus.spec.paths[0], message, 1)
-    source, target = columns
-    return Corpus(corpus.spec, corpus.files, corpus.columns, source - 1, target - 1, corpus.header, corpus.note)
+    return dataclasses.replace(corpus, source=columns[0] - 1, target=columns[1] - 1)
 
 
 def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:

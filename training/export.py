@@ -1,6 +1,6 @@
 """The verb `export`: a run's best weights, measured, into a bundle that the service loads.
 
-    python -m training export --run runs/mine --data data/mine --out bundles/mine
+    python -m training export --run runs/mine --data data/mine --out mine/en-fr
 
 Knows which of a run's weights ship and what is measured of them; the run itself is `training.trained`'s. What a
 bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,

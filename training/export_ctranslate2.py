@@ -1,6 +1,6 @@
 """The verb `export --to ctranslate2`: a bundle as a model folder that the CTranslate2 library loads.
 
-    python -m training export --to ctranslate2 --bundle bundles/mine --out ct2/mine
+    python -m training export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
 
 Knows how our modules and symbols are called in CTranslate2's specification, and what it cannot express. How such a
 folder is quantised and served is that library's.

@@ -1,16 +1,17 @@
 """The verb `run`: from a file of sentence pairs to a bundle in one command, which goes on where it was stopped.
 
-    python -m training run --pairs my.tsv --source en --target fr --out bundles/mine
-    python -m training run --pairs my.tsv --init bundles/en-fr --out bundles/mine
-    python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr
+    python -m training run --pairs my.tsv --source en --target fr --out mine/en-fr
+    python -m training run --pairs my.tsv --init bundles/en-fr --out mine/adapted
+    python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr --replace
 
 Knows the order of things; each is done by the verb's file that it is named after.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def run_all(options: RunOptions, say: Say = print) -> None:
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
         return
     check_replaceable(out, options.export.replace)
+    for rival in rivals(out, f"{options.prepare.source}-{options.prepare.target}"):
+        say(f"warning: {rival} is of the same direction, of which a service of {out.parent} takes one: mind --out")
     device = pick_device(options.export.device)
     if summary is None:
         summary = _prepare(options, say)
@@ -75,6 +78,16 @@ def run_all(options: RunOptions, say: Say = print) -> None:
     _train(options, plan, device, say)
     export_run(export, say, tests)
     _say_changes(out, say)
+
+
+def rivals(out: Path, pair: str) -> Iterator[Path]:
+    """The bundles beside `out` that translate what it will."""
+    for folder in sorted(out.parent.iterdir()) if out.parent.is_dir() else ():
+        if folder.name != out.name and not folder.name.startswith("."):
+            with contextlib.suppress(BundleError):
+                config, _ = read_bundle(folder)
+                if f"{config['source']}-{config['target']}" == pair:
+                    yield folder
 
 
 def _say_changes(out: Path, say: Say) -> None:
@@ -169,7 +182,7 @@ _TUNING = "Fine-tuning"
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as bundles/mine.")],
+    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as mine/en-fr.")],
     pairs: Annotated[
         list[str] | None,
         typer.Option(

@@ -202,5 +202,5 @@ def train_verb(
         return
     typer.echo(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
     typer.echo(
-        f"next: python -m training export --run {out} --data {data} --out bundles/{summary.source}-{summary.target}"
+        f"next: python -m training export --run {out} --data {data} --out mine/{summary.source}-{summary.target}"
     )

@@ -1,6 +1,6 @@
 """The verb `translate`: what a bundle makes of one side of a file, as pairs for a student to learn from.
 
-    python -m training translate --bundle bundles/teacher --pairs train.tsv --out distilled.tsv
+    python -m training translate --bundle mine/teacher --pairs train.tsv --out distilled.tsv
     python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
 
 The first is sequence-level distillation (Kim & Rush 2016), the second back-translation (Sennrich et al. 2016). Reads,
