@@ -203,7 +203,7 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
     weights = load_bundle(Path("bundles/b"), torch.device("cpu")).name
     assert "all is done" in run()
     Path("r.toml").write_text(RECIPE.replace("dropout = 0.2", "dropout = 0.3"))
-    assert "and another recipe: give another --work" in run("--replace", code=1)
+    assert "and another model.dropout: give another --work" in run("--replace", code=1)
     Path("r.toml").write_text(RECIPE.replace("vocab_size = 400", "vocab_size = 380"))
     assert "was begun with other pairs or options" in run("--replace", code=1)
     Path("r.toml").write_text(RECIPE.replace('"CC0-1.0"', '"MIT"'))

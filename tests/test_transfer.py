@@ -173,7 +173,7 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> N
 def test_a_run_begun_from_another_parent_is_not_continued() -> None:
     run()
     Path("child.toml").write_text(Path("child.toml").read_text().replace('parent = "parent"\n', ""))
-    assert "another recipe" in run("--replace", code=1)
+    assert "and another parent: give another --work" in run("--replace", code=1)
 
 
 @pytest.mark.usefixtures("_quick")

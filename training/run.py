@@ -151,9 +151,9 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
 def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) -> Plan:
     """`plan`, by which a run was begun, for as long as is asked now. Raises TrainingError if it is for another run."""
     if not options.fits_but_for_length(plan):
-        kind = "" if plan.asked == options.asked else " and another recipe"
+        others = "".join(f" and another {name}" for name in options.differing(plan))
         raise TrainingError(
-            f"{options.work} was begun with the architecture {plan.architecture}{kind}: give another --work"
+            f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
     size = size_for(len(pairs), device.type == "cuda")

@@ -72,11 +72,18 @@ class RunOptions:
 
     def fits_but_for_length(self, plan: Plan) -> bool:
         """Whether a run by `plan` can go on as asked here: longer, or shorter, or saving and evaluating otherwise."""
+        return self._fits_shape(plan) and not self.differing(plan)
 
-        def lasting(asked: dict[str, Any]) -> dict[str, Any]:
-            return asked | {"training": {k: v for k, v in asked.get("training", {}).items() if k not in _LENGTH}}
+    def differing(self, plan: Plan) -> list[str]:
+        """What `plan` was asked for otherwise, as a recipe file calls it, but for the architecture and the length."""
 
-        return self._fits_shape(plan) and lasting(plan.asked) == lasting(self.asked)
+        def flat(asked: dict[str, Any]) -> dict[str, Any]:
+            tables = {k: v if isinstance(v, dict) else {"": v} for k, v in asked.items()}
+            return {f"{table}.{key}".rstrip("."): v for table, keys in tables.items() for key, v in keys.items()}
+
+        ours, theirs = flat(self.asked), flat(plan.asked)
+        length = {f"training.{name}" for name in _LENGTH}
+        return [name for name in sorted({*ours, *theirs} - length) if ours.get(name) != theirs.get(name)]
 
     def _fits_shape(self, plan: Plan) -> bool:
         name = self.architecture if self.tuning is None else self.tuning.architecture
