@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,8 +33,23 @@ from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
 """So often is the folder looked at, if it is watched."""
+RETRY_S = 30.0, 120.0, 600.0, 3600.0
+"""After each refusal of what lies there, so long until the next try, which costs as much as a start of the service."""
 log = logging.getLogger(__name__)
 Stamp = list[tuple[str, bytes]]
+Files = dict[Path, tuple[int, int, int] | None]
+
+
+@dataclass
+class Sight:
+    """The watched folder as looks found it, and what came of serving it."""
+
+    files: Files
+    due: float
+    """When it is to be tried, by the monotonic clock."""
+    refusals: int = 0
+    refusal: Exception | None = None
+    """The last, unless it is served."""
 
 
 class Generation:
@@ -73,17 +92,16 @@ class Fleet:
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
-        self._seen = _stamp(settings)
-        """As the watched folder was when it was looked at."""
-        self.current = self._generation(bundles, self._seen)
+        self._sight = Sight({}, math.inf)
+        self.current = self._generation(bundles, _stamp(settings))
 
     async def start(self) -> None:
         """The workers begin to load. From now on the folder is watched, if the settings say so."""
         self.current.engine.show()
         await self.current.engine.start()
         if self.settings.watch_bundles:
-            wrong = BundleError, BundlesRefused
-            self._watcher = asyncio.create_task(watch(self._look, LOOK_S, wrong, _complain))
+            # Whatever goes wrong, want of memory too, may have passed at a later look.
+            self._watcher = asyncio.create_task(watch(self._look, LOOK_S, (Exception,), _complain))
 
     async def stop(self) -> None:
         """Finishes what was accepted, then ends all workers."""
@@ -138,11 +156,25 @@ class Fleet:
         return Generation(translator, engine, stamp)
 
     async def _look(self) -> None:
-        """Reloads if what is in the folder has changed; what cannot be served is not tried again as it is."""
-        found = await asyncio.to_thread(_stamp, self.settings)
-        if found != self._seen:
-            self._seen = found
-            await self.reload()
+        """Reloads when the folder has changed and two looks find it the same: until then it may be a copy at work.
+
+        What was refused is tried again when it changes, and meanwhile ever more rarely. Raises what it was refused for,
+        at every look as long as that holds.
+        """
+        found = await asyncio.to_thread(_files, self.settings)
+        if found != self._sight.files:
+            self._sight = Sight(found, due=monotonic())
+            return
+        sight = self._sight
+        if monotonic() >= sight.due:
+            try:
+                await self.reload()
+                sight.refusal, sight.due = None, math.inf
+            except Exception as error:
+                wait_s = RETRY_S[min(sight.refusals, len(RETRY_S) - 1)]
+                sight.refusals, sight.refusal, sight.due = sight.refusals + 1, error, monotonic() + wait_s
+        if sight.refusal:
+            raise sight.refusal.with_traceback(None)  # else it would grow with every look
 
 
 class ByGeneration:
@@ -162,7 +194,7 @@ class ByGeneration:
 
 
 def _complain(error: Exception) -> None:
-    log.error("the bundles that are served stay as they were: %s", error)
+    log.error("the bundles that are served stay as they were: %s", str(error) or repr(error))
 
 
 def _stamp(settings: Settings) -> Stamp:
@@ -171,3 +203,17 @@ def _stamp(settings: Settings) -> Stamp:
         return [(str(folder), (folder / SUMS).read_bytes()) for folder in bundle_folders(settings.bundles)]
     except OSError as error:
         raise BundleError(f"{error.filename} cannot be read ({error.strerror})") from None
+
+
+def _files(settings: Settings) -> Files:
+    """Size and times of each file of the bundles, by which a change of it is known. Raises BundleError, OSError."""
+    return {path: _state(path) for folder in bundle_folders(settings.bundles) for path in folder.glob("*")}
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:  # it has just gone, or leads nowhere
+        return None
+    # A copy may be given its original's time of change, but not this system's own record of it, the last.
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -20,5 +20,5 @@ async def watch(
             await look()
             told = ""
         except wrong as error:
-            if told != (told := str(error)):
+            if told != (told := repr(error)):
                 complain(error)

@@ -28,6 +28,7 @@ from training.__main__ import cli
 from training.batches import epoch_rows, load_pairs
 from training.checkpoint import load_state, saved_weights
 from training.distributed import joined
+from training.locking import alone_in
 from training.loop import State, train
 from training.trainer import Recipe, Trainer
 
@@ -254,6 +255,14 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
     assert f"continuing at step {snapshot['state']['step']}" in said
     ours, theirs = (load_file(saved_weights(run)[-1]) for run in (killed, whole))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_processes_share_one_lock_and_are_all_refused_where_another_command_has_it(data: Path, tmp_path: Path) -> None:
+    with alone_in(tmp_path):
+        codes, said = call((2, command(data, tmp_path), {}))
+    assert codes == [[1, 1]]
+    assert said.count(f"error: another command is at work in {tmp_path}; wait for it or stop it\n") == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_verb_that_several_processes_cannot_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from conftest import Gate, Service, make_bundle, serving
 
 from app import fleet as fleets
-from app.catalogue import load_catalogue
+from app.catalogue import Catalogue, load_catalogue
 from app.keys import new_key
 from app.link import WorkerProcess
 from app.main import create_app
@@ -190,6 +191,94 @@ def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptu
         assert site.translate(service).json()["model"] == after
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "RETRY_S", (3600.0,))
+    site.put("fr-en", "fr", "en")
+    new = (site.bundles / "fr-en").rename(site.bundles.parent / "fr-en")
+    with site.serving(watch_bundles=True) as service:
+        (site.bundles / "fr-en").mkdir()
+        for file in ("SHA256SUMS", "config.json", "sentencepiece.model"):
+            shutil.copy2(new / file, site.bundles / "fr-en")
+        service.run(_until(lambda: len(_errors(caplog)) == 1))
+        assert "model.safetensors cannot be read" in _errors(caplog)[0]
+        shutil.copy2(new / "model.safetensors", site.bundles / "fr-en")
+        service.run(_until(lambda: len(list(service.state["fleet"].current.translator.catalogue)) == 2))
+        assert site.translate(service, source="fr", target="en").status_code == 200
+
+
+def test_a_copy_that_grows_is_not_tried_before_two_looks_find_it_the_same(site: Site) -> None:
+    with site.serving() as service:
+        fleet = service.state["fleet"]
+        served = fleet.current
+        site.put("en-fr")
+        weights = site.bundles / "en-fr" / "model.safetensors"
+        whole = weights.read_bytes()
+        for size in range(0, len(whole), len(whole) // 4):
+            weights.write_bytes(whole[:size])
+            service.run(fleet._look())  # and raises nothing
+        weights.write_bytes(whole)
+        service.run(fleet._look())
+        assert fleet.current is served
+        service.run(fleet._look())
+        assert fleet.current is not served
+
+
+def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_intervals(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, tried_at = 0.0, []
+
+    def short_of_memory(settings: Settings) -> Catalogue:
+        tried_at.append(now)
+        raise MemoryError
+
+    monkeypatch.setattr(fleets, "monotonic", lambda: now)
+    with site.serving() as service:
+        fleet = service.state["fleet"]
+        served = fleet.current
+        site.put("en-fr")
+        service.run(fleet._look())
+        with monkeypatch.context() as patch:
+            patch.setattr(fleets, "load_catalogue", short_of_memory)
+            for now in range(0, 10_000, 10):  # noqa: B007  the clock
+                with pytest.raises(MemoryError):
+                    service.run(fleet._look())
+        assert tried_at == [0, 30, 150, 750, 4350, 7950]
+        now = 11_550
+        service.run(fleet._look())
+        assert fleet.current is not served
+        service.run(fleet._look())  # has nothing to say any more
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_refusal_is_told_of_once_however_often_it_is_tried_again(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def short_of_memory(settings: Settings) -> Catalogue:
+        tries.append(settings)
+        raise MemoryError
+
+    async def until_tried_often(told: int) -> None:
+        await _until(lambda: len(_errors(caplog)) == told)
+        before = len(tries)
+        await _until(lambda: len(tries) >= before + 5)
+        assert len(_errors(caplog)) == told
+        assert _errors(caplog)[-1].endswith(": MemoryError()")
+
+    monkeypatch.setattr(fleets, "RETRY_S", (0.01,))
+    with site.serving(watch_bundles=True) as service:
+        monkeypatch.setattr(fleets, "load_catalogue", short_of_memory)
+        site.put("fr-en", "fr", "en")
+        service.run(until_tried_often(told=1))
+        site.put("en-de", "en", "de")
+        service.run(until_tried_often(told=2))
+
+
 def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
     with site.serving() as service:
         site.put("en-fr")
@@ -213,6 +302,12 @@ def test_real_workers_are_replaced_by_others(site: Site) -> None:
         for process in before:
             assert process.wait(timeout=30) == 0
         assert fleet.current.engine.alive == 2
+
+
+async def _until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not done():  # noqa: ASYNC110  nobody tells of it
+            await asyncio.sleep(0.01)
 
 
 async def _ended(engine: Any) -> None:

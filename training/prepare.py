@@ -30,6 +30,7 @@ from training.intake import (
     spec_of,
     weighed,
 )
+from training.locking import alone_making
 from training.pool import Pool
 from training.prepare_options import (
     AUGMENT_SHARE,
@@ -58,8 +59,14 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     """Read, check, split and encode the corpora of `options` into the data folder `options.out`.
 
     `say` gets the report, line by line. Nothing is at `out` before all is done. Raises CorpusError for a file that
-    cannot be used, FileExistsError for an `out` that must not be replaced, ValueError for other options.
+    cannot be used, FileExistsError for an `out` that must not be replaced, BusyError for one that is being made,
+    ValueError for other options.
     """
+    with alone_making(options.out):
+        return _prepare_corpora(options, say)
+
+
+def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     check_free(options.out, options.replace)
     corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
     given = [looked_at_for_measuring(options, options.dev)] if options.dev else []

@@ -27,6 +27,7 @@ from training.cleaning import RULES
 from training.evaluate import TestSet
 from training.export import ExportOptions, export_run, serve_command
 from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
+from training.locking import alone_in
 from training.loop import CHANGEABLE, train
 from training.plan import Plan, measure, within
 from training.prepare import already_prepared, prepare_corpora, two_columns
@@ -45,8 +46,13 @@ Say = Callable[[str], None]
 def run_all(options: RunOptions, say: Say = print) -> None:
     """Prepares, plans, trains and exports, leaving out what is done already.
 
-    Raises BundleError, CorpusError, TrainingError and ValueError, each in one line.
+    Raises BundleError, BusyError, CorpusError, TrainingError and ValueError, each in one line.
     """
+    with alone_in(options.work):
+        _do_what_is_left(options, say)
+
+
+def _do_what_is_left(options: RunOptions, say: Say) -> None:
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(options.prepare.source, options.prepare.target)
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
@@ -175,7 +181,9 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
         pieces = options.parent.pieces(tokenizer)
         say(f"beginning from {options.parent.name}, which has {len(pieces):,} of the tokens")
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
-    train(options.prepare.out, options.export.run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
+    run = options.export.run
+    with alone_in(run):  # `train` may be told to work there
+        train(options.prepare.out, run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
 
 
 _TUNING = "Fine-tuning"

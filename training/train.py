@@ -7,13 +7,16 @@ Knows the options. The steps are `training.loop`'s, and which recipe suits a cor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from training.batches import load_pairs
-from training.distributed import joined
+from training.distributed import World, joined
+from training.locking import BusyError, alone_in
 from training.loop import train
 from training.prepared import PreparedSummary
 from training.recipes import architecture_for, recipe_for, size_for
@@ -191,7 +194,7 @@ def train_verb(
         patience=patience,
         keep=keep,
     )
-    with joined(where) as world:
+    with joined(where) as world, _alone_in(out, world):
         try:
             limits = limits_for(pairs, config)
             state = train(data, out, config, recipe, world.device, limits, save_every, world=world, compiled=compiled)
@@ -204,3 +207,20 @@ def train_verb(
     typer.echo(
         f"next: python -m training export --run {out} --data {data} --out mine/{summary.source}-{summary.target}"
     )
+
+
+@contextmanager
+def _alone_in(run: Path, world: World) -> Iterator[None]:
+    """The first process holds the lock of `run` for all. Raises BusyError, in all."""
+    with ExitStack() as held:
+
+        def refusal() -> str:
+            try:
+                held.enter_context(alone_in(run))
+            except BusyError as error:
+                return str(error)
+            return ""
+
+        if said := world.from_first(refusal):
+            raise BusyError(said)
+        yield

@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from model.bundle import Bundle, load_bundle
 from training.languages import look_at_facing
+from training.locking import alone_making
 from training.parallel import cores, in_order
 from training.prepare import two_columns
 from training.prepare_options import MAX_RATIO, require
@@ -99,7 +100,15 @@ class TranslateOptions:
 
 
 def translate_file(options: TranslateOptions, say: Say = print) -> None:
-    """Makes the file `options.out`; a call that was killed goes on. Raises ValueError, CorpusError, FileExistsError."""
+    """Makes the file `options.out`; a call that was killed goes on.
+
+    Raises ValueError, BusyError, CorpusError, FileExistsError.
+    """
+    with alone_making(options.out):
+        _translate_file(options, say)
+
+
+def _translate_file(options: TranslateOptions, say: Say) -> None:
     if options.out.exists() and not options.replace:
         raise FileExistsError(f"{options.out} exists; give --replace to make it anew, or another --out")
     bundle = load_bundle(options.bundle, torch.device("meta"))

@@ -1,0 +1,158 @@
+"""Two commands at once: the second is refused before it has touched anything; one that was killed refuses nobody."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PAIRS, SHIPPED
+from typer.testing import CliRunner
+
+from training import plan as plan_module
+from training import prepare as prepare_module
+from training import progress, recipes
+from training.__main__ import cli
+from training.corpus import write_pairs
+from training.locking import BusyError, alone_in, alone_making
+from training.trainer import Trainer
+from training.unfinished import Unfinished
+
+ROOT = Path(__file__).resolve().parent.parent
+Alone = Callable[[Path], AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "middle", "place"),
+    [
+        ("prepare", "--pairs my.tsv --source en --target fr --out made", (prepare_module, "_vocabulary"), "on made"),
+        ("train", "--data DATA --out made --steps 2 --architecture d2l --device cpu", (Trainer, "step"), "in made"),
+        ("run", "--pairs my.tsv --source en --target fr --out made --device cpu", (Trainer, "step"), "in runs/made"),
+        ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (Unfinished, "add"), "on made"),
+    ],
+)
+def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothing(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    options: str,
+    middle: tuple[Any, str],
+    place: str,
+) -> None:
+    bundle = (SHIPPED / "en-fr").resolve()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    smallest = recipes.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
+    monkeypatch.setattr(recipes, "SIZES", (smallest,))
+    write_pairs(Path("my.tsv"), PAIRS)
+    write_pairs(Path("few.tsv"), PAIRS[:3])
+    command = [verb, *options.replace("DATA", str(data)).replace("BUNDLE", str(bundle)).split()]
+    step, at_once, seconds = getattr(*middle), iter([True]), []
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        if next(at_once, False):
+            seconds.append(CliRunner().invoke(cli, command))
+        return step(*given, **named)
+
+    monkeypatch.setattr(*middle, meanwhile)
+    first = CliRunner().invoke(cli, command)
+    [second] = seconds
+    assert second.exit_code == 1
+    assert second.output == f"error: another command is at work {place}; wait for it or stop it\n"
+    assert first.exit_code == 0, first.output
+    assert Path("made").exists()
+    assert list(tmp_path.rglob(".*")) == []
+
+
+@pytest.mark.parametrize("alone", [alone_in, alone_making])
+def test_of_two_in_a_place_one_is_refused_until_the_other_has_left(tmp_path: Path, alone: Alone) -> None:
+    place = tmp_path / "work" / "place"
+    for _ in range(2):
+        with alone(place):
+            with pytest.raises(BusyError, match="another command is at work"), alone(place):
+                pass
+            with alone(place.with_name("other")):
+                pass
+    assert list(tmp_path.rglob(".*")) == []
+
+
+def test_who_makes_something_in_a_folder_may_be_at_work_in_that_folder(tmp_path: Path) -> None:
+    """As `run` is, which prepares and trains."""
+    with alone_in(tmp_path), alone_making(tmp_path / "data"), alone_in(tmp_path / "run"):
+        pass
+
+
+def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> None:
+    with alone_in(tmp_path / "empty"), alone_in(tmp_path / "used"):
+        (tmp_path / "used" / "file").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]
+
+
+def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys, pathlib, training.locking\n"
+        "with training.locking.alone_in(pathlib.Path(sys.argv[1])):\n"
+        "    helper = subprocess.Popen(['sleep', '60'])\n"
+        "    print(helper.pid, flush=True)\n"
+        "    helper.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, tmp_path], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        helper = int(process.stdout.readline())
+        with pytest.raises(BusyError), alone_in(tmp_path):
+            pass
+        process.kill()
+        process.wait()
+        assert (tmp_path / ".lock").exists(), "which alone says nothing"
+        with alone_in(tmp_path):
+            os.kill(helper, 9)
+
+
+def test_a_lock_that_its_holder_deleted_before_we_had_it_is_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, leaves = fcntl.flock, iter([True])
+
+    def late(descriptor: int, operation: int) -> None:
+        if next(leaves, False):
+            (tmp_path / ".lock").unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with alone_in(tmp_path), pytest.raises(BusyError), alone_in(tmp_path):
+        pass
+
+
+def test_who_leaves_a_folder_that_was_deleted_leaves_the_lock_of_who_came_after(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    ours = alone_in(work)
+    ours.__enter__()
+    shutil.rmtree(work)
+    with alone_in(work):
+        ours.__exit__(None, None, None)
+        with pytest.raises(BusyError), alone_in(work):
+            pass
+
+
+def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_here(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", none_here)
+        with alone_in(tmp_path), alone_in(tmp_path):
+            pass
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "win32")
+        with alone_in(tmp_path), alone_in(tmp_path):
+            pass
