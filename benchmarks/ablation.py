@@ -28,7 +28,7 @@ import typer
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from model.bundle import read_bundle
 from training.checkpoint import write_atomically
-from training.recipe_file import RecipeFile
+from training.recipe_file import RecipeFile, read_toml
 from training.stopping import stopping_at_once
 
 BEAM = 5
@@ -99,6 +99,7 @@ def run_row(row: Row, place: Place) -> dict[str, Any]:
         folder = place.folder(row)
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, row) as lock:
+            _check_unchanged(row, place)
             for number, command in enumerate(row.before, 1):
                 _run_before(row, place, number, command, lock)
             write_atomically(folder / "recipe.toml", toml_text(place.recipe(row)).encode())
@@ -113,15 +114,44 @@ def run_row(row: Row, place: Place) -> dict[str, Any]:
     return result
 
 
+def _check_unchanged(row: Row, place: Place) -> None:
+    """Raises RowError if the work there was begun by another recipe, or after other commands.
+
+    More epochs, say, a run would go on for, from where it had ended with a learning rate come down: no run of the new
+    recipe. A parent it knows by its weights, wherever they lie.
+    """
+    folder = place.folder(row)
+    begun = folder / "recipe.toml"
+    if not (folder / "work").exists():
+        return
+    done = (folder / RESULT).exists()  # of the row as it was, or it would have been taken
+    same = begun.exists() and _without_parent(read_toml(begun)) == _without_parent(place.recipe(row))
+    if done or not same or not all(_was_run(row, place, *each) for each in enumerate(row.before, 1)):
+        raise RowError(f"it has changed since it was begun: delete {folder} to run it anew")
+
+
+def _without_parent(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in recipe.items() if key != "parent"}
+
+
+def _was_run(row: Row, place: Place, number: int, command: str) -> bool:
+    done = _done(row, place, number)
+    return done.exists() and done.read_text(encoding="utf-8") == command
+
+
+def _done(row: Row, place: Place, number: int) -> Path:
+    """The file that says which command was run as the row's own of that number."""
+    return place.folder(row) / f"before-{number}.done"
+
+
 def _run_before(row: Row, place: Place, number: int, command: str, lock: int) -> None:
     """Runs one of the row's own commands, once."""
-    done = place.folder(row) / f"before-{number}.done"
-    if done.exists() and done.read_text(encoding="utf-8") == command:
+    if _was_run(row, place, number, command):
         return
     words = shlex.split(place.filled(row, command, shlex.quote))
     python = [sys.executable] if words[0] == "python" else words[:1]
     _command(row, place, [*python, *words[1:]], f"before-{number}", lock)
-    write_atomically(done, command.encode())
+    write_atomically(_done(row, place, number), command.encode())
 
 
 def _command(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:

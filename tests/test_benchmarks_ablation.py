@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
-from benchmarks.ablation import Place, RowError, ablate, kept_result, run_row
+from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from training import plan, progress
 from training.__main__ import cli
@@ -116,17 +117,60 @@ def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[
         assert str(place.out.parent) not in text
 
 
-def test_a_row_that_is_done_is_not_run_again_and_a_changed_one_is(done: tuple[Place, list[str]]) -> None:
-    idle = replace(done[0], program=(sys.executable, "-c", "raise SystemExit('was run')"))
+def idle(place: Place) -> Place:
+    """`place`, where no training does any work."""
+    return replace(place, program=(sys.executable, "-c", "raise SystemExit('was run')"))
+
+
+def test_a_row_that_is_done_is_not_run_again(done: tuple[Place, list[str]]) -> None:
     said: list[str] = []
-    assert ablate(idle, ["base"], 1, said.append)
+    assert ablate(idle(done[0]), ["base"], 1, said.append)
     assert said == done[1]
-    base, copied = read_rows(idle.file)
-    assert kept_result(base, idle) is not None
-    assert kept_result(replace(copied, before=("true",)), idle) is None
-    longer = {**base.recipe, "training": {"steps": 6}}
+
+
+@pytest.mark.parametrize("name", ["epochs", "steps", "patience", "evaluate_every", "keep"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
+    done: tuple[Place, list[str]], tmp_path: Path, name: str, stopped: bool
+) -> None:
+    place = replace(idle(done[0]), out=tmp_path / "out")
+    shutil.copytree(done[0].out, place.out)
+    base, _ = read_rows(place.file)
+    if stopped:
+        (place.folder(base) / RESULT).unlink()
+    kept = {key: value for key, value in base.recipe["training"].items() if key != "steps"}
+    changed = replace(base, recipe={**base.recipe, "training": {**kept, name: 6}})
+    assert kept_result(changed, place) is None
+    with pytest.raises(RowError, match=f"has changed since it was begun: delete {place.folder(base)} to") as refused:
+        run_row(changed, place)
+    assert "\n" not in str(refused.value)
+    shutil.rmtree(place.folder(base))
     with pytest.raises(RowError, match="run ended with 1: was run"):
-        run_row(replace(base, recipe=longer), idle)
+        run_row(changed, place)
+
+
+def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[Place, list[str]], tmp_path: Path) -> None:
+    place = replace(idle(done[0]), out=tmp_path / "out")
+    shutil.copytree(done[0].out, place.out)
+    base, copied = read_rows(place.file)
+    (place.folder(base) / RESULT).unlink()
+    for changed in (replace(copied, before=()), replace(base, before=("true",))):
+        with pytest.raises(RowError, match="has changed since"):
+            run_row(changed, place)
+
+
+def test_a_row_that_was_stopped_goes_on_by_the_same_recipe(done: tuple[Place, list[str]]) -> None:
+    place = idle(done[0])
+    for row in read_rows(place.file):
+        result = place.folder(row) / RESULT
+        kept = result.rename(result.with_suffix(".kept"))
+        moved = replace(row, recipe={**row.recipe, "parent": "the same weights elsewhere"})
+        for again in (row, moved):
+            with pytest.raises(RowError, match="run ended with 1: was run"):
+                run_row(again, place)
+        begun = place.folder(row) / "recipe.toml"
+        begun.write_text(toml_text(place.recipe(row)))
+        kept.rename(result)
 
 
 def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[Place, list[str]]) -> None:
