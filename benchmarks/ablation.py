@@ -28,6 +28,7 @@ import typer
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from model.bundle import read_bundle
 from training.checkpoint import write_atomically
+from training.finetune import DEVELOPMENT
 from training.recipe_file import RecipeFile, read_toml
 from training.stopping import stopping_at_once
 
@@ -189,24 +190,21 @@ def _with_beam(row: Row, place: Place, lock: int) -> dict[str, float]:
         return {}
     columns = recipe.prepare.get("columns")
     found = ["--columns", ",".join(map(str, columns))] if columns else []
-    words = ["evaluate", "--bundle", str(place.folder(row) / "bundle"), *sets, *found, "--beam", str(BEAM), "--json"]
+    bundle = ["--bundle", str(place.folder(row) / "bundle"), "--corpora", str(place.corpora)]
+    words = ["evaluate", *bundle, *sets, *found, "--beam", str(BEAM), "--json"]
     said = _command(row, place, [*place.program, *words, *place.options()], "evaluate", lock)
-    scores = [metric["score"] for metric in json.loads(said)["metrics"] if metric["metric"] == "BLEU"]
-    return dict(zip(_test_names(row, place), scores, strict=True))
+    return _bleu(json.loads(said)["metrics"])
 
 
-def _test_names(row: Row, place: Place) -> list[str]:
-    """What the test sets are called in the bundle, in their order, and the development set left out."""
-    config, _ = read_bundle(place.folder(row) / "bundle")
-    return [metric["set"] for metric in config["metrics"] if metric["metric"] == "BLEU"][1:]
+def _bleu(metrics: Sequence[dict[str, Any]]) -> dict[str, float]:
+    return {metric["set"]: metric["score"] for metric in metrics if metric["metric"] == "BLEU"}
 
 
 def _result(row: Row, place: Place, beam: dict[str, float]) -> dict[str, Any]:
     """What is kept of a row; no path of this machine is in it."""
     config, _ = read_bundle(place.folder(row) / "bundle")
     training = config["training"]
-    greedy = {metric["set"]: metric["score"] for metric in config["metrics"] if metric["metric"] == "BLEU"}
-    development = next(iter(greedy))
+    greedy = _bleu(config["metrics"])
     facts = ("seed", "steps", "epochs", "seconds", "parameters", "device", "precision", "weights", "candidates")
     return {
         "row": row.name,
@@ -216,7 +214,7 @@ def _result(row: Row, place: Place, beam: dict[str, float]) -> dict[str, Any]:
         "recipe": row.recipe,
         **{fact: training[fact] for fact in facts},
         "threads": place.threads,
-        "dev": greedy.pop(development),
+        "dev": greedy.pop(DEVELOPMENT),
         "test": {name: {"greedy": score, f"beam {BEAM}": beam[name]} for name, score in greedy.items()},
         "signature": config["metrics"][0]["signature"],
         "architecture": config["architecture"],

@@ -34,7 +34,7 @@ source = "en"
 target = "fr"
 pairs = ["pairs.tsv"]
 dev = "dev.tsv"
-test = ["test.tsv"]
+test = ["test.tsv", "flores/test.tsv"]
 
 [prepare]
 vocab_size = 400
@@ -79,7 +79,9 @@ def trained_here(row: Row, place: Place, words: Sequence[str], name: str, lock: 
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
     """A whole ablation of two rows, and what was said of it."""
     folder = tmp_path_factory.mktemp("a b")  # a path with a space
-    for name, pairs in (("pairs", PAIRS[10:]), ("dev", PAIRS[:5]), ("test", PAIRS[5:10])):
+    (folder / "flores").mkdir()
+    sets = {"pairs": PAIRS[15:], "dev": PAIRS[:5], "test": PAIRS[5:10], "flores/test": PAIRS[10:15]}
+    for name, pairs in sets.items():
         write_pairs(folder / f"{name}.tsv", pairs)
     place = Place(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
@@ -103,12 +105,30 @@ def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[Place, list[str
     assert "(+" in changed or "(-" in changed
     assert (results["base"]["seed"], results["copied"]["seed"]) == (1, 2)
     assert results["copied"]["architecture"]["dropout"] == 0.2
-    assert list(results["base"]["test"]) == ["test.tsv"]
-    assert set(results["base"]["test"]["test.tsv"]) == {"greedy", "beam 5"}
+    assert list(results["base"]["test"]) == ["test.tsv", "flores/test.tsv"]
+    assert all(set(scores) == {"greedy", "beam 5"} for scores in results["base"]["test"].values())
     assert results["copied"]["command"].endswith("all.toml --corpora DIR --out DIR --row copied")
     for name in results:
         log = (place.logs / f"{name}.csv").read_text().splitlines()
         assert [row["step"] for row in csv.DictReader(log)] == ["2", "4"]
+
+
+def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
+    done: tuple[Place, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, _ = done
+    given: list[str] = []
+
+    def evaluated(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+        given.extend(words)
+        names = ["flores/test.tsv", "test.tsv"]  # not as in the recipe
+        metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
+        return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
+
+    monkeypatch.setattr(ablation_module, "_command", evaluated)
+    found = ablation_module._with_beam(read_rows(place.file)[0], place, 0)
+    assert found == {"test.tsv": 8.0, "flores/test.tsv": 15.0}
+    assert given[given.index("--corpora") + 1] == str(place.corpora)
 
 
 def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[str]]) -> None:

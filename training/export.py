@@ -73,10 +73,7 @@ class ExportOptions:
 
     def test(self, text: str, source: str, target: str) -> TestSet:
         """The set `text`, in these languages. Raises CorpusError."""
-        test = TestSet.read(text, source, target, self.columns)
-        if self.below is None or not Path(text).is_relative_to(self.below):
-            return test
-        return dataclasses.replace(test, name=Path(text).relative_to(self.below).as_posix())
+        return TestSet.read(text, source, target, self.columns, self.below)
 
 
 def export_run(options: ExportOptions, say: Say = print) -> None:
