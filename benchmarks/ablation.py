@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.ablation_table import Row, read_rows, table, toml_text
+from benchmarks.ablation_table import PLACES, Row, read_rows, table, toml_text
 from model.bundle import read_bundle
 from training.checkpoint import write_atomically
 from training.finetune import DEVELOPMENT
@@ -59,7 +59,7 @@ class Place:
         return self.out / row.name
 
     def recipe(self, row: Row) -> dict[str, Any]:
-        """The row's whole recipe, its {corpora} and {out} filled in."""
+        """The row's whole recipe for any folder: its {corpora} and {out} filled in, its parent's path absolute."""
 
         def filled(value: Any) -> Any:
             if isinstance(value, dict):
@@ -68,11 +68,15 @@ class Place:
                 return [filled(each) for each in value]
             return self.filled(row, value) if isinstance(value, str) else value
 
-        return dict(filled(row.recipe))
+        recipe = dict(filled(row.recipe))
+        parent = recipe.get("parent")
+        return recipe | ({"parent": str(self.file.parent.absolute() / parent)} if isinstance(parent, str) else {})
 
     def filled(self, row: Row, text: str, quoted: Callable[[str], str] = str) -> str:
         corpora, out = self.corpora.absolute(), self.folder(row).absolute()
-        return text.replace("{corpora}", quoted(str(corpora))).replace("{out}", quoted(str(out)))
+        for place, path in zip(PLACES, (corpora, out), strict=True):
+            text = text.replace(place, quoted(str(path)))
+        return text
 
     def options(self) -> list[str]:
         """Those that say on what to compute."""

@@ -258,6 +258,36 @@ def test_a_row_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ablate(place, ["none"], 1)
 
 
+def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = '[rows.a]\nparent = "../bundles/a"\n[rows.b]\nparent = "{out}/../base/bundle"\n[rows.c]\nparent = "/c"\n'
+    (tmp_path / "recipes" / "cpu").mkdir(parents=True)
+    (tmp_path / "ablations").mkdir()
+    (tmp_path / "recipes" / "cpu" / "base.toml").write_text('parent = "../../bundles/base"\n')
+    (tmp_path / "ablations" / "all.toml").write_text(f'base = "../recipes/cpu/base.toml"\n{rows}')
+    monkeypatch.chdir(tmp_path)
+    for file in (Path("ablations/all.toml"), tmp_path / "ablations" / "all.toml"):
+        place = Place(file, tmp_path, tmp_path / "out", tmp_path / "logs")
+        written = [tomllib.loads(toml_text(place.recipe(row)))["parent"] for row in read_rows(file)]
+        found = [
+            RecipeFile.of({"parent": text}, place.out / "row" / "recipe.toml", tmp_path).parent for text in written
+        ]
+        assert [Path(text or "").resolve() for text in found] == [
+            tmp_path / "bundles" / "base",
+            tmp_path / "bundles" / "a",
+            tmp_path / "out" / "base" / "bundle",
+            Path("/c"),
+        ]
+
+
+def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "base.toml").write_text('parent = "../bundles/base"\n')
+    (tmp_path / "all.toml").write_text('base = "cpu/base.toml"\n[rows.a]\nparent = "bundles/a"\n')
+    base, row = read_rows(tmp_path / "all.toml")
+    assert base.recipe == {"parent": "cpu/../bundles/base"}
+    assert (row.recipe, row.changes) == ({"parent": "bundles/a"}, ('parent = "bundles/a"',))
+
+
 def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:
     result = {"row": "a", "changes": [], "seed": 1, "steps": 2, "seconds": 3, "parameters": 4000, "dev": 5.0}
     result |= {"test": {"t": {"greedy": 6.0}}, "candidates": [], "weights": "w", "signature": "s"}
