@@ -12,15 +12,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Annotated, Any
 
 import typer
@@ -54,6 +56,8 @@ class Place:
     program: tuple[str, ...] = (sys.executable, "-m", "training")
     stopped: Event = field(default_factory=Event)
     running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    door: Lock = field(default_factory=Lock)
+    """Nothing is begun while what runs is being stopped."""
 
     def folder(self, row: Row) -> Path:
         return self.out / row.name
@@ -82,11 +86,30 @@ class Place:
         """Those that say on what to compute."""
         return ["--device", self.device, *([] if self.threads is None else ["--threads", str(self.threads)])]
 
+    def begin(self, words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Begins a command, out of reach of the terminal's Ctrl-C, which comes to us too: of two signals the second
+        would not let a training save. Raises RowError if all has been stopped."""
+        with self.door:
+            if self.stopped.is_set():
+                raise RowError("stopped")
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, process_group=0, **options)
+            self.running.add(process)
+        return process
+
     def stop(self) -> None:
-        """Ends what is running; a training saves itself first."""
+        """Has what is running end; a training saves itself first."""
         self.stopped.set()
-        for process in list(self.running):
-            process.terminate()
+        with self.door:
+            for process in list(self.running):
+                process.terminate()
+
+    def kill(self) -> None:
+        """Ends what is running at once, with all that it began; what was saved before is whole."""
+        self.stopped.set()
+        with self.door:
+            for process in list(self.running):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def kept_result(row: Row, place: Place) -> dict[str, Any] | None:
@@ -162,11 +185,8 @@ def _run_before(row: Row, place: Place, number: int, command: str, lock: int) ->
 def _command(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
     """Runs a command, what it says going to NAME.txt of the row's folder; returns its standard output."""
     said, printed = place.folder(row) / f"{name}.txt", place.folder(row) / f"{name}.out"
-    if place.stopped.is_set():
-        raise RowError("stopped")
     with open(said, "ab") as errors, open(printed, "wb") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=errors, pass_fds=[lock])
-        place.running.add(process)
+        process = place.begin(words, stdout=output, stderr=errors, pass_fds=[lock])
         code = process.wait()
         place.running.discard(process)
     if code:
@@ -244,17 +264,26 @@ def run_rows(rows: Sequence[Row], place: Place, jobs: int, say: Say) -> bool:
     """
     for row in rows:  # what cannot be is said before any work
         RecipeFile.of(place.recipe(row), Path(f"{place.file}, row {row.name}"), place.corpora)
-    told = []
+    told: list[bool] = []
     for wave in ([row for row in rows if not row.before], [row for row in rows if row.before]):
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = {row.name: pool.submit(run_row, row, place) for row in wave}
-            try:
-                told += [_told(name, future, say) for name, future in futures.items()]
-            except KeyboardInterrupt:
-                place.stop()
-                pool.shutdown(cancel_futures=True)
-                raise
+        told += _run_wave(wave, place, jobs, say)
     return all(told)
+
+
+def _run_wave(wave: Sequence[Row], place: Place, jobs: int, say: Say) -> list[bool]:
+    """Runs rows, `jobs` at a time. At Ctrl-C trainings save themselves and end, at a second they end at once."""
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            futures = {row.name: pool.submit(run_row, row, place) for row in wave}
+            return [_told(name, future, say) for name, future in futures.items()]
+        except KeyboardInterrupt:
+            try:
+                place.stop()
+                say("stopping what is running, which saves itself; again to stop at once")
+                pool.shutdown(cancel_futures=True)
+            except KeyboardInterrupt:
+                place.kill()
+            raise
 
 
 def _told(name: str, future: Future[dict[str, Any]], say: Say) -> bool:
@@ -281,6 +310,8 @@ def ablation(
 ) -> None:
     """Run the rows of an ablation that are not done, and print the table of those that are."""
     place = Place(file, corpora, out, logs or Path("docs", "recipes", file.stem), device, threads)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # the terminal is gone, and this is not under nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         with stopping_at_once():
             good = ablate(place, row or [], jobs)

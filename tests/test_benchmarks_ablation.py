@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -229,6 +234,91 @@ def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch
     place = Place(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
     assert not ablate(place, [], 1, lambda line: None)
     assert ran == ["base", "b", "late"]  # what may need another's bundle is last
+
+
+TRAINING = """
+import os, signal, sys, time
+told = open(sys.argv[sys.argv.index("--out") + 1] + ".told", "a", buffering=1)
+heard = []
+def hear(number, frame):
+    heard.append(number)
+    told.write("heard\\n")
+    if len(heard) > 1:
+        os._exit(1)
+signal.signal(signal.SIGINT, hear)
+signal.signal(signal.SIGTERM, hear)
+helper = os.fork()
+told.write(f"{os.getpid()}\\n")
+while not heard or helper == 0:
+    time.sleep(0.01)
+told.write("saving\\n")
+time.sleep(float(os.environ["SAVING"]))
+told.write("saved\\n")
+os.kill(helper, signal.SIGKILL)
+sys.exit(143)
+"""
+COMMAND_LINE = """
+import functools, os, sys, typer
+from benchmarks import ablation
+ablation.Place = functools.partial(ablation.Place, program=(sys.executable, "-c", os.environ["TRAINING"]))
+typer.run(ablation.ablation)
+"""
+
+
+@contextlib.contextmanager
+def at_a_terminal(folder: Path, saving: float) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The command in a process group as a terminal has it, once its training is at work, and what that tells."""
+    file, out = written(folder), folder / "out"
+    words = [sys.executable, "-c", COMMAND_LINE, str(file), "--corpora", str(folder), "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINING": TRAINING, "SAVING": str(saving)}
+    process = subprocess.Popen([*words, "--row", "base"], env=environment, process_group=0, stderr=subprocess.PIPE)
+    told = out / "base" / "bundle.told"
+    try:
+        wait_until(lambda: told.exists() and told.read_text().count("\n") == 2)
+        yield process, told
+    finally:
+        process.kill()
+        process.communicate()
+        for each in told.read_text().splitlines()[:2] if told.exists() else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(each), signal.SIGKILL)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come to that in a minute")
+
+
+def is_running(process: int) -> bool:
+    status = Path("/proc", str(process), "status")
+    try:
+        return "\nState:\tZ" not in status.read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_in_a_terminal_or_its_end_lets_a_training_save_itself(tmp_path: Path, number: int) -> None:
+    with at_a_terminal(tmp_path, saving=0.5) as (process, told):
+        os.killpg(process.pid, number)
+        said = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 130
+        assert told.read_text().splitlines()[2:] == ["heard", "saving", "saved"]
+        assert said.splitlines()[-1] == "stopped; the same command goes on"
+
+
+def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began(tmp_path: Path) -> None:
+    with at_a_terminal(tmp_path, saving=600) as (process, told):
+        os.killpg(process.pid, signal.SIGINT)
+        wait_until(lambda: "saving" in told.read_text())
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 130
+        assert said.splitlines()[-1] == "stopped; the same command goes on"
+        wait_until(lambda: not any(is_running(int(each)) for each in told.read_text().splitlines()[:2]))
 
 
 @pytest.mark.parametrize(
