@@ -157,6 +157,14 @@ def test_other_data_does_not_continue_a_run(data: Path, tmp_path: Path) -> None:
         run_training(tmp_path / "data", tmp_path / "run")
 
 
+@pytest.mark.parametrize("number", ["0", "-3"])
+def test_saving_after_no_step_is_refused_in_one_line_before_any_work(data: Path, tmp_path: Path, number: str) -> None:
+    result = CliRunner().invoke(cli, [*command(data, tmp_path / "run"), "--save-every", number])
+    assert result.exit_code == 1
+    assert result.stderr == f"error: save_every must be at least 1, not {number}\n"
+    assert not (tmp_path / "run").exists()
+
+
 def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_those_of_the_next(
     data: Path, tmp_path: Path
 ) -> None:

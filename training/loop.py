@@ -78,10 +78,12 @@ def train(
 
     Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
     A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
-    Raises TrainingError if `run` was begun with another configuration, recipe or data.
+    Raises TrainingError if `run` was begun with another configuration, recipe or data, or `save_every` is below 1.
 
     All processes of `world` come here with the same; the first evaluates, saves and prints. `compiled` as in `Trainer`.
     """
+    if save_every < 1:
+        raise TrainingError(f"save_every must be at least 1, not {save_every}")
     keep_freed_memory()
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
