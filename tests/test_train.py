@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import os
 import shutil
 import signal
@@ -139,6 +140,45 @@ def test_training_stops_when_it_does_not_get_better(
     state = run_training(data, tmp_path / "run", evaluate_every=2, patience=3)
     assert (state.step, state.best_step, state.best_loss) == (10, 4, 2.0)
     assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
+
+
+@pytest.fixture
+def stopped_early(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that stopped at step 6 of 24, after two evaluations without a better loss."""
+    losses = itertools.chain([2.0, 2.1, 2.2, 2.3], itertools.repeat(1.0))
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
+    run_training(data, tmp_path / "run", evaluate_every=2, patience=2)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("change", [{}, {"steps": 99}, {"steps": 99, "evaluate_every": 8}])
+def test_a_run_that_stopped_early_says_so_again_and_keeps_the_recipe_by_which_it_is_asked_to_go_on(
+    data: Path, stopped_early: Path, capsys: pytest.CaptureFixture[str], change: dict[str, int]
+) -> None:
+    said = "stopped early: 2 evaluations without a better development loss\n"
+    weights = final_weights(stopped_early)
+    asked: dict[str, Any] = {"evaluate_every": 2, "patience": 2, **change}
+    assert run_training(data, stopped_early, **asked).step == 6
+    assert capsys.readouterr().err.endswith(said)
+    snapshot = load_state(stopped_early)
+    assert snapshot is not None
+    assert snapshot["identity"]["recipe"] == dataclasses.asdict(dataclasses.replace(RECIPE, **asked))
+    assert all(torch.equal(weights[name], final) for name, final in final_weights(stopped_early).items())
+
+
+@pytest.mark.parametrize("patience", [3, 0])
+def test_a_run_that_stopped_early_goes_on_with_more_patience(data: Path, stopped_early: Path, patience: int) -> None:
+    assert run_training(data, stopped_early, evaluate_every=2, patience=patience, steps=12).step > 6
+
+
+def test_a_run_that_was_saved_and_stopped_early_goes_on_as_one_that_was_not_saved(
+    data: Path, stopped_early: Path
+) -> None:
+    run_training(data, stopped_early, evaluate_every=2, patience=2, steps=12)
+    state = run_training(data, stopped_early, evaluate_every=2, patience=0, steps=8)
+    assert state.step == 8
+    run_training(data, stopped_early.parent / "whole", evaluate_every=2, patience=0, steps=8)
+    assert_same_weights(stopped_early.parent / "whole", stopped_early)
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch_tokens": 200}, {"label_smoothing": 0.0}])

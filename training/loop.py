@@ -92,7 +92,8 @@ def train(
     development = Development.load(data, tokenizer, limits, record["target"])
     trainer = Trainer(config, recipe, device, world, compiled)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
-    state = _resume(run, trainer, identity)
+    state, as_asked = _resume(run, trainer, identity)
+    begun_at = state.step
     world.check_alike((state.step, state.position, identity))
     redraw = redraw_of(recipe, config, tokenizer)
     unread = Unread(at_once=device.type == "cpu")
@@ -123,6 +124,11 @@ def train(
                 save_state(run, _snapshot(trainer, state, identity))
             if asked:
                 raise Stopped(asked, saved=True)
+        if state.step < recipe.steps:
+            since = _since_best(state)
+            progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
+        if world.is_first and not as_asked and state.step == begun_at:  # what it came to is what this recipe leads to
+            save_state(run, {**(load_state(run) or {}), "identity": identity})
     return state
 
 
@@ -206,8 +212,12 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
 
 def _exhausted(state: State, recipe: Recipe) -> bool:
     """True once `patience` evaluations in a row brought no better development loss."""
-    since = (state.step - state.best_step) // recipe.evaluate_every
-    return bool(state.history) and 0 < recipe.patience <= since
+    return 0 < recipe.patience <= _since_best(state)
+
+
+def _since_best(state: State) -> int:
+    """Evaluations after that of the best development loss, however far apart they were."""
+    return sum(row["step"] > state.best_step for row in state.history)
 
 
 def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[str, Any]:
@@ -222,21 +232,24 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
     }
 
 
-def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
+def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool]:
+    """Where the run stands, and whether that was saved under this `identity`, what is CHANGEABLE included."""
     snapshot = load_state(run)
     if snapshot is None:
         if trainer.world.is_first:
             discard_weights(run)
-        return State()
+        return State(), True
+    as_asked = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
         if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
             differs = f"{run} was begun with another {part} ({', '.join(names)})"
             raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
+        as_asked &= all(ours[name] == theirs.get(name) for name in ours)
     trainer.model.load_state_dict(snapshot["model"])
     trainer.optimizer.load_state_dict(snapshot["optimizer"])
     torch.set_rng_state(snapshot["random"])
     if snapshot["cuda_random"]:
         torch.cuda.set_rng_state_all(snapshot["cuda_random"])
     fields = dict(snapshot["state"])
-    return State(**{**fields, "position": Position(**fields["position"])})
+    return State(**{**fields, "position": Position(**fields["position"])}), as_asked
