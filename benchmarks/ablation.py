@@ -12,23 +12,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks.ablation_table import Row, read_rows, table, toml_text
+from benchmarks.ablation_table import PLACES, Row, read_rows, table, toml_text
 from model.bundle import read_bundle
 from training.checkpoint import write_atomically
-from training.recipe_file import RecipeFile
+from training.finetune import DEVELOPMENT
+from training.recipe_file import RecipeFile, read_toml
 from training.stopping import stopping_at_once
 
 BEAM = 5
@@ -53,12 +56,14 @@ class Place:
     program: tuple[str, ...] = (sys.executable, "-m", "training")
     stopped: Event = field(default_factory=Event)
     running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    door: Lock = field(default_factory=Lock)
+    """Nothing is begun while what runs is being stopped."""
 
     def folder(self, row: Row) -> Path:
         return self.out / row.name
 
     def recipe(self, row: Row) -> dict[str, Any]:
-        """The row's whole recipe, its {corpora} and {out} filled in."""
+        """The row's whole recipe for any folder: its {corpora} and {out} filled in, its parent's path absolute."""
 
         def filled(value: Any) -> Any:
             if isinstance(value, dict):
@@ -67,21 +72,44 @@ class Place:
                 return [filled(each) for each in value]
             return self.filled(row, value) if isinstance(value, str) else value
 
-        return dict(filled(row.recipe))
+        recipe = dict(filled(row.recipe))
+        parent = recipe.get("parent")
+        return recipe | ({"parent": str(self.file.parent.absolute() / parent)} if isinstance(parent, str) else {})
 
     def filled(self, row: Row, text: str, quoted: Callable[[str], str] = str) -> str:
         corpora, out = self.corpora.absolute(), self.folder(row).absolute()
-        return text.replace("{corpora}", quoted(str(corpora))).replace("{out}", quoted(str(out)))
+        for place, path in zip(PLACES, (corpora, out), strict=True):
+            text = text.replace(place, quoted(str(path)))
+        return text
 
     def options(self) -> list[str]:
         """Those that say on what to compute."""
         return ["--device", self.device, *([] if self.threads is None else ["--threads", str(self.threads)])]
 
+    def begin(self, words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Begins a command, out of reach of the terminal's Ctrl-C, which comes to us too: of two signals the second
+        would not let a training save. Raises RowError if all has been stopped."""
+        with self.door:
+            if self.stopped.is_set():
+                raise RowError("stopped")
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, process_group=0, **options)
+            self.running.add(process)
+        return process
+
     def stop(self) -> None:
-        """Ends what is running; a training saves itself first."""
+        """Has what is running end; a training saves itself first."""
         self.stopped.set()
-        for process in list(self.running):
-            process.terminate()
+        with self.door:
+            for process in list(self.running):
+                process.terminate()
+
+    def kill(self) -> None:
+        """Ends what is running at once, with all that it began; what was saved before is whole."""
+        self.stopped.set()
+        with self.door:
+            for process in list(self.running):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 def kept_result(row: Row, place: Place) -> dict[str, Any] | None:
@@ -99,6 +127,7 @@ def run_row(row: Row, place: Place) -> dict[str, Any]:
         folder = place.folder(row)
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, row) as lock:
+            _check_unchanged(row, place)
             for number, command in enumerate(row.before, 1):
                 _run_before(row, place, number, command, lock)
             write_atomically(folder / "recipe.toml", toml_text(place.recipe(row)).encode())
@@ -113,25 +142,51 @@ def run_row(row: Row, place: Place) -> dict[str, Any]:
     return result
 
 
+def _check_unchanged(row: Row, place: Place) -> None:
+    """Raises RowError if the work there was begun by another recipe, or after other commands.
+
+    More epochs, say, a run would go on for, from where it had ended with a learning rate come down: no run of the new
+    recipe. A parent it knows by its weights, wherever they lie.
+    """
+    folder = place.folder(row)
+    begun = folder / "recipe.toml"
+    if not (folder / "work").exists():
+        return
+    done = (folder / RESULT).exists()  # of the row as it was, or it would have been taken
+    same = begun.exists() and _without_parent(read_toml(begun)) == _without_parent(place.recipe(row))
+    if done or not same or not all(_was_run(row, place, *each) for each in enumerate(row.before, 1)):
+        raise RowError(f"it has changed since it was begun: delete {folder} to run it anew")
+
+
+def _without_parent(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in recipe.items() if key != "parent"}
+
+
+def _was_run(row: Row, place: Place, number: int, command: str) -> bool:
+    done = _done(row, place, number)
+    return done.exists() and done.read_text(encoding="utf-8") == command
+
+
+def _done(row: Row, place: Place, number: int) -> Path:
+    """The file that says which command was run as the row's own of that number."""
+    return place.folder(row) / f"before-{number}.done"
+
+
 def _run_before(row: Row, place: Place, number: int, command: str, lock: int) -> None:
     """Runs one of the row's own commands, once."""
-    done = place.folder(row) / f"before-{number}.done"
-    if done.exists() and done.read_text(encoding="utf-8") == command:
+    if _was_run(row, place, number, command):
         return
     words = shlex.split(place.filled(row, command, shlex.quote))
     python = [sys.executable] if words[0] == "python" else words[:1]
     _command(row, place, [*python, *words[1:]], f"before-{number}", lock)
-    write_atomically(done, command.encode())
+    write_atomically(_done(row, place, number), command.encode())
 
 
 def _command(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
     """Runs a command, what it says going to NAME.txt of the row's folder; returns its standard output."""
     said, printed = place.folder(row) / f"{name}.txt", place.folder(row) / f"{name}.out"
-    if place.stopped.is_set():
-        raise RowError("stopped")
     with open(said, "ab") as errors, open(printed, "wb") as output:
-        process = subprocess.Popen(words, stdout=output, stderr=errors, pass_fds=[lock])
-        place.running.add(process)
+        process = place.begin(words, stdout=output, stderr=errors, pass_fds=[lock])
         code = process.wait()
         place.running.discard(process)
     if code:
@@ -159,24 +214,21 @@ def _with_beam(row: Row, place: Place, lock: int) -> dict[str, float]:
         return {}
     columns = recipe.prepare.get("columns")
     found = ["--columns", ",".join(map(str, columns))] if columns else []
-    words = ["evaluate", "--bundle", str(place.folder(row) / "bundle"), *sets, *found, "--beam", str(BEAM), "--json"]
+    bundle = ["--bundle", str(place.folder(row) / "bundle"), "--corpora", str(place.corpora)]
+    words = ["evaluate", *bundle, *sets, *found, "--beam", str(BEAM), "--json"]
     said = _command(row, place, [*place.program, *words, *place.options()], "evaluate", lock)
-    scores = [metric["score"] for metric in json.loads(said)["metrics"] if metric["metric"] == "BLEU"]
-    return dict(zip(_test_names(row, place), scores, strict=True))
+    return _bleu(json.loads(said)["metrics"])
 
 
-def _test_names(row: Row, place: Place) -> list[str]:
-    """What the test sets are called in the bundle, in their order, and the development set left out."""
-    config, _ = read_bundle(place.folder(row) / "bundle")
-    return [metric["set"] for metric in config["metrics"] if metric["metric"] == "BLEU"][1:]
+def _bleu(metrics: Sequence[dict[str, Any]]) -> dict[str, float]:
+    return {metric["set"]: metric["score"] for metric in metrics if metric["metric"] == "BLEU"}
 
 
 def _result(row: Row, place: Place, beam: dict[str, float]) -> dict[str, Any]:
     """What is kept of a row; no path of this machine is in it."""
     config, _ = read_bundle(place.folder(row) / "bundle")
     training = config["training"]
-    greedy = {metric["set"]: metric["score"] for metric in config["metrics"] if metric["metric"] == "BLEU"}
-    development = next(iter(greedy))
+    greedy = _bleu(config["metrics"])
     facts = ("seed", "steps", "epochs", "seconds", "parameters", "device", "precision", "weights", "candidates")
     return {
         "row": row.name,
@@ -186,7 +238,7 @@ def _result(row: Row, place: Place, beam: dict[str, float]) -> dict[str, Any]:
         "recipe": row.recipe,
         **{fact: training[fact] for fact in facts},
         "threads": place.threads,
-        "dev": greedy.pop(development),
+        "dev": greedy.pop(DEVELOPMENT),
         "test": {name: {"greedy": score, f"beam {BEAM}": beam[name]} for name, score in greedy.items()},
         "signature": config["metrics"][0]["signature"],
         "architecture": config["architecture"],
@@ -212,17 +264,26 @@ def run_rows(rows: Sequence[Row], place: Place, jobs: int, say: Say) -> bool:
     """
     for row in rows:  # what cannot be is said before any work
         RecipeFile.of(place.recipe(row), Path(f"{place.file}, row {row.name}"), place.corpora)
-    told = []
+    told: list[bool] = []
     for wave in ([row for row in rows if not row.before], [row for row in rows if row.before]):
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = {row.name: pool.submit(run_row, row, place) for row in wave}
-            try:
-                told += [_told(name, future, say) for name, future in futures.items()]
-            except KeyboardInterrupt:
-                place.stop()
-                pool.shutdown(cancel_futures=True)
-                raise
+        told += _run_wave(wave, place, jobs, say)
     return all(told)
+
+
+def _run_wave(wave: Sequence[Row], place: Place, jobs: int, say: Say) -> list[bool]:
+    """Runs rows, `jobs` at a time. At Ctrl-C trainings save themselves and end, at a second they end at once."""
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            futures = {row.name: pool.submit(run_row, row, place) for row in wave}
+            return [_told(name, future, say) for name, future in futures.items()]
+        except KeyboardInterrupt:
+            try:
+                place.stop()
+                say("stopping what is running, which saves itself; again to stop at once")
+                pool.shutdown(cancel_futures=True)
+            except KeyboardInterrupt:
+                place.kill()
+            raise
 
 
 def _told(name: str, future: Future[dict[str, Any]], say: Say) -> bool:
@@ -249,6 +310,8 @@ def ablation(
 ) -> None:
     """Run the rows of an ablation that are not done, and print the table of those that are."""
     place = Place(file, corpora, out, logs or Path("docs", "recipes", file.stem), device, threads)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # the terminal is gone, and this is not under nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         with stopping_at_once():
             good = ablate(place, row or [], jobs)

@@ -12,6 +12,8 @@ from typing import Any
 from training.recipe_file import RecipeFileError, read_toml
 
 BASE = "base"
+PLACES = ("{corpora}", "{out}")
+"""What a recipe and its commands may name without saying where it is."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -20,6 +22,7 @@ class Row:
     """A recipe, and by which `changes`, as "model.dropout = 0.2", it differs from the base.
 
     `before`: commands that make what it trains on, in which {corpora} and {out}, the row's folder, are filled in.
+    A parent without these is as seen from the ablation's file, wherever that lies.
     """
 
     name: str
@@ -35,12 +38,20 @@ def read_rows(path: Path) -> list[Row]:
         raise RecipeFileError(path, f"{unknown[0]} is unknown here: there are base and rows")
     base, rows = content.get("base"), content.get("rows", {})
     if isinstance(base, str):
-        base = read_toml(path.parent / base)
+        base = _seen_from_here(base, read_toml(path.parent / base))
     if not isinstance(base, dict):
         raise RecipeFileError(path, "base must be a recipe file's name or a section with what stands in one")
     if not isinstance(rows, dict):
         raise RecipeFileError(path, "rows must be sections, as in [rows.NAME]")
     return [Row(BASE, base), *(_row(path, name, changes, base) for name, changes in rows.items())]
+
+
+def _seen_from_here(file: str, recipe: dict[str, Any]) -> dict[str, Any]:
+    """The `recipe` of the file that the ablation calls `file`, its parent as the ablation's own file would say it."""
+    parent = recipe.get("parent")
+    if not isinstance(parent, str) or any(place in parent for place in PLACES):
+        return recipe
+    return {**recipe, "parent": (Path(file).parent / parent).as_posix()}
 
 
 def _row(path: Path, name: str, changes: Any, base: Mapping[str, Any]) -> Row:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +25,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
-from benchmarks.ablation import Place, RowError, ablate, kept_result, run_row
+from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from training import plan, progress
 from training.__main__ import cli
@@ -33,7 +39,7 @@ source = "en"
 target = "fr"
 pairs = ["pairs.tsv"]
 dev = "dev.tsv"
-test = ["test.tsv"]
+test = ["test.tsv", "flores/test.tsv"]
 
 [prepare]
 vocab_size = 400
@@ -78,7 +84,9 @@ def trained_here(row: Row, place: Place, words: Sequence[str], name: str, lock: 
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
     """A whole ablation of two rows, and what was said of it."""
     folder = tmp_path_factory.mktemp("a b")  # a path with a space
-    for name, pairs in (("pairs", PAIRS[10:]), ("dev", PAIRS[:5]), ("test", PAIRS[5:10])):
+    (folder / "flores").mkdir()
+    sets = {"pairs": PAIRS[15:], "dev": PAIRS[:5], "test": PAIRS[5:10], "flores/test": PAIRS[10:15]}
+    for name, pairs in sets.items():
         write_pairs(folder / f"{name}.tsv", pairs)
     place = Place(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
@@ -102,12 +110,30 @@ def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[Place, list[str
     assert "(+" in changed or "(-" in changed
     assert (results["base"]["seed"], results["copied"]["seed"]) == (1, 2)
     assert results["copied"]["architecture"]["dropout"] == 0.2
-    assert list(results["base"]["test"]) == ["test.tsv"]
-    assert set(results["base"]["test"]["test.tsv"]) == {"greedy", "beam 5"}
+    assert list(results["base"]["test"]) == ["test.tsv", "flores/test.tsv"]
+    assert all(set(scores) == {"greedy", "beam 5"} for scores in results["base"]["test"].values())
     assert results["copied"]["command"].endswith("all.toml --corpora DIR --out DIR --row copied")
     for name in results:
         log = (place.logs / f"{name}.csv").read_text().splitlines()
         assert [row["step"] for row in csv.DictReader(log)] == ["2", "4"]
+
+
+def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
+    done: tuple[Place, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, _ = done
+    given: list[str] = []
+
+    def evaluated(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+        given.extend(words)
+        names = ["flores/test.tsv", "test.tsv"]  # not as in the recipe
+        metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
+        return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
+
+    monkeypatch.setattr(ablation_module, "_command", evaluated)
+    found = ablation_module._with_beam(read_rows(place.file)[0], place, 0)
+    assert found == {"test.tsv": 8.0, "flores/test.tsv": 15.0}
+    assert given[given.index("--corpora") + 1] == str(place.corpora)
 
 
 def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[str]]) -> None:
@@ -116,17 +142,60 @@ def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[
         assert str(place.out.parent) not in text
 
 
-def test_a_row_that_is_done_is_not_run_again_and_a_changed_one_is(done: tuple[Place, list[str]]) -> None:
-    idle = replace(done[0], program=(sys.executable, "-c", "raise SystemExit('was run')"))
+def idle(place: Place) -> Place:
+    """`place`, where no training does any work."""
+    return replace(place, program=(sys.executable, "-c", "raise SystemExit('was run')"))
+
+
+def test_a_row_that_is_done_is_not_run_again(done: tuple[Place, list[str]]) -> None:
     said: list[str] = []
-    assert ablate(idle, ["base"], 1, said.append)
+    assert ablate(idle(done[0]), ["base"], 1, said.append)
     assert said == done[1]
-    base, copied = read_rows(idle.file)
-    assert kept_result(base, idle) is not None
-    assert kept_result(replace(copied, before=("true",)), idle) is None
-    longer = {**base.recipe, "training": {"steps": 6}}
+
+
+@pytest.mark.parametrize("name", ["epochs", "steps", "patience", "evaluate_every", "keep"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
+    done: tuple[Place, list[str]], tmp_path: Path, name: str, stopped: bool
+) -> None:
+    place = replace(idle(done[0]), out=tmp_path / "out")
+    shutil.copytree(done[0].out, place.out)
+    base, _ = read_rows(place.file)
+    if stopped:
+        (place.folder(base) / RESULT).unlink()
+    kept = {key: value for key, value in base.recipe["training"].items() if key != "steps"}
+    changed = replace(base, recipe={**base.recipe, "training": {**kept, name: 6}})
+    assert kept_result(changed, place) is None
+    with pytest.raises(RowError, match=f"has changed since it was begun: delete {place.folder(base)} to") as refused:
+        run_row(changed, place)
+    assert "\n" not in str(refused.value)
+    shutil.rmtree(place.folder(base))
     with pytest.raises(RowError, match="run ended with 1: was run"):
-        run_row(replace(base, recipe=longer), idle)
+        run_row(changed, place)
+
+
+def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[Place, list[str]], tmp_path: Path) -> None:
+    place = replace(idle(done[0]), out=tmp_path / "out")
+    shutil.copytree(done[0].out, place.out)
+    base, copied = read_rows(place.file)
+    (place.folder(base) / RESULT).unlink()
+    for changed in (replace(copied, before=()), replace(base, before=("true",))):
+        with pytest.raises(RowError, match="has changed since"):
+            run_row(changed, place)
+
+
+def test_a_row_that_was_stopped_goes_on_by_the_same_recipe(done: tuple[Place, list[str]]) -> None:
+    place = idle(done[0])
+    for row in read_rows(place.file):
+        result = place.folder(row) / RESULT
+        kept = result.rename(result.with_suffix(".kept"))
+        moved = replace(row, recipe={**row.recipe, "parent": "the same weights elsewhere"})
+        for again in (row, moved):
+            with pytest.raises(RowError, match="run ended with 1: was run"):
+                run_row(again, place)
+        begun = place.folder(row) / "recipe.toml"
+        begun.write_text(toml_text(place.recipe(row)))
+        kept.rename(result)
 
 
 def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[Place, list[str]]) -> None:
@@ -167,6 +236,91 @@ def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch
     assert ran == ["base", "b", "late"]  # what may need another's bundle is last
 
 
+TRAINING = """
+import os, signal, sys, time
+told = open(sys.argv[sys.argv.index("--out") + 1] + ".told", "a", buffering=1)
+heard = []
+def hear(number, frame):
+    heard.append(number)
+    told.write("heard\\n")
+    if len(heard) > 1:
+        os._exit(1)
+signal.signal(signal.SIGINT, hear)
+signal.signal(signal.SIGTERM, hear)
+helper = os.fork()
+told.write(f"{os.getpid()}\\n")
+while not heard or helper == 0:
+    time.sleep(0.01)
+told.write("saving\\n")
+time.sleep(float(os.environ["SAVING"]))
+told.write("saved\\n")
+os.kill(helper, signal.SIGKILL)
+sys.exit(143)
+"""
+COMMAND_LINE = """
+import functools, os, sys, typer
+from benchmarks import ablation
+ablation.Place = functools.partial(ablation.Place, program=(sys.executable, "-c", os.environ["TRAINING"]))
+typer.run(ablation.ablation)
+"""
+
+
+@contextlib.contextmanager
+def at_a_terminal(folder: Path, saving: float) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The command in a process group as a terminal has it, once its training is at work, and what that tells."""
+    file, out = written(folder), folder / "out"
+    words = [sys.executable, "-c", COMMAND_LINE, str(file), "--corpora", str(folder), "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINING": TRAINING, "SAVING": str(saving)}
+    process = subprocess.Popen([*words, "--row", "base"], env=environment, process_group=0, stderr=subprocess.PIPE)
+    told = out / "base" / "bundle.told"
+    try:
+        wait_until(lambda: told.exists() and told.read_text().count("\n") == 2)
+        yield process, told
+    finally:
+        process.kill()
+        process.communicate()
+        for each in told.read_text().splitlines()[:2] if told.exists() else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(each), signal.SIGKILL)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if true():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come to that in a minute")
+
+
+def is_running(process: int) -> bool:
+    status = Path("/proc", str(process), "status")
+    try:
+        return "\nState:\tZ" not in status.read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_in_a_terminal_or_its_end_lets_a_training_save_itself(tmp_path: Path, number: int) -> None:
+    with at_a_terminal(tmp_path, saving=0.5) as (process, told):
+        os.killpg(process.pid, number)
+        said = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 130
+        assert told.read_text().splitlines()[2:] == ["heard", "saving", "saved"]
+        assert said.splitlines()[-1] == "stopped; the same command goes on"
+
+
+def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began(tmp_path: Path) -> None:
+    with at_a_terminal(tmp_path, saving=600) as (process, told):
+        os.killpg(process.pid, signal.SIGINT)
+        wait_until(lambda: "saving" in told.read_text())
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+        assert process.returncode == 130
+        assert said.splitlines()[-1] == "stopped; the same command goes on"
+        wait_until(lambda: not any(is_running(int(each)) for each in told.read_text().splitlines()[:2]))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -192,6 +346,36 @@ def test_a_row_that_is_not_there_is_refused(tmp_path: Path) -> None:
     place = Place(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs")
     with pytest.raises(ValueError, match="has no row none: there are base, copied"):
         ablate(place, ["none"], 1)
+
+
+def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = '[rows.a]\nparent = "../bundles/a"\n[rows.b]\nparent = "{out}/../base/bundle"\n[rows.c]\nparent = "/c"\n'
+    (tmp_path / "recipes" / "cpu").mkdir(parents=True)
+    (tmp_path / "ablations").mkdir()
+    (tmp_path / "recipes" / "cpu" / "base.toml").write_text('parent = "../../bundles/base"\n')
+    (tmp_path / "ablations" / "all.toml").write_text(f'base = "../recipes/cpu/base.toml"\n{rows}')
+    monkeypatch.chdir(tmp_path)
+    for file in (Path("ablations/all.toml"), tmp_path / "ablations" / "all.toml"):
+        place = Place(file, tmp_path, tmp_path / "out", tmp_path / "logs")
+        written = [tomllib.loads(toml_text(place.recipe(row)))["parent"] for row in read_rows(file)]
+        found = [
+            RecipeFile.of({"parent": text}, place.out / "row" / "recipe.toml", tmp_path).parent for text in written
+        ]
+        assert [Path(text or "").resolve() for text in found] == [
+            tmp_path / "bundles" / "base",
+            tmp_path / "bundles" / "a",
+            tmp_path / "out" / "base" / "bundle",
+            Path("/c"),
+        ]
+
+
+def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_path: Path) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "base.toml").write_text('parent = "../bundles/base"\n')
+    (tmp_path / "all.toml").write_text('base = "cpu/base.toml"\n[rows.a]\nparent = "bundles/a"\n')
+    base, row = read_rows(tmp_path / "all.toml")
+    assert base.recipe == {"parent": "cpu/../bundles/base"}
+    assert (row.recipe, row.changes) == ({"parent": "bundles/a"}, ('parent = "bundles/a"',))
 
 
 def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:

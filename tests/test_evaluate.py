@@ -12,6 +12,7 @@ from model.bundle import Bundle
 from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
 from training.corpus import Pair, write_pairs
+from training.export import ExportOptions
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("How are you?", "Comment vas-tu ?"), Pair("The cat sleeps.", "Le chat dort.")]
 
@@ -119,6 +120,23 @@ def test_several_sets_are_measured_and_their_translations_written_in_order(
     assert [(metric["set"], metric["sentences"]) for metric in found[::2]] == [("set.tsv", 3), ("a.en,b.fr", 2)]
     expected = ours(bundle, [pair.source for pair in PAIRS] + ["Hello.", "Hello."])
     assert out.read_text(encoding="utf-8").split("\n")[:-1] == [" ".join(text.splitlines()) for text in expected]
+
+
+def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(bundle: Bundle, tmp_path: Path) -> None:
+    corpora = tmp_path / "corpora"
+    for folder in (corpora / "flores", corpora / "news", tmp_path / "elsewhere"):
+        folder.mkdir(parents=True)
+        write_pairs(folder / "set.tsv", PAIRS)
+    for number, code in enumerate(("en", "fr")):
+        text = "".join(f"{pair[number]}\n" for pair in PAIRS)
+        (corpora / "news" / f"set.{code}").write_text(text, encoding="utf-8")
+    two = f"{corpora}/news/set.en,{corpora}/news/set.fr"
+    sets = [f"{corpora}/flores/set.tsv", f"{corpora}/news/set.tsv", two, f"{tmp_path}/elsewhere/set.tsv"]
+    given = [word for text in sets for word in ("--pairs", text)]
+    names = [metric["set"] for metric in metrics(bundle, *given, "--corpora", corpora) if metric["metric"] == "BLEU"]
+    assert names == ["flores/set.tsv", "news/set.tsv", "news/set.en,news/set.fr", "set.tsv"]
+    exported = ExportOptions(tmp_path, tmp_path, tmp_path, evaluate_on=tuple(sets), below=corpora)
+    assert [test.name for test in exported.tests("en", "fr")] == names
 
 
 def test_a_line_break_in_a_translation_does_not_break_the_file(

@@ -26,6 +26,7 @@ from training.prepare_options import PrepareOptions
 from training.recipe_file import RecipeFile, RecipeFileError, below
 from training.recipes import SIZES, architecture_for
 from training.run_options import RunOptions
+from training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = sorted([*(ROOT / "recipes").glob("*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
@@ -223,6 +224,23 @@ def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> 
     assert (training["steps"], training["recipe"]["steps"], training["recipe"]["evaluate_every"]) == (8, 8, 2)
     assert load_bundle(Path("bundles/b"), torch.device("cpu")).name != shorter
     assert "all is done" in run()
+
+
+def test_a_run_that_stopped_early_is_done_with_more_epochs_too_but_for_more_patience(
+    corpora: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: 1.0)
+    stopping = RECIPE.replace("steps = 4", "epochs = 2\npatience = 1").replace("every = 2", "every = 1")
+    Path("r.toml").write_text(stopping)
+    said = "stopped early: 1 evaluation without a better development loss"
+    assert said in run()
+    Path("r.toml").write_text(stopping.replace("epochs = 2", "epochs = 3"))
+    assert said in run("--replace")
+    assert config_of("b")["training"]["steps"] == 2
+    assert "all is done" in run("--replace")
+    Path("r.toml").write_text(stopping.replace("patience = 1", "patience = 2"))
+    run("--replace")
+    assert config_of("b")["training"]["steps"] == 3
 
 
 def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,27 @@ def test_other_pairs_do_not_continue_a_run() -> None:
     write_pairs(Path("my.tsv"), PAIRS[:200])
     assert "was begun with other pairs" in run("--replace", code=1)
     assert "architecture d2l" in run("--replace", "--work", "work2")
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda data: shutil.rmtree(data), "is no data folder"),
+        (lambda data: (data / "tokens-00000.bin").write_bytes(b""), "are missing or damaged"),
+        (lambda data: (data / "lengths.npy").unlink(), "are missing or damaged"),
+        (lambda data: (data / "prepared.json").write_text("{"), "is damaged"),
+        (lambda data: (data / "prepared.json").write_text('{"format_version": 1}'), "has format 1, not 2"),
+    ],
+)
+def test_a_run_whose_data_are_lost_says_so_and_not_that_other_pairs_were_given(
+    harm: Callable[[Path], object], said: str
+) -> None:
+    run()
+    harm(Path("runs/mine/data"))
+    last = run("--replace", code=1).rstrip("\n").split("\n")[-1]
+    assert last.startswith("error: runs/mine has lost the data that it was begun with (")
+    assert said in last
+    assert "other pairs" not in last
 
 
 def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_anew() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import os
 import shutil
 import signal
@@ -152,6 +153,45 @@ def test_patience_begins_anew_where_a_run_is_made_longer(
     assert run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3).step == 22
 
 
+@pytest.fixture
+def stopped_early(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that stopped at step 6 of 24, after two evaluations without a better loss."""
+    losses = itertools.chain([2.0, 2.1, 2.2, 2.3], itertools.repeat(1.0))
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
+    run_training(data, tmp_path / "run", evaluate_every=2, patience=2)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("change", [{}, {"keep": 9}, {"evaluate_every": 8}])
+def test_a_run_that_stopped_early_says_so_again_and_keeps_the_recipe_by_which_it_is_asked_to_go_on(
+    data: Path, stopped_early: Path, capsys: pytest.CaptureFixture[str], change: dict[str, int]
+) -> None:
+    said = "stopped early: 2 evaluations without a better development loss\n"
+    weights = final_weights(stopped_early)
+    asked: dict[str, Any] = {"evaluate_every": 2, "patience": 2, **change}
+    assert run_training(data, stopped_early, **asked).step == 6
+    assert capsys.readouterr().err.endswith(said)
+    snapshot = load_state(stopped_early)
+    assert snapshot is not None
+    assert snapshot["identity"]["recipe"] == dataclasses.asdict(dataclasses.replace(RECIPE, **asked))
+    assert all(torch.equal(weights[name], final) for name, final in final_weights(stopped_early).items())
+
+
+@pytest.mark.parametrize("patience", [3, 0])
+def test_a_run_that_stopped_early_goes_on_with_more_patience(data: Path, stopped_early: Path, patience: int) -> None:
+    assert run_training(data, stopped_early, evaluate_every=2, patience=patience, steps=12).step > 6
+
+
+def test_a_run_that_was_saved_and_stopped_early_goes_on_as_one_that_was_not_saved(
+    data: Path, stopped_early: Path
+) -> None:
+    run_training(data, stopped_early, evaluate_every=2, patience=2, steps=12)
+    state = run_training(data, stopped_early, evaluate_every=2, patience=0, steps=8)
+    assert state.step == 8
+    run_training(data, stopped_early.parent / "whole", evaluate_every=2, patience=0, steps=8)
+    assert_same_weights(stopped_early.parent / "whole", stopped_early)
+
+
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch_tokens": 200}, {"label_smoothing": 0.0}])
 def test_another_recipe_does_not_continue_a_run(data: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     run_training(data, tmp_path / "run", steps=5)
@@ -166,6 +206,14 @@ def test_other_data_does_not_continue_a_run(data: Path, tmp_path: Path) -> None:
     record.write_text(record.read_text().replace('"seed": 1', '"seed": 2', 1))
     with pytest.raises(TrainingError, match="another data"):
         run_training(tmp_path / "data", tmp_path / "run")
+
+
+@pytest.mark.parametrize("number", ["0", "-3"])
+def test_saving_after_no_step_is_refused_in_one_line_before_any_work(data: Path, tmp_path: Path, number: str) -> None:
+    result = CliRunner().invoke(cli, [*command(data, tmp_path / "run"), "--save-every", number])
+    assert result.exit_code == 1
+    assert result.stderr == f"error: save_every must be at least 1, not {number}\n"
+    assert not (tmp_path / "run").exists()
 
 
 def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_those_of_the_next(

@@ -59,14 +59,20 @@ class TestSet:
         target: str,
         columns: tuple[int, int] | None = None,
         encoding: str | None = None,
+        below: Path | None = None,
     ) -> TestSet:
         """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
-        of source and target, and `encoding`, if they are not to be found out. Raises CorpusError."""
+        of source and target, and `encoding`, if they are not to be found out. A set in the folder `below` is called by
+        its path in it, others by their file's name. Raises CorpusError."""
         corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
-        return cls(corpus.name, pairs, skipped, corpus.turned)
+        parts = list(map(Path, text.split(",") if len(corpus.spec.paths) == 2 else [text]))
+        name = corpus.name
+        if below is not None and all(part.is_relative_to(below) for part in parts):
+            name = ",".join(part.relative_to(below).as_posix() for part in parts)
+        return cls(name, pairs, skipped, corpus.turned)
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,10 @@ def evaluate(
             "Give the option again for more sets.",
         ),
     ],
+    corpora: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Call sets in this folder by their paths in it, as `run --corpora` does."),
+    ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
     ] = None,
@@ -221,7 +231,7 @@ def evaluate(
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
     both = two_columns(columns)
-    tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding) for text in pairs]
+    tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding, corpora) for text in pairs]
     results = []
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")

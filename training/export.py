@@ -88,10 +88,7 @@ class ExportOptions:
         return tests
 
     def _test(self, text: str, source: str, target: str) -> TestSet:
-        test = TestSet.read(text, source, target, self.columns, self.encoding)
-        if self.below is None or not Path(text).is_relative_to(self.below):
-            return test
-        return dataclasses.replace(test, name=Path(text).relative_to(self.below).as_posix())
+        return TestSet.read(text, source, target, self.columns, self.encoding, self.below)
 
 
 def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet] | None = None) -> None:

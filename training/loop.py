@@ -82,10 +82,12 @@ def train(
 
     Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
     A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
-    Raises TrainingError if `run` was begun with another configuration, recipe or data.
+    Raises TrainingError if `run` was begun with another configuration, recipe or data, or `save_every` is below 1.
 
     All processes of `world` come here with the same; the first evaluates, saves and prints. `compiled` as in `Trainer`.
     """
+    if save_every < 1:
+        raise TrainingError(f"save_every must be at least 1, not {save_every}")
     keep_freed_memory()
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
@@ -94,7 +96,8 @@ def train(
     development = Development.load(data, tokenizer, limits, record["target"])
     trainer = Trainer(config, recipe, device, world, compiled)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
-    state = _resume(run, trainer, identity)
+    state, as_asked = _resume(run, trainer, identity)
+    begun_at = state.step
     world.check_alike((state.step, state.position, identity))
     redraw = redraw_of(recipe, config, tokenizer)
     unread = Unread(at_once=device.type == "cpu")
@@ -125,6 +128,11 @@ def train(
                 save_state(run, _snapshot(trainer, state, identity))
             if asked:
                 raise Stopped(asked, saved=True)
+        if state.step < recipe.steps:
+            since = _since_best(state)
+            progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
+        if world.is_first and not as_asked and state.step == begun_at:  # what it came to is what this recipe leads to
+            save_state(run, {**(load_state(run) or {}), "identity": identity})
     return state
 
 
@@ -210,8 +218,12 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
 
 def _exhausted(state: State, recipe: Recipe) -> bool:
     """True once `patience` evaluations in a row brought no better development loss."""
-    since = (state.step - state.recent_step) // recipe.evaluate_every
-    return bool(state.history) and 0 < recipe.patience <= since
+    return 0 < recipe.patience <= _since_best(state)
+
+
+def _since_best(state: State) -> int:
+    """Evaluations after that of the best development loss, however far apart they were."""
+    return sum(row["step"] > state.recent_step for row in state.history)
 
 
 def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[str, Any]:
@@ -226,17 +238,20 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
     }
 
 
-def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
+def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool]:
+    """Where the run stands, and whether that was saved under this `identity`, what is CHANGEABLE included."""
     snapshot = load_state(run)
     if snapshot is None:
         if trainer.world.is_first:
             discard_weights(run)
-        return State()
+        return State(), True
+    as_asked = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
         if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
             differs = f"{run} was begun with another {part} ({', '.join(names)})"
             raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
+        as_asked &= all(ours[name] == theirs.get(name) for name in ours)
     trainer.model.load_state_dict(snapshot["model"])
     trainer.optimizer.load_state_dict(snapshot["optimizer"])
     torch.set_rng_state(snapshot["random"])
@@ -246,4 +261,4 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> State:
     recent = {"recent_loss": fields["best_loss"], "recent_step": fields["best_step"]}  # of states older than the fields
     if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:
         fields |= {"recent_loss": math.inf, "recent_step": fields["step"]}
-    return State(**{**recent, **fields, "position": Position(**fields["position"])})
+    return State(**{**recent, **fields, "position": Position(**fields["position"])}), as_asked

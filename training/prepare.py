@@ -147,6 +147,15 @@ def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
     return summary if same and undamaged(options.out, summary.files) else None
 
 
+def damage(folder: Path) -> str | None:
+    """What keeps the data in `folder` from being used, whatever they were made of; None if nothing does."""
+    try:
+        summary = PreparedSummary.load(folder)
+    except ValueError as error:
+        return str(error)
+    return None if undamaged(folder, summary.files) else f"files in {folder} are missing or damaged"
+
+
 def vocabulary_size(pairs: int, characters: int) -> int:
     """The default size: 1,000 pieces below 5,000 pairs, 2,000 below 20,000, 4,000 below 80,000, then 8,000.
 

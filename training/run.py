@@ -30,7 +30,7 @@ from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
 from training.locking import alone_in
 from training.loop import CHANGEABLE, train
 from training.plan import Plan, measure, within
-from training.prepare import already_prepared, prepare_corpora, two_columns
+from training.prepare import already_prepared, damage, prepare_corpora, two_columns
 from training.prepared import PreparedSummary
 from training.recipe_file import RecipeFile
 from training.recipes import architecture_for, recipe_for, size_for
@@ -124,9 +124,9 @@ def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool
 
 def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
     if (options.export.run / STATE).exists():
-        raise TrainingError(
-            f"{options.work} was begun with other pairs or options: give another --work, or delete that folder"
-        )
+        lost = damage(options.prepare.out)
+        why = f"has lost the data that it was begun with ({lost})" if lost else "was begun with other pairs or options"
+        raise TrainingError(f"{options.work} {why}: give another --work, or delete that folder")
     options.work.mkdir(parents=True, exist_ok=True)
     return prepare_corpora(options.prepare, say)
 
