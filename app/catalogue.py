@@ -26,9 +26,7 @@ class Catalogue:
         for bundle in bundles:
             other = self._bundles.setdefault((bundle.source, bundle.target), bundle)
             if other is not bundle:
-                raise BundleError(
-                    f"{other.folder} and {bundle.folder} both translate {bundle.pair}; keep one of them"
-                )
+                raise BundleError(f"{other.folder} and {bundle.folder} both translate {bundle.pair}; keep one of them")
 
     def __iter__(self) -> Iterator[Bundle]:
         return iter(self._bundles.values())
