@@ -226,21 +226,17 @@ def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> 
     assert "all is done" in run()
 
 
-def test_a_run_that_stopped_early_is_done_with_more_epochs_too_but_for_more_patience(
+def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
     corpora: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: 1.0)
-    stopping = RECIPE.replace("steps = 4", "epochs = 2\npatience = 1").replace("every = 2", "every = 1")
-    Path("r.toml").write_text(stopping)
-    said = "stopped early: 1 evaluation without a better development loss"
-    assert said in run()
-    Path("r.toml").write_text(stopping.replace("epochs = 2", "epochs = 3"))
-    assert said in run("--replace")
-    assert config_of("b")["training"]["steps"] == 2
-    assert "all is done" in run("--replace")
-    Path("r.toml").write_text(stopping.replace("patience = 1", "patience = 2"))
-    run("--replace")
-    assert config_of("b")["training"]["steps"] == 3
+    once = RECIPE.replace("every = 2", "every = 1")
+    for steps, patience, stopped in ((9, 1, 2), (8, 1, 2), (8, 2, 3), (12, 2, 6)):
+        Path("r.toml").write_text(once.replace("steps = 4", f"steps = {steps}\npatience = {patience}"))
+        evaluations = f"{patience} evaluation{'s' * (patience > 1)}"
+        assert f"stopped early: {evaluations} without a better development loss" in run("--replace")
+        assert config_of("b")["training"]["steps"] == stopped
+        assert "all is done" in run("--replace")
 
 
 def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
