@@ -214,6 +214,7 @@ def _with_beam(row: Row, place: Place, lock: int) -> dict[str, float]:
         return {}
     columns = recipe.prepare.get("columns")
     found = ["--columns", ",".join(map(str, columns))] if columns else []
+    found += ["--encoding", recipe.prepare["encoding"]] if "encoding" in recipe.prepare else []
     bundle = ["--bundle", str(place.folder(row) / "bundle"), "--corpora", str(place.corpora)]
     words = ["evaluate", *bundle, *sets, *found, "--beam", str(BEAM), "--json"]
     said = _command(row, place, [*place.program, *words, *place.options()], "evaluate", lock)

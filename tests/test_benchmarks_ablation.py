@@ -131,9 +131,23 @@ def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
         return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
 
     monkeypatch.setattr(ablation_module, "_command", evaluated)
-    found = ablation_module._with_beam(read_rows(place.file)[0], place, 0)
-    assert found == {"test.tsv": 8.0, "flores/test.tsv": 15.0}
+    assert ablation_module._with_beam(read_rows(place.file)[0], place, 0) == {"test.tsv": 8.0, "flores/test.tsv": 15.0}
     assert given[given.index("--corpora") + 1] == str(place.corpora)
+
+
+def test_a_beam_is_measured_on_the_files_as_the_recipe_reads_them(
+    done: tuple[Place, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def evaluated(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+        given.extend(words)
+        return '{"metrics": []}'
+
+    monkeypatch.setattr(ablation_module, "_command", evaluated)
+    reading = {"columns": [2, 1], "encoding": "cp1252"}
+    ablation_module._with_beam(Row("r", {"test": ["test.tsv"], "prepare": reading}), done[0], 0)
+    assert [given[given.index(option) + 1] for option in ("--columns", "--encoding")] == ["2,1", "cp1252"]
 
 
 def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[str]]) -> None:
