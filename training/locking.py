@@ -33,7 +33,7 @@ def alone_making(out: Path) -> AbstractContextManager[None]:
 @contextmanager
 def _holding(lock: Path, where: str) -> Iterator[None]:
     """Holds `lock`, a file that is there only meanwhile; Windows, which has no flock, goes without."""
-    folder_is_new = not lock.parent.exists()
+    new = [folder for folder in lock.parents if not folder.exists()]
     lock.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
         yield
@@ -45,9 +45,9 @@ def _holding(lock: Path, where: str) -> Iterator[None]:
         if _leads_to(lock, descriptor):  # else the folder was deleted, and this is of whoever came after that
             lock.unlink()
         os.close(descriptor)
-        if folder_is_new:
-            with suppress(OSError):  # only if nothing came of it: a refused command leaves no empty folder
-                lock.parent.rmdir()
+        with suppress(OSError):  # until one has something in it: a refused command leaves no empty folder
+            for folder in new:
+                folder.rmdir()
 
 
 def _locked(lock: Path, where: str) -> int:
