@@ -26,6 +26,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
+from model.transformer import Transformer
 from training import loop, progress
 from training.__main__ import cli
 from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
@@ -151,6 +152,17 @@ def test_patience_begins_anew_where_a_run_is_made_longer(
     longer = run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3)
     assert (longer.step, longer.best_step, longer.best_loss) == (22, 4, 2.0)
     assert run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3).step == 22
+
+
+def test_patience_does_not_count_from_the_weights_that_training_began_from(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([1.0, 2.0, 1.9, 1.8, 1.7, 1.75, 1.75, 1.75, 0.5])
+    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
+    recipe, begun = dataclasses.replace(RECIPE, evaluate_every=2, patience=3), Transformer(config).state_dict()
+    state = train(data, tmp_path / "run", config, recipe, CPU, TRAINING_LIMITS, 5, initial=begun)
+    assert (state.step, state.best_step, state.best_loss) == (14, 0, 1.0)
 
 
 @pytest.fixture

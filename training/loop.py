@@ -178,7 +178,9 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         return state.history, state.best_loss, state.best_step
 
     state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
-    if (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
+    # Weights that training began from are not what it must soon be better than: in a field that they know, its loss
+    # falls below theirs only when the rate comes down.
+    if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
         state.recent_loss, state.recent_step = loss, state.step
     state.train_loss, state.train_tokens = 0.0, 0
 
