@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Set
 from typing import NamedTuple
 
 from app.scripts import HAN, KANA, SCRIPTS, is_written_in, script_of, sole_language
+from model.languages import language_alone
 
 LEAST, MOST = 40, 150
 """Characters looked at together: enough to be sure, and few enough to see that a text is in several languages."""
@@ -229,7 +230,7 @@ def _belongs(character: str, script: str | None) -> bool:
 
 def _label(code: str) -> str:
     """What the libraries call a language."""
-    language = code.replace("_", "-").split("-")[0].lower()
+    language = language_alone(code)
     return _LABELS.get(language, language)
 
 

@@ -15,7 +15,6 @@ from itertools import chain, islice, pairwise, repeat
 from app.admission import cost
 from app.faults import is_copied, overlooked, says_again, without_loops
 from app.glossary import Glossary, merged
-from app.languages import joint, spacing
 from app.passage import Kept, Passage, Piece, Tag, as_it_is
 from app.placeholders import placeholders
 from app.placing import shares
@@ -25,6 +24,7 @@ from app.terms import numbers_in, terms_in, wanting
 from app.weaving import unchanged
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
+from model.languages import joint, spacing
 
 _OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """What opens the sentence that follows it, where it stands between two."""

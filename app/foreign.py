@@ -6,6 +6,7 @@ Latin letters are at home in every text.
 from __future__ import annotations
 
 from app.scripts import is_written_in
+from model.languages import language_alone
 
 _BLOCKS = {
     "GREEK": "\u0370-\u0373\u0376-\u037d\u037f-\u0383\u0386\u0388-\u03ff\u1f00-\u1fbc\u1fc2-\u1fcc\u1fd0-\u1fdb"
@@ -45,7 +46,7 @@ _ALSO_CYRILLIC = {"az", "bs", "tk", "uz"}
 
 def foreign_letters(language: str) -> str:
     """The ranges, for the class of a regular expression, of the letters that `language` is not written in."""
-    code = language.replace("_", "-").split("-")[0].lower()
+    code = language_alone(language)
     return "".join(
         ranges
         for script, ranges in _BLOCKS.items()

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from app.passage import Kept
 from app.settings import PREFIX, SettingsError
+from model.languages import language_alone
 
 MAX_TERMS = 10_000
 MAX_CHARS = 200
@@ -62,7 +63,7 @@ class Glossary:
         if len(terms) > MAX_TERMS:
             raise ValueError(f"A glossary has at most {MAX_TERMS:,} terms, not {len(terms):,}.")
         self.terms = terms
-        self._turkic = language.split("-")[0].lower() in ("az", "tr")
+        self._turkic = language_alone(language) in ("az", "tr")
         self._root = _Node()
         for term, translation in terms.items():
             if fault := _fault(term, translation):

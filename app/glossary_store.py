@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from app.errors import InvalidFields, Unavailable
 from app.glossary import Glossaries, Glossary
-from app.languages import language_alone
 from app.settings import PREFIX, SettingsError
+from model.languages import language_alone
 
 MOST = 1_000
 """Glossaries in all."""

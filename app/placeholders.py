@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from app.foreign import foreign_letters
 from app.passage import Kept
 from app.spellings import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
+from model.languages import language_alone
 
 _ROOTS = frozenset(
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]
@@ -72,7 +73,7 @@ class _Scan:
 
     def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
         self.text, self.foreign = text, foreign
-        self.camel = language.split("-")[0].lower() not in _CAMEL_PROSE
+        self.camel = language_alone(language) not in _CAMEL_PROSE
         self._closings: dict[str, int] = {}
         self._no_path_before = 0
 

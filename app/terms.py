@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from app.languages import language_alone
 from app.passage import Kept, Passage
 from app.sentences import Sentence
 from app.words import AlignedWords
 from model.hypothesis import Hypothesis
+from model.languages import language_alone
 
 ARTICLE = 3
 """Letters of a word before another that is taken for its article, or the like, and stays before the given term."""

@@ -18,7 +18,6 @@ from app.engine import Decoder
 from app.errors import InvalidFields, PairNotServed, ServiceError, TooMuchText
 from app.faults import named
 from app.glossary import Glossaries, Glossary
-from app.languages import language_name
 from app.markup import pieces as markup_pieces
 from app.passage import Passage, Piece
 from app.scheduler import Job
@@ -28,6 +27,7 @@ from app.terms import revised, wanting
 from app.translation import AUTO, Item, Options, Part, Translated, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason, Hypothesis
+from model.languages import language_name
 
 T = TypeVar("T")
 AT_ONCE = 2_000

@@ -27,10 +27,10 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.ablation_table import PLACES, Row, read_rows, table, toml_text
+from benchmarks.ablation_table import PLACES, Row, read_rows, seen_from, table, toml_text
 from model.bundle import read_bundle
 from training.checkpoint import write_atomically
-from training.finetune import DEVELOPMENT
+from training.evaluate import DEVELOPMENT
 from training.recipe_file import RecipeFile, read_toml
 from training.stopping import stopping_at_once
 
@@ -63,7 +63,7 @@ class Place:
         return self.out / row.name
 
     def recipe(self, row: Row) -> dict[str, Any]:
-        """The row's whole recipe for any folder: its {corpora} and {out} filled in, its parent's path absolute."""
+        """The row's whole recipe for any folder: its {corpora} and {out} filled in, paths from its file absolute."""
 
         def filled(value: Any) -> Any:
             if isinstance(value, dict):
@@ -72,9 +72,7 @@ class Place:
                 return [filled(each) for each in value]
             return self.filled(row, value) if isinstance(value, str) else value
 
-        recipe = dict(filled(row.recipe))
-        parent = recipe.get("parent")
-        return recipe | ({"parent": str(self.file.parent.absolute() / parent)} if isinstance(parent, str) else {})
+        return seen_from(self.file.parent.absolute(), filled(row.recipe))
 
     def filled(self, row: Row, text: str, quoted: Callable[[str], str] = str) -> str:
         corpora, out = self.corpora.absolute(), self.folder(row).absolute()
@@ -122,7 +120,7 @@ def kept_result(row: Row, place: Place) -> dict[str, Any] | None:
 
 
 def run_row(row: Row, place: Place) -> dict[str, Any]:
-    """Does what is left to do of a row. Raises RowError, in one line."""
+    """Does what is left to do of a row. Raises RowError, in one line, other ValueErrors and OSError."""
     if (result := kept_result(row, place)) is None:
         folder = place.folder(row)
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +135,9 @@ def run_row(row: Row, place: Place) -> dict[str, Any]:
             result = _result(row, place, _with_beam(row, place, lock))
             write_atomically(folder / RESULT, _json(result))
     place.logs.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(place.folder(row) / "work" / "run" / "log.csv", place.logs / f"{row.name}.csv")
+    log = place.folder(row) / "work" / "run" / "log.csv"
+    if log.exists():  # work that is done may have been deleted, to save room
+        shutil.copyfile(log, place.logs / f"{row.name}.csv")
     (place.logs / f"{row.name}.json").write_bytes(_json(result))
     return result
 
@@ -290,7 +290,7 @@ def _run_wave(wave: Sequence[Row], place: Place, jobs: int, say: Say) -> list[bo
 def _told(name: str, future: Future[dict[str, Any]], say: Say) -> bool:
     try:
         result = future.result()
-    except RowError as error:
+    except (ValueError, OSError) as error:  # of this row: the others go on
         say(f"{name}: {error}")
         return False
     say(f"{name}: {result['dev']:.2f} BLEU on the development set")

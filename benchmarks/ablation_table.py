@@ -22,7 +22,7 @@ class Row:
     """A recipe, and by which `changes`, as "model.dropout = 0.2", it differs from the base.
 
     `before`: commands that make what it trains on, in which {corpora} and {out}, the row's folder, are filled in.
-    A parent without these is as seen from the ablation's file, wherever that lies.
+    A parent without these, and what begins with ./ or ../, is as seen from the ablation's file, wherever that lies.
     """
 
     name: str
@@ -38,7 +38,7 @@ def read_rows(path: Path) -> list[Row]:
         raise RecipeFileError(path, f"{unknown[0]} is unknown here: there are base and rows")
     base, rows = content.get("base"), content.get("rows", {})
     if isinstance(base, str):
-        base = _seen_from_here(base, read_toml(path.parent / base))
+        base = seen_from(Path(base).parent, read_toml(path.parent / base))
     if not isinstance(base, dict):
         raise RecipeFileError(path, "base must be a recipe file's name or a section with what stands in one")
     if not isinstance(rows, dict):
@@ -46,12 +46,22 @@ def read_rows(path: Path) -> list[Row]:
     return [Row(BASE, base), *(_row(path, name, changes, base) for name, changes in rows.items())]
 
 
-def _seen_from_here(file: str, recipe: dict[str, Any]) -> dict[str, Any]:
-    """The `recipe` of the file that the ablation calls `file`, its parent as the ablation's own file would say it."""
-    parent = recipe.get("parent")
-    if not isinstance(parent, str) or any(place in parent for place in PLACES):
-        return recipe
-    return {**recipe, "parent": (Path(file).parent / parent).as_posix()}
+def seen_from(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """`recipe`, whose file lies in `folder`, with its parent and all that it names with ./ or ../ named from here."""
+
+    def of(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: of(each, name) for name, each in value.items()}
+        if isinstance(value, list):
+            return [of(each) for each in value]
+        if not isinstance(value, str) or any(place in value for place in PLACES):
+            return value
+        path = (folder / value).as_posix()
+        if key == "parent" or (folder.is_absolute() and value.startswith(("./", "../"))):
+            return path
+        return f"./{path}" if value.startswith(("./", "../")) else value
+
+    return {name: of(value, name) for name, value in recipe.items()}
 
 
 def _row(path: Path, name: str, changes: Any, base: Mapping[str, Any]) -> Row:

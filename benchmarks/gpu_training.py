@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.cores import processor
@@ -38,6 +39,7 @@ from training.trainer import Recipe, Trainer, pick_device
 ROOT = Path(__file__).resolve().parent.parent
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bfloat16 operations a second, by a part of the card's name (NVIDIA's data sheets; the SXM parts)."""
+Report = Callable[[Sequence[Table]], None]
 COLUMNS = ("target tokens/s", "ms a step", "of the peak, %", "padding, %", "first steps, s")
 
 
@@ -123,7 +125,13 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
             trainer.step([batch], 1e-4)
         wait_for(trainer.device)
     own = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    events = sorted(record.key_averages(), key=lambda event: -getattr(event, own))
+    # Of a GPU its kernels alone: the operators that started them have their time as well, and so have annotations.
+    kept = [
+        e
+        for e in record.key_averages()
+        if not on_gpu or (e.device_type == DeviceType.CUDA and not e.is_user_annotation)
+    ]
+    events = sorted(kept, key=lambda event: -getattr(event, own))
     total = sum(getattr(event, own) for event in events) or 1
     table = Table("Largest kernels", ("of the time, %", "calls"))
     for event in events[:count]:
@@ -155,7 +163,7 @@ def logged(work: Path) -> list[dict[str, float]]:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
-def minutes_until(bleu: float, minutes: float, options: Sequence[str]) -> Table:
+def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: Report) -> Table:
     """`python -m training run`, watched: after how many minutes which BLEU was reached, from the command on.
 
     It is that of the development sentences which training translates at an evaluation, 500 at most; it runs until
@@ -175,6 +183,7 @@ def minutes_until(bleu: float, minutes: float, options: Sequence[str]) -> Table:
                     passed = (time.monotonic() - began) / 60
                     table.rows[f"evaluation {len(table.rows) + 1}"] = [passed, row["dev_bleu"], row["step"]]
                     reached = reached or row["dev_bleu"] >= bleu
+                    report([table])
         finally:
             process.kill()
             process.wait()
@@ -188,6 +197,7 @@ def main(
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development pairs, for --until.")] = None,
     until: Annotated[float | None, typer.Option(help="Instead: how long until this BLEU on --dev.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="For --until: of training, beside the pairs.")] = None,
     source: Annotated[str, typer.Option(help="Language of the pairs' first column.")] = "en",
     target: Annotated[str, typer.Option(help="And of their second.")] = "fr",
     minutes: Annotated[float, typer.Option(help="--until gives up after these.")] = 20.0,
@@ -209,23 +219,28 @@ def main(
     name = torch.cuda.get_device_name(where) if where.type == "cuda" else processor()
     machine = f"{name}; Python {platform.python_version()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
     typer.echo(machine)
+
+    def write(tables: Sequence[Table]) -> None:
+        """After each row: whoever has the GPU for ten minutes has what was measured by then."""
+        if json_file:
+            figures = {"machine": machine, "tables": [table.as_json() for table in tables]}
+            json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
     if until is not None:
         if pairs is None or dev is None:
             raise typer.BadParameter("--until needs --pairs and --dev")
         files = ["--pairs", str(pairs.resolve()), "--dev", str(dev.resolve()), "--source", source, "--target", target]
         size = ["--architecture", architecture, "--vocab-size", str(vocab_size), "--device", where.type]
-        tables = [minutes_until(until, minutes, [*files, *size])]
+        tables = [minutes_until(until, minutes, [*files, *size, *(["--recipe", str(recipe)] if recipe else [])], write)]
     else:
         data, size_found = (made_pairs(60_000, vocab_size), vocab_size)
         if pairs is not None:
             data, size_found = read_task_pairs(pairs, vocab_size)
         config = named_architecture(architecture, source_vocab_size=size_found, target_vocab_size=size_found)
-        tables = measured(data, config, where, batch_tokens, steps, rounds, peak(name))
+        tables = measured(data, config, where, batch_tokens, steps, rounds, peak(name), write)
     for table in tables:
         typer.echo("\n" + "\n".join(table.lines()))
-    if json_file:
-        figures = {"machine": machine, "tables": [table.as_json() for table in tables]}
-        json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    write(tables)
 
 
 def measured(
@@ -236,16 +251,23 @@ def measured(
     steps: int,
     rounds: int,
     ceiling: float | None,
+    report: Report,
 ) -> list[Table]:
     """The sweep, and the largest kernels of the setting that did most operations a second."""
     table = Table("Training", COLUMNS)
-    best, largest = 0.0, Table("Largest kernels", ())
+    best, setting = 0.0, None
     for label, found, trainer, batches in sweep(data, config, device, sizes, steps, rounds):
         table.rows[label] = found.cells(ceiling)
+        typer.echo(f"{label}: {statistics.median(found.tokens_per_second):,.0f} target tokens/s")
         if found.operations_per_second > best:
-            best, largest = found.operations_per_second, kernels(trainer, batches)
+            best, setting = found.operations_per_second, (label, trainer, batches)
             table.note = f"{best / 1e12:.3g} T model operations a second at best, of {_peak_said(ceiling)}"
-            largest.note = label
+        report([table])
+    if setting is None:
+        return [table]
+    label, trainer, batches = setting
+    largest = kernels(trainer, batches)
+    largest.note = label
     return [table, largest]
 
 

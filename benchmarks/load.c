@@ -61,7 +61,7 @@ static size_t backlog_first, backlog_end, backlog_room;
 static uint32_t *broken;           /* connections that failed, to be used again at the next tick */
 static size_t broken_count, in_flight;
 static int poller, timer;
-static uint64_t random_state;
+static uint64_t gaps, choices;   /* random streams: when a request is begun must not change when the next arrives */
 static double counted_from, end;   /* arrivals between the two are counted */
 
 static struct samples answered, refused, lag;
@@ -85,15 +85,15 @@ static double now(void) {
 }
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t random_bits(void) {
-    uint64_t z = random_state += 0x9e3779b97f4a7c15u;
+static uint64_t random_bits(uint64_t *stream) {
+    uint64_t z = *stream += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
 
 static double random_gap(void) {   /* between two arrivals of a Poisson process */
-    return -log1p(-(double)(random_bits() >> 11) * 0x1p-53) / option.rate;
+    return -log1p(-(double)(random_bits(&gaps) >> 11) * 0x1p-53) / option.rate;
 }
 
 static void note(struct samples *samples, double seconds) {
@@ -178,7 +178,7 @@ static void start(uint32_t number, double intended) {
     struct connection *connection = &connections[number];
     in_flight++;
     connection->intended = intended;
-    connection->request = &requests[random_bits() % request_count];
+    connection->request = &requests[random_bits(&choices) % request_count];
     connection->sent = connection->answer.length = 0;
     if (counted(connection)) {
         arrived++;
@@ -302,9 +302,9 @@ static void arm(double time) {
 }
 
 /* Sends until `end`, then waits for what is on its way. */
-static void run(void) {
+static void run(double began) {
     struct epoll_event events[EVENTS];
-    double next = option.open_loop ? now() + random_gap() : end;
+    double next = option.open_loop ? began + random_gap() : end;
     if (!option.open_loop)
         for (uint32_t number = 0; number < option.connections; number++) start(number, now());
     for (double time = now(), tick = time; time < end + option.drain; time = now()) {
@@ -433,13 +433,14 @@ int main(int count, char **words) {
     option.warmup = atof(words[8]);
     option.drain = atof(words[9]);
     option.connections = option.open_loop ? strtoul(words[10], NULL, 10) : (size_t)option.rate;
-    random_state = strtoull(words[11], NULL, 10);
+    gaps = strtoull(words[11], NULL, 10);
+    choices = ~gaps;
     option.field = words[12];
     prepare();
     double began = now();
     counted_from = began + option.warmup;
     end = counted_from + option.seconds;
-    run();
+    run(began);
     count_unanswered();
     print_figures(now() - began);
     return 0;

@@ -1,12 +1,12 @@
-"""How much a bundle minds how a sentence is typed: capitals, small letters, no last mark, other quotes, placeholders.
+"""How much a bundle minds how a sentence is typed: capitals, small letters, no last mark, other quotes, names.
 
     python -m benchmarks.robustness bundles/en-fr [bundles/fr-en ...] [--json]
 
 Each of some sentences of ours is translated as it is and in every variant. "words": the translations' words are the
-same, case and punctuation apart, or the placeholder, address or number stands in it once. "as asked": the variant's is
-to the letter what the plain one's would be in that variant. `model` is greedy decoding alone, `served` has what the
-service does to such texts before and after. Nothing is said of how good either translation is. Needs the trainer's
-dependencies.
+same, case and punctuation apart, or the placeholder, address, number or name stands in it once. "as asked": the
+variant's is to the letter what the plain one's would be in that variant. `model` is greedy decoding alone, `served`
+has what the service does to such texts before and after. Nothing is said of how good either translation is. Needs the
+trainer's dependencies.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from app.link import Launch, WorkerProcess
 from app.session import Request, translating
 from benchmarks.table import Table
 from model.bundle import Bundle, load_bundle
+from model.languages import language_alone
 from training.samples import own_sentences
 from training.scoring import translate
 
@@ -42,7 +43,7 @@ SHORT = {
     "| 她叫什么名字？ | 我在看着你。 | 我们的计划是什么？",
 }
 """Beside the samples that bundles carry, which are none of them a question."""
-THINGS = ("{name}", "https://example.org/a?b=1", "4711")
+THINGS = ("{name}", "https://example.org/a?b=1", "4711", "Annika", "Kowalski")
 _LAST_MARK = re.compile(r"\s*[.!?。！？]$")
 _OPENING = re.compile(r"^[¿¡]")
 
@@ -125,7 +126,7 @@ def agreement(plain: Sequence[str], varied: Sequence[str], variant: Variant) -> 
 def probes(language: str) -> list[str]:
     """Sentences of ours in that language. Raises ValueError if there are none."""
     own = own_sentences(language)
-    short = SHORT.get(re.split("[-_]", language)[0].lower(), "")
+    short = SHORT.get(language_alone(language), "")
     if not own or not short:
         raise ValueError(f"there are no sentences of ours in {language}")
     return [*(text.strip() for text in short.split("|")), *own[:40:2]]  # the samples' longer ones stand first

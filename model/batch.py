@@ -49,8 +49,8 @@ class Slots(Protocol):
         """One token for every live row. `tokens`: each one's last; `demands`: by row, where not simply the best."""
         ...
 
-    def looked(self, row: int) -> list[float]:
-        """The attention that each source token got in all steps of the row but the last."""
+    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+        """For each of `rows`, the attention that each source token got in all its steps but the last."""
         ...
 
     def fork(self, row: int) -> None:
@@ -112,6 +112,7 @@ class DecodeBatch:
         self._slots, self._eos, self._bos = slots, config.eos_id, config.bos_id
         self._branches: list[Hypothesis] = []
         """Whoever has a row, in their order: sentences, and in place of one with a beam its branches."""
+        self._row_of: dict[Hypothesis, int] = {}
         self._beams: dict[Hypothesis, Beam] = {}
 
     @property
@@ -127,7 +128,7 @@ class DecodeBatch:
         for hypothesis in hypotheses:
             if hypothesis.width > 1:
                 self._beams[hypothesis] = Beam(hypothesis, self._eos)
-            self._branches.append(self._beams[hypothesis].branches[0] if hypothesis.width > 1 else hypothesis)
+            self._place(self._beams[hypothesis].branches[0] if hypothesis.width > 1 else hypothesis)
         for hypothesis, weights in zip(hypotheses, attention, strict=False):
             if hypothesis.record:
                 hypothesis.encoder_attention = weights
@@ -151,31 +152,38 @@ class DecodeBatch:
         for beam in self._beams.values():
             beam.advance([candidates[branch] for branch in beam.branches], self)
         finished = [h for h in self.running if h.finish_reason]
-        for hypothesis in finished:
-            if hypothesis.width == 1:
-                self.read(hypothesis)
+        self._read([h for h in finished if h.width == 1])
         return self.remove(finished)
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """Takes running sentences out, finished or abandoned; returns them."""
         if hypotheses:
             gone = set(map(id, hypotheses))
-            self.drop([branch for h in hypotheses for branch in self._rows_of(h)])
+            self.drop([branch for h in hypotheses for branch in self._branches_of(h)])
             self.running = [h for h in self.running if id(h) not in gone]
             self._beams = {h: beam for h, beam in self._beams.items() if id(h) not in gone}
         return list(hypotheses)
 
-    def _rows_of(self, hypothesis: Hypothesis) -> list[Hypothesis]:
+    def _branches_of(self, hypothesis: Hypothesis) -> list[Hypothesis]:
         return self._beams[hypothesis].branches if hypothesis in self._beams else [hypothesis]
+
+    def _place(self, branch: Hypothesis) -> None:
+        self._row_of[branch] = len(self._branches)
+        self._branches.append(branch)
+
+    def _read(self, branches: Sequence[Hypothesis]) -> None:
+        if branches:
+            for branch, looked in zip(branches, self._slots.looked([self._row_of[b] for b in branches]), strict=True):
+                branch.looked = looked
 
     # ---- What beams ask for; see `model.beam.Rows`
 
     def read(self, branch: Hypothesis) -> None:
-        branch.looked = self._slots.looked(self._row_of(branch))
+        self._read([branch])
 
     def fork(self, branch: Hypothesis) -> Hypothesis:
-        self._slots.fork(self._row_of(branch))
-        self._branches.append(copied(branch))
+        self._slots.fork(self._row_of[branch])
+        self._place(copied(branch))
         return self._branches[-1]
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
@@ -183,8 +191,6 @@ class DecodeBatch:
 
     def drop(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
-            order = self._slots.drop([self._row_of(branch) for branch in branches])
+            order = self._slots.drop([self._row_of[branch] for branch in branches])
             self._branches = [self._branches[row] for row in order]
-
-    def _row_of(self, branch: Hypothesis) -> int:
-        return next(row for row, other in enumerate(self._branches) if other is branch)
+            self._row_of = {branch: row for row, branch in enumerate(self._branches)}

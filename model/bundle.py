@@ -191,9 +191,9 @@ def save_bundle(
 ) -> None:
     """Writes a bundle at `folder`, its weights as `dtype`.
 
-    `record` completes config.json (source, target, training, metrics, licence, attribution, samples); `card` is the
-    model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that is
-    there is refused with BundleError unless `replace`; it is then swapped out by renaming and deleted last.
+    `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
+    is the model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that
+    is there is refused with BundleError unless `replace`; it is then swapped out by renaming and deleted last.
     """
     check_replaceable(folder, replace)
     config = {

@@ -163,8 +163,8 @@ class TorchSlots:
         scores, chosen = log_probs.max(-1)
         return scores, chosen
 
-    def looked(self, row: int) -> list[float]:
-        return self._cache.looked(row)
+    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+        return self._cache.looked(rows)
 
     @torch.inference_mode()
     def fork(self, row: int) -> None:

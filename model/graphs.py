@@ -70,7 +70,7 @@ class GraphSlots(TorchSlots):
         """Libraries set themselves up in the first runs, which a graph must not hold; they write what it will."""
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        with torch.cuda.stream(side), self._cache.unseen():
             for _ in range(3):
                 self._compute()
         torch.cuda.current_stream().wait_stream(side)

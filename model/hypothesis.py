@@ -141,9 +141,15 @@ class Hypothesis:
 def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> dict[int, list[tuple[int, float]]]:
     """What `allowed_best` gives for each row that has a demand; log_probs [rows, vocabulary].
 
-    Beams that want nothing but the best are looked at together, since a GPU answers one question as slowly as many.
+    Rows whose token is given, and beams that want nothing but the best, are looked at together, since a GPU answers one
+    question as slowly as many.
     """
-    found = {row: allowed_best(log_probs[row], demand, eos) for row, demand in demands.items() if not demand.allows_all}
+    given = {row: demand.only[0] for row, demand in demands.items() if len(demand.only) == 1}
+    scores = log_probs[list(given), list(given.values())].tolist() if given else []
+    found = {row: [(token, score)] for (row, token), score in zip(given.items(), scores, strict=True)}
+    for row, demand in demands.items():
+        if row not in given and not demand.allows_all:
+            found[row] = allowed_best(log_probs[row], demand, eos)
     for count in {demand.count for demand in demands.values() if demand.allows_all}:
         rows = [row for row, demand in demands.items() if demand.allows_all and demand.count == count]
         values, tokens = log_probs[rows].topk(min(count, log_probs.size(-1)))  # [rows of these, count]
@@ -154,9 +160,9 @@ def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> d
 
 def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int, float]]:
     """The best tokens that `demand` allows and their log probabilities, best first; log_probs [vocabulary]."""
-    scores = log_probs.clone()
-    only = demand.only
+    scores, only = log_probs, demand.only
     if not only:
+        scores = log_probs.clone()
         scores[list(demand.never)] = -math.inf
         if demand.owed:
             if scores.argmax() == eos:

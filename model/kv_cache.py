@@ -5,7 +5,8 @@ Knows rows and lengths; which sentence sits in which row is `model.decoding`'s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -130,10 +131,18 @@ class KVCache:
         self._look[:rows, :span] = mean
         return mean.masked_fill(~self._words[:rows, :span], -1).argmax(-1)
 
-    def looked(self, row: int) -> list[float]:
-        """The attention that each source token of `row` got in all steps but the last."""
-        seen: list[float] = self._looked[row, : self.source_lengths[row]].tolist()
-        return seen
+    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+        """The attention that each source token of each of `rows` got in all steps but the last."""
+        seen: list[list[float]] = self._looked[list(rows)].tolist()  # one wait for a GPU, however many rows
+        return [row[: self.source_lengths[number]] for row, number in zip(seen, rows, strict=True)]
+
+    @contextmanager
+    def unseen(self) -> Iterator[None]:
+        """What is looked at meanwhile is forgotten: for steps that are no sentence's."""
+        look, looked = self._look.clone(), self._looked.clone()
+        yield
+        self._look.copy_(look)
+        self._looked.copy_(looked)
 
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]

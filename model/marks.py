@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from model.languages import language_alone
+
 END_MARKS_EXPECTED = 0.9
 """A model of whose training sources more than this share had an end mark takes a text without one for unfinished."""
 
@@ -17,4 +19,4 @@ def has_end_mark(sentence: str) -> bool:
 
 def full_stop(language: str) -> str:
     """What ends a plain sentence; empty where nothing does."""
-    return _FULL_STOPS.get(language.replace("_", "-").split("-")[0].lower(), ".")
+    return _FULL_STOPS.get(language_alone(language), ".")

@@ -129,6 +129,14 @@ class Tokenizer:
         """The token as the vocabulary spells it, such as "▁the"."""
         return str(self._processor.id_to_piece(id))
 
+    def is_text(self, id: int) -> bool:
+        """Whether the token stands for characters: it is no symbol, and no byte of one."""
+        return id not in self._symbols and id not in self._bytes
+
+    def parts(self, piece: str) -> list[int]:
+        """The tokens that spell the token `piece` of another vocabulary, bytes for characters that this one lacks."""
+        return self._merges.encode(piece, Drops(0, Random(0)))
+
     def spelt(self, ids: Sequence[int]) -> list[str]:
         """What each token adds to the text, the space before it included, which `decode` takes off.
 
@@ -182,7 +190,7 @@ class Tokenizer:
 
     @cached_property
     def _merges(self) -> Merges:
-        text = (id for id in range(self.vocab_size) if id not in self._symbols and id not in self._bytes)
+        text = filter(self.is_text, range(self.vocab_size))
         pieces = {self.piece(id): (id, float(self._processor.get_score(id))) for id in text}
         return Merges(pieces, [self._id(f"<0x{byte:02X}>") for byte in range(256)], MARK)
 

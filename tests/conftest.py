@@ -75,7 +75,8 @@ def make_bundle(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Transformer(config)
-    record = {"source": source, "target": target, "training": {"corpora": []}, "metrics": [], "licence": "CC0-1.0"}
+    record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
+    record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
     limits = Limits(max_source=32, max_target=32)
     save_bundle(folder, model, tokenizer, limits, {**record, "samples": list(samples)}, "A bundle for tests.\n")
     return folder

@@ -14,6 +14,7 @@ from model.tokenizer import Tokenizer
 from training.augment import Changes, Side, augmented_copies, text_copies
 from training.batches import load_pairs
 from training.corpus import Pair, write_pairs
+from training.names import Names
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
 from training.prepared import PreparedSummary
@@ -35,7 +36,7 @@ OF = {
 
 
 def changes(source: str, target: str) -> Changes:
-    return Changes(OF[source], OF[target])
+    return Changes(OF[source], OF[target], Names([]))
 
 
 def known(character: str) -> bool:
@@ -114,9 +115,9 @@ def test_other_signs_are_on_the_source_alone(source: str, text: str, expected: s
     assert found == {Pair(changed, "Das „Haus“.") for changed in expected}
 
 
-def test_a_source_without_case_gets_punctuation_only() -> None:
-    ours = changes("zh", "en")
-    assert ours.all == [ours.open]
+def test_a_source_without_case_has_no_copies_begun_small() -> None:
+    assert len(changes("en", "zh").all) == len(changes("zh", "en").all) + 3
+    assert not any(source[0].islower() for _, source, _ in text_copies(PAIRS, ("zh", "fr"), Random(1), known))
 
 
 SENTENCES = st.text(st.sampled_from("AbtTİßǆé我。.?¿!'’\" \u0301{1"), min_size=1, max_size=12)

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
-from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row
+from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row, run_rows
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from training import plan, progress
 from training.__main__ import cli
@@ -385,11 +385,24 @@ def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monk
 
 def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_path: Path) -> None:
     (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "base.toml").write_text('parent = "../bundles/base"\n')
+    (tmp_path / "cpu" / "base.toml").write_text('parent = "../bundles/base"\npairs = ["a", "./b:2", "../c"]\n')
     (tmp_path / "all.toml").write_text('base = "cpu/base.toml"\n[rows.a]\nparent = "bundles/a"\n')
     base, row = read_rows(tmp_path / "all.toml")
-    assert base.recipe == {"parent": "cpu/../bundles/base"}
-    assert (row.recipe, row.changes) == ({"parent": "bundles/a"}, ('parent = "bundles/a"',))
+    pairs = ["a", "./cpu/b:2", "./cpu/../c"]
+    assert base.recipe == {"parent": "cpu/../bundles/base", "pairs": pairs}
+    assert (row.recipe, row.changes) == ({"parent": "bundles/a", "pairs": pairs}, ('parent = "bundles/a"',))
+    place = Place(tmp_path / "all.toml", tmp_path / "corpora", tmp_path / "out", tmp_path / "logs")
+    here = tmp_path.as_posix()
+    assert place.recipe(base)["pairs"] == ["a", f"{here}/cpu/b:2", f"{here}/cpu/../c"]
+
+
+def test_a_row_whose_command_is_not_there_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
+    rows = '[rows.a]\nbefore = ["no-such-command"]\n[rows.b]\nbefore = ["true"]\n'
+    place = idle(Place(written(tmp_path, f'base = "base.toml"\n{rows}'), tmp_path, tmp_path / "out", tmp_path / "logs"))
+    said: list[str] = []
+    assert not run_rows(read_rows(place.file)[1:], place, 1, said.append)
+    assert [line.split(":")[0] for line in said] == ["a", "b"]
+    assert "no-such-command" in said[0]
 
 
 def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:

@@ -139,6 +139,11 @@ def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> Non
     assert list(corpus.pairs(Skipped())) == [(2, ("Hello.", "Bonjour."))]
 
 
+def test_a_header_may_name_any_language_that_has_a_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "Hungarian\tEnglish\nSzia.\tHello.\n")
+    assert read(path, source="en", target="hu")[0] == [("Hello.", "Szia.")]
+
+
 @pytest.mark.parametrize("line", ["Text\tText", "English\tAnglais", "Hello.\tBonjour.", "en\ten"])
 def test_an_ordinary_first_line_is_no_header(tmp_path: Path, line: str) -> None:
     path = write(tmp_path / "a.tsv", f"{line}\nHello.\tBonjour.\n")

@@ -15,7 +15,10 @@ from model.transformer import Transformer
 from training.batches import Pairs, Position, batches_from
 from training.trainer import Recipe, Trainer
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32"),  # torch.compile advises it
+]
 VOCABULARY = 60
 
 

@@ -12,6 +12,7 @@ from model.bundle import Bundle
 from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
 from training.corpus import Pair, write_pairs
+from training.evaluate import TestSet
 from training.export import ExportOptions
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("How are you?", "Comment vas-tu ?"), Pair("The cat sleeps.", "Le chat dort.")]
@@ -137,6 +138,17 @@ def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
     assert names == ["flores/set.tsv", "news/set.tsv", "news/set.en,news/set.fr", "set.tsv"]
     exported = ExportOptions(tmp_path, tmp_path, tmp_path, evaluate_on=tuple(sets), below=corpora)
     assert [test.name for test in exported.tests("en", "fr")] == names
+
+
+def test_a_folder_for_the_translations_is_made(bundle: Bundle, test_set: Path, tmp_path: Path) -> None:
+    evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "new" / "out.txt")
+    assert (tmp_path / "new" / "out.txt").read_text(encoding="utf-8").count("\n") == 3
+
+
+def test_a_development_set_is_read_as_it_was_written(tmp_path: Path) -> None:
+    pairs = [Pair('"Yes, sir."', '"Oui, monsieur."'), Pair("source", "target")] * 3
+    write_pairs(tmp_path / "dev.tsv", pairs)
+    assert TestSet.development(tmp_path).pairs == pairs
 
 
 def test_a_line_break_in_a_translation_does_not_break_the_file(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def exported(run_folder: Path, data: Path, tmp_path_factory: pytest.TempPathFact
         evaluate_on=(str(folder / "held-out.tsv"),),
         licence="CC0-1.0",
         attribution=("Jürgen", "木村"),
+        remarks=("Not for contracts.",),
         samples=str(folder / "samples.txt"),
     )
     export_run(asked, quiet)
@@ -116,7 +118,8 @@ def test_the_card_has_the_figures_the_corpora_and_whose_they_are(exported: Path)
     card = (exported / "README.md").read_text(encoding="utf-8")
     score = config_of(exported)["metrics"][2]["score"]
     assert f"| held-out.tsv | 2 | BLEU | {score:.1f} | float32 |" in card
-    for text in ("# en to fr", "pairs.tsv: 304 sentence pairs", "CC0-1.0", "- 木村", "tok:13a", "python -m app serve"):
+    said = ("# English to French", "pairs.tsv: 304 sentence pairs", "CC0-1.0", "- 木村", "\nNot for contracts.\n")
+    for text in (*said, "tok:13a", "python -m app serve"):
         assert text in card
 
 
@@ -220,3 +223,36 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
     assert not (tmp_path / "out").exists()
     below = options(run_folder, data, tmp_path / "out", evaluate_on=sets, below=tmp_path)
     assert [test.name for test in below.tests("en", "fr")] == ["news/test.tsv", "law/test.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("best_step", "scores", "shipped"),
+    [
+        (0, {"average": 51.05, "step 0": 51.06}, "average"),
+        (0, {"average": 51.05, "step 0": 51.16}, "step 0"),
+        (7, {"average": 51.05, "step 7": 51.06}, "step 7"),
+        (7, {"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, "average of 5"),
+        (7, {"average": 51.0, "step 7": 51.0}, "average"),
+        (7, {"step 7": 51.0}, "step 7"),
+    ],
+)
+def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_by_what_is_reported(
+    monkeypatch: pytest.MonkeyPatch, best_step: int, scores: dict[str, float], shipped: str
+) -> None:
+    def evaluated(model: str, *_: Any) -> Any:
+        return SimpleNamespace(scores=[SimpleNamespace(score=scores[model])], metrics=lambda: [{"model": model}])
+
+    run: Any = SimpleNamespace(
+        candidates=lambda: [(what, what) for what in scores],
+        model=lambda weights, *_: weights,
+        snapshot={"state": {"best_step": best_step}},
+        summary=SimpleNamespace(target="fr"),
+        tokenizer=None,
+        limits=None,
+    )
+    monkeypatch.setattr(export_module, "evaluate_set", evaluated)
+    monkeypatch.setattr(export_module, "report", lambda *_: None)
+    dev: Any = None
+    chosen: Any = export_module._choose(run, torch.float16, CPU, dev, quiet)
+    assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
+    assert [candidate["weights"] for candidate in chosen[3]] == list(scores)

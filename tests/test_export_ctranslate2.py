@@ -231,6 +231,7 @@ def test_the_card_tells_how_to_translate_as_the_bundle_does(sampled: Path, tmp_p
     [expected] = greedy_decode(bundle.model, [bundle.tokenizer.encode("Hello.")], bundle.limits)
     assert told.stdout.decode().removesuffix("\n") == bundle.tokenizer.decode(expected.tokens)
     assert "CC0-1.0" in card
+    assert "\n## What it cannot do\n\nIt knows nothing.\n" in card
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
     record |= {"attribution": ["the general pairs' makers"]}
-    record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}]}}
+    parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
+    record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}], "parent": parent}}
     save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(max_source=60, max_target=60, ratio=9.5), record, "")
     return Path("bundles/shipped")
 
@@ -159,7 +160,39 @@ def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attributi
     initial = ours.config["training"]["initial"]
     assert (initial["bundle"], initial["licence"]) == (theirs.name, "CC BY 4.0")
     assert initial["corpora"] == theirs.config["training"]["corpora"]
-    assert "Made from " + theirs.name in Path("bundles/mine/README.md").read_text()
+    card = Path("bundles/mine/README.md").read_text()
+    assert f"Made from {theirs.name}" in card
+    assert f"\n{theirs.name} began from the weights of older@1, French to English, which was trained on" in card
+    assert "\nolder@1 was made from oldest@1, which was trained on corpora that" in card
+
+
+def test_a_recipe_says_how_long_a_bundle_is_tuned_and_with_what_dropout_and_the_rest_is_as_without(
+    shipped: Path,
+) -> None:
+    tune()
+    usual = loaded("mine").config["training"]["recipe"]
+    Path("r.toml").write_text("[model]\ndropout = 0.3\n[training]\nepochs = 4\nbpe_dropout = 0.1")
+    tune("--recipe", "r.toml", "--work", "other", "--replace")
+    config = loaded("mine").config
+    longer = config["training"]["recipe"]
+    assert config["architecture"]["dropout"] == 0.3
+    assert longer["bpe_dropout"] == 0.1
+    assert longer["steps"] == 2 * usual["steps"]
+    assert longer["warmup"] == pytest.approx(finetune.WARMUP * longer["steps"], abs=1)
+    same = {"batch_tokens", "cooldown", "patience", "keep", "label_smoothing"}
+    assert {name: longer[name] for name in same} == {name: usual[name] for name in same}
+
+
+def test_a_tuning_goes_on_for_longer_from_where_it_stopped(shipped: Path) -> None:
+    Path("r.toml").write_text("[training]\nepochs = 1")
+    tune("--recipe", "r.toml", "--work", "work")
+    log = Path("work/run/log.csv")
+    before = log.read_text()
+    steps = loaded("mine").config["training"]["recipe"]["steps"]
+    Path("r.toml").write_text("[training]\nepochs = 2")
+    tune("--recipe", "r.toml", "--work", "work", "--replace")
+    assert log.read_text().startswith(before)
+    assert loaded("mine").config["training"]["recipe"]["steps"] == 2 * steps
 
 
 def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost(shipped: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.languages import joint, language_name, spacing
+from model.languages import joint, language_name, spacing
 
 
 @pytest.mark.parametrize(

@@ -159,9 +159,11 @@ def test_the_panel_says_what_the_model_is(visit: Visit, shipped_url: str) -> Non
     expect(translation(page)).to_have_text(FRENCH)
     page.click("#model-panel summary")
     panel = page.locator("#model")
-    for said in (model["model"], model["licence"], "6 encoder and 2 decoder layers", "147,470", "tokens/s"):
+    for said in (model["model"], model["licence"], model["checksum"], "6 encoder and 2 decoder layers", "tokens/s"):
         expect(panel).to_contain_text(said)
-    expect(panel).to_contain_text(model["checksum"])
+    assert model["corpora"]
+    for corpus in model["corpora"]:
+        expect(panel).to_contain_text(f"{corpus['name']}{corpus['pairs']:,}")
     expect(panel.locator("tbody").first.locator("tr")).to_have_count(
         len({figure["set"] for figure in model["metrics"]})
     )

@@ -19,7 +19,7 @@ from training import plan as plan_module
 from training import progress
 from training.__main__ import cli
 from training.checkpoint import STATE
-from training.corpus import Pair, write_pairs
+from training.corpus import Pair, read_pairs, write_pairs
 from training.export import ExportOptions
 from training.finetune import Initial, Tuning
 from training.prepare_options import PrepareOptions
@@ -29,7 +29,7 @@ from training.run_options import RunOptions
 from training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMITTED = sorted([*(ROOT / "recipes").glob("*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
+COMMITTED = sorted([*(ROOT / "recipes").glob("*-*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
 SHIPPED = {"en-fr": 24, "fr-en": 16, "en-de": 16, "de-en": 16, "en-zh": 16, "zh-en": 16, "en-es": 16, "es-en": 16}
 """MiB of each bundle at most."""
 BESIDE_WEIGHTS = 0.6
@@ -107,6 +107,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("dev = 'd.tsv'\n[prepare]\ndev_size = 5", "[prepare] give --dev or --dev-size, not both"),
         ("source = 'fr'\ntarget = 'fr'", "[prepare] --source and --target are both fr"),
         ("[export]\ndtype = 'int4'", "[export] --dtype must be one of"),
+        ("[export]\nencoding = 'cp1252'", "[export] encoding is unknown here: it belongs to [prepare]"),
         ("[export]\nattribution = 'me'", "[export] attribution must be a list of texts, not 'me'"),
         ("pairs = 'a.tsv'", "pairs must be a list of texts, not 'a.tsv'"),
         ("model = 'small'", "model must be a section, as in [model]"),
@@ -135,6 +136,17 @@ def test_relative_paths_are_below_the_corpora_and_others_stay(tmp_path: Path) ->
     assert below(tmp_path, "/x.tsv") == "/x.tsv"
     for remote in ("https://a.example/x.tsv:2", "mtdata:A-b-1-eng-fra"):
         assert below(tmp_path, remote) == remote
+
+
+def test_paths_that_begin_with_a_dot_are_from_the_recipes_own_folder(tmp_path: Path) -> None:
+    path = tmp_path / "recipes" / "mine.toml"
+    path.parent.mkdir()
+    path.write_text(
+        'pairs = ["a.tsv", "./b.tsv:5", "../c.tsv"]\ndev = "./d.tsv"\ntest = ["../e.tsv"]', encoding="utf-8"
+    )
+    recipe = RecipeFile.load(path, tmp_path / "corpora")
+    assert recipe.pairs == (f"{tmp_path}/corpora/a.tsv", f"{path.parent}/b.tsv:5", f"{path.parent}/../c.tsv")
+    assert (recipe.dev, recipe.test) == (f"{path.parent}/d.tsv", (f"{path.parent}/../e.tsv",))
 
 
 def test_what_is_given_wins_and_what_is_not_stays() -> None:
@@ -261,9 +273,14 @@ def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None
         (["--test", "none.tsv"], "none.tsv: no such file"),
         (["--recipe", "none.toml"], "none.toml"),
         (["--corpora", "elsewhere"], "no such file"),
+        (["--recipe", "samples.toml"], "none.txt: no such file"),
+        (["--recipe", "empty.toml"], "empty.txt: there is nothing but white space"),
     ],
 )
 def test_what_a_run_lacks_is_said_before_any_work(corpora: Path, options: list[str], message: str) -> None:
+    (corpora / "empty.txt").write_text("\n \n")
+    for name, file in (("samples.toml", "none.txt"), ("empty.toml", "empty.txt")):
+        Path(name).write_text(RECIPE.replace("[export]", f'[export]\nsamples = "{file}"'))
     assert message in run(*options, code=1)
     assert not Path("runs").exists()
 
@@ -278,7 +295,8 @@ def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path)
     ("prepare", "more", "message"),
     [
         ({}, {"model": {"architecture": "tiny"}}, "--architecture is that of the bundle"),
-        ({}, {"model": {"dropout": 0.2}, "training": {"warmup": 9}}, "--init decides dropout, warmup by the bundle"),
+        ({}, {"model": {"d_model": 64, "dropout": 0.2}}, "--init decides d_model by the bundle"),
+        ({}, {"training": {"epochs": 3, "warmup": 9}}, "--init has --learning-rate instead of warmup"),
         ({"vocab_size": 500}, {}, "--init decides vocab_size by the bundle"),
     ],
 )
@@ -308,15 +326,31 @@ def test_every_committed_recipe_is_valid_and_its_bundle_within_its_limit(path: P
     assert f"--recipe {path.relative_to(ROOT).as_posix()} " in path.read_text(encoding="utf-8")
     made = any(corpus.endswith("back.tsv") for corpus in recipe.pairs)  # by `translate`, not with English first
     assert ("columns" in recipe.prepare) == (recipe.target == "en" and not made)
-    if path.stem.removeprefix("back.").removeprefix("distilled.") in SHIPPED:
-        if "--init" not in path.read_text(encoding="utf-8"):  # else the vocabulary and the shape are that bundle's
-            config = architecture_for(SIZES[0], recipe.prepare["vocab_size"], 256, **recipe.model)
-            assert mebibytes(config) + BESIDE_WEIGHTS <= SHIPPED[name]
+    if not path.stem.startswith("multi30k."):
+        config = architecture_for(SIZES[0], recipe.prepare["vocab_size"], 256, **recipe.model)
+        assert mebibytes(config) + BESIDE_WEIGHTS <= SHIPPED[name]
         assert not any(
             corpus.startswith(NOT_TO_SHIP) or ".dev." in corpus or ".test." in corpus for corpus in recipe.pairs
         )
         assert recipe.export["licence"] and recipe.export["attribution"]
         assert recipe.test
+
+
+def test_the_everyday_phrases_are_pairs_and_in_every_recipe_of_a_bundle(tmp_path: Path) -> None:
+    RecipeFile.load(ROOT / "recipes" / "everyday.toml", tmp_path)
+    english = set()
+    for language in ("de", "es", "fr", "zh"):
+        pairs, skipped = read_pairs(ROOT / "recipes" / f"everyday.en-{language}.tsv", "en", language)
+        assert len(pairs) > 100
+        assert not skipped.counts
+        english.add(tuple(pair.source for pair in pairs))
+    assert len(english) == 1
+    for path in COMMITTED:
+        if not path.stem.startswith("multi30k."):
+            phrases = [
+                text for text in RecipeFile.load(path, tmp_path).pairs if Path(text).name.startswith("everyday.")
+            ]
+            assert [Path(text.rpartition(":")[0]).exists() for text in phrases] == [True]
 
 
 def test_each_bundle_that_ships_has_a_recipe_for_a_gpu_and_one_for_a_processor() -> None:

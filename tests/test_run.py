@@ -50,13 +50,14 @@ def run(*options: object, pairs: list[Pair] = PAIRS, code: int = 0) -> str:
 
 
 def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> None:
-    output = run("--licence", "CC0-1.0", "--attribution", "me")
+    output = run("--licence", "CC0-1.0", "--attribution", "me", "--remark", "Not for contracts.")
     assert "my.tsv: UTF-8" in output
     assert "the plan: architecture d2l" in output
     assert "in all, less if it stops getting better" in output
     assert "\nto serve it:\n  INTERLINEAR_BUNDLES=bundles/mine python -m app serve\n" in output
     bundle = load_bundle(Path("bundles/mine"), CPU)
     assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
+    assert bundle.config["remarks"] == ["Not for contracts."]
     assert sorted(path.name for path in Path("runs/mine").iterdir()) == ["data", "plan.json", "run"]
 
 
@@ -75,13 +76,14 @@ def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
     assert load_bundle(Path("bundles/mine"), CPU).name == before
 
 
-def test_another_form_or_another_content_of_a_test_set_makes_the_bundle_anew_without_training() -> None:
+def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_without_training() -> None:
     write_pairs(Path("test.tsv"), PAIRS[:3])
     Path("r.toml").write_text('[export]\ndtype = "float32"\n')
     run("--test", "test.tsv")
     assert "all is done" in run("--test", "test.tsv", "--replace")
     write_pairs(Path("test.tsv"), PAIRS[3:6])
-    for options in (["--test", "test.tsv"], ["--test", "test.tsv", "--recipe", "r.toml"]):
+    two = ["--test", "test.tsv"], ["--test", "test.tsv", "--recipe", "r.toml"]
+    for options in (*two, ["--recipe", "r.toml", "--remark", "Not for contracts."]):
         output = run(*options, "--replace")
         assert ("all is done" in output, "timing" in output) == (False, False)
         assert "all is done" in run(*options, "--replace")
@@ -117,7 +119,7 @@ def test_a_bundle_that_is_there_is_refused_before_any_work() -> None:
 def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:
     assert "warning: bundles" not in run()
     output = run("--out", "bundles/other", "--work", "work2")
-    assert "warning: bundles/mine is of the same direction, of which a service of bundles takes one" in output
+    assert "warning: bundles/mine is of the same direction, and a service of bundles refuses two" in output
     assert "of the same direction" not in run("--out", "bundles/another", "--work", "work3", "--target", "de")
 
 

@@ -1,6 +1,8 @@
 """Samples are our own sentences, and the margin is what a plain pass says."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from conftest import TRAINING_LIMITS, make_bundle, small_config
 from model.bundle import Bundle, check_samples, load_bundle
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from training import samples as samples_module
 from training.checkpoint import average, saved_weights
 from training.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences
 
@@ -64,6 +67,20 @@ def test_what_is_chosen_keeps_the_margin_ends_and_is_translated_so_in_half_preci
         assert margins(model, [(source, target[:-1])])[0] >= MARGIN
     order = [sentences.index(sample["source"]) for sample in samples]
     assert order == sorted(order)
+
+
+def test_no_more_is_translated_than_is_needed(data: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def sure(model: Transformer, pairs: Sequence[Any]) -> list[float]:
+        asked.append(len(pairs))
+        return [9.0] * len(pairs)
+
+    monkeypatch.setattr(samples_module, "margins", sure)
+    sentences = [f"Tom has {number} dogs." for number in range(1000)]
+    model, tokenizer = trained(data, run_folder)
+    assert len(choose_samples(model, tokenizer, TRAINING_LIMITS, sentences, wanted=3)) == 3
+    assert sum(asked) <= 64
 
 
 def test_an_unsure_model_has_no_samples(bundle: Bundle) -> None:

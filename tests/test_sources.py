@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.corpus import Pair, Skipped, look_at
+from training.download import download
+from training.locking import BusyError, alone_making
 from training.sources import resolve
 from training.text_file import CorpusError
 from training.tmx import is_tmx, tmx_lines
@@ -128,6 +130,14 @@ def test_what_holds_no_pairs_is_refused_and_nothing_is_left(
     with pytest.raises(CorpusError, match=message):
         read(str(tmp_path / name))
     assert not [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_of_several_variants_of_a_language_in_an_archive_the_very_one_is_taken(tmp_path: Path) -> None:
+    files = {"x.en": b"Train\n", "x.pt-BR": b"Trem\n", "x.pt": b"Comboio\n"}
+    for names in (sorted(files), sorted(files, reverse=True)):
+        (tmp_path / "a.zip").write_bytes(zipped({name: files[name] for name in names}))
+        assert read(str(tmp_path / "a.zip"), "en", "pt-BR") == [("Train", "Trem")]
+        assert read(str(tmp_path / "a.zip"), "en", "pt") == [("Train", "Comboio")]
 
 
 def test_an_archive_with_a_damaged_file_leaves_nothing_half(tmp_path: Path, cache: Path) -> None:
@@ -261,6 +271,14 @@ def test_a_download_that_was_cut_off_goes_on_where_it_was(server: Server, cache:
     assert not list(cache.rglob("pairs.tsv"))
     assert read(checked(server)) == PAIRS
     assert server.asked == [None, "bytes=10-"]
+
+
+def test_two_commands_do_not_download_the_same_into_one_file(server: Server, tmp_path: Path) -> None:
+    with alone_making(tmp_path / "pairs.tsv"), pytest.raises(BusyError, match="another command is at work"):
+        download(address(server), tmp_path / "pairs.tsv")
+    assert server.asked == []
+    download(address(server), tmp_path / "pairs.tsv")
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"pairs.tsv"}
 
 
 @pytest.mark.parametrize("change", ["another file", "no ranges", "shorter"])

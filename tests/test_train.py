@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training import loop, progress
 from training.__main__ import cli
+from training.batches import Batch
 from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
 from training.loop import State, Unread, train
 from training.trainer import Recipe, Trainer, TrainingError
@@ -235,6 +236,26 @@ def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_th
     (tmp_path / "run" / STATE).unlink()
     run_training(data, tmp_path / "run", seed=2, steps=12)
     assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
+
+
+def test_no_weights_are_newer_than_the_state_that_a_killed_run_goes_on_from(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, steps = Trainer.step, 0
+
+    def step(trainer: Trainer, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+        nonlocal steps
+        steps += 1
+        if steps == 9:
+            raise MemoryError
+        return real(trainer, batches, learning_rate)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with pytest.raises(MemoryError):
+        run_training(data, tmp_path / "run", save_every=5, evaluate_every=4)
+    snapshot = load_state(tmp_path / "run")
+    assert snapshot is not None
+    assert (snapshot["state"]["step"], step_of(saved_weights(tmp_path / "run")[-1])) == (8, 8)
 
 
 # ---- Killed

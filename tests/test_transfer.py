@@ -61,22 +61,24 @@ def child(tokenizer: Tokenizer, **fields: Any) -> ModelConfig:
     return ModelConfig(tokenizer.vocab_size, tokenizer.vocab_size, **SHAPE | fields)
 
 
-def test_tokens_that_both_have_begin_with_the_parents_rows_and_others_with_fresh_ones(
+def test_tokens_begin_as_the_parents_or_as_the_mean_of_its_parts_of_them_and_symbols_as_fresh_ones(
     parent: Parent, german: Tokenizer
 ) -> None:
     config = child(german)
-    weights = parent.weights(config, parent.pieces(german), seed=7)
+    shared, theirs = parent.pieces(german), parent.bundle.tokenizer
+    weights = parent.weights(config, shared, seed=7)
     torch.manual_seed(7)
-    fresh = Transformer(config).state_dict()
-    theirs = parent.bundle.model.state_dict()
-    shared = parent.pieces(german)
-    assert 256 < len(shared) < german.vocab_size  # the bytes at least
-    assert "<to_fr>" not in {german.piece(id) for id in shared}
+    fresh, rows = Transformer(config).state_dict(), parent.bundle.model.state_dict()
+    whole = {id for id, parts in shared.items() if len(parts) == 1}
+    assert 256 < len(whole) < len(shared) < german.vocab_size  # the bytes at least
+    assert all(german.piece(id) == "".join(map(theirs.piece, parts)) for id, parts in shared.items())
+    left = {german.piece(id) for id in range(german.vocab_size) if id not in shared}
+    assert "<to_de>" in left
+    assert "ä" in left  # in bytes
     for name in ("source_embedding.tokens.weight", "target_embedding.tokens.weight", "output.weight"):
         for id in range(german.vocab_size):
-            row = theirs[name][shared[id]] if id in shared else fresh[name][id]
-            assert torch.equal(weights[name][id], row)
-    assert all(german.piece(id) == parent.bundle.tokenizer.piece(other) for id, other in shared.items())
+            row = rows[name][shared[id]].mean(0) if id in shared else fresh[name][id]
+            torch.testing.assert_close(weights[name][id], row)
 
 
 def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, german: Tokenizer) -> None:
@@ -164,8 +166,23 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> N
     assert told["corpora"] == [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]
     assert bundle.config["attribution"] == ["we", "the parent's makers"]
     card = (bundle.folder / "README.md").read_text(encoding="utf-8")
-    assert f"It began from the weights of {parent.name}, en to fr, which was trained on theirs.tsv (60 pairs)." in card
-    assert f"\n{parent.name} began from the weights of older@1, fr to en, which was trained on corpora that" in card
+    for told in (
+        f"It began from the weights of {parent.name}, English to French, which was trained on theirs.tsv (60 pairs).",
+        f"\n{parent.name} began from the weights of older@1, French to English, which was trained on corpora that",
+    ):
+        assert told in card
+    assert "all is done" in run()
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_child_that_is_told_no_shape_has_its_parents(parent: Parent) -> None:
+    recipe = Path("child.toml").read_text()
+    begin, end = recipe.index("[model]"), recipe.index("[training]")
+    recipe = recipe[:begin] + "[model]\nd_ff = 20\n" + recipe[end:]
+    Path("child.toml").write_text(recipe.replace("vocab_size = 400", "vocab_size = 390"))
+    assert f"the plan: architecture of {parent.name}" in run()
+    config, theirs = load_bundle(Path("bundles/child"), torch.device("cpu")).model.config, parent.bundle.model.config
+    assert config == dataclasses.replace(theirs, source_vocab_size=390, target_vocab_size=390, d_ff=20)
     assert "all is done" in run()
 
 

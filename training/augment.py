@@ -1,4 +1,4 @@
-"""Copies of sentence pairs as people also write: in small letters, in other quotes, without a last mark.
+"""Copies of sentence pairs as people also write: in small letters, in other quotes, without a last mark, of others.
 
 None is in capitals: four epochs with such copies taught a model nothing of them (docs/training.md), and the service
 lowers them.
@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from random import Random
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from model.languages import language_alone
 from model.tokenizer import Tokenizer
 from training.chinese import is_chinese
 from training.corpus import Pair
+from training.names import Names
 from training.reserved import TokenCopy
 
 _LOOKED_AT = 100_000
-"""Pairs from which it is learnt which words begin with a small letter."""
-_TRIES = 20
-"""Pairs looked at for each copy wanted, at most."""
+"""Pairs from which it is learnt which words begin with a small letter, and which names there are."""
+_OF_NAMES = 3
+"""So many of these copies to one of any other kind: each shows another name, the others one habit again and again."""
 _CASED = 0.5
 _FIRST = re.compile(r"[\W_]*([^\W\d_]+)")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
@@ -50,8 +55,9 @@ _TO_NARROW = [(re.compile(wide), narrow) for wide, narrow in zip("，。？！�
 _TO_TAIWAN = [(re.compile("着"), "著")]
 _TO_CLOSE = [(re.compile(r"(?<=\w)\s+(?=[?!;:])"), "")]
 
+Integers = NDArray[np.integer[Any]]
 Rewriting = list[tuple[re.Pattern[str], str]]
-Change = Callable[[Pair], Pair | None]
+Change = Callable[[Pair, Random], Pair | None]
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Side:
 
     @classmethod
     def of(cls, texts: Iterable[str], language: str) -> Side:
-        base = _base(language)
+        base = language_alone(language)
         seen: Counter[tuple[str, bool]] = Counter()
         letters = cased = 0
         for text in texts:
@@ -89,10 +95,11 @@ class Side:
 class Changes:
     """What may be done to a pair of these languages; each is None where it does not apply."""
 
-    def __init__(self, source: Side, target: Side) -> None:
+    def __init__(self, source: Side, target: Side, names: Names) -> None:
         self.source, self.target = source, target
-        cased = [self.begun_small, self.begun_small_and_open, self.in_small_letters]
-        self.all: list[Change] = [self.open, *(cased if source.cased else [])]
+        cased = [self.begun_small, self.begun_small_and_open, self.in_small_letters] if source.cased else []
+        self.all: list[Change] = [_without_chance(change) for change in (self.open, *cased)]
+        self.all += [self.in_other_signs, *[names.put_into] * _OF_NAMES]
         self._rewritings = [_TO_CURLY, _TO_STRAIGHT]
         if is_chinese(source.language):
             self._rewritings = [_TO_CORNERS, _TO_CHINESE, _TO_NARROW, _TO_TAIWAN]
@@ -154,23 +161,36 @@ def augmented_copies(
 def text_copies(
     pairs: Sequence[Pair], languages: tuple[str, str], random: Random, knows: Callable[[str], bool]
 ) -> Iterator[tuple[int, str, str]]:
-    """Changed copies, each with the index of its pair, until every pair was looked at `_TRIES` times.
+    """Changed copies, each with the index of its pair: of each kind of change in turn, and of each pair one a kind.
 
     A sign that the vocabulary does not know, as `knows` says, is put into no copy.
     """
     some = pairs[:: max(1, len(pairs) // _LOOKED_AT)]
-    changes = Changes(*(Side.of((pair[side] for pair in some), languages[side]) for side in (0, 1)))
-    for _ in range(_TRIES):
-        shuffled = np.random.Generator(np.random.PCG64(random.getrandbits(64))).permutation(len(pairs))
-        for index in map(int, shuffled):
-            pair = pairs[index]
-            number = random.randrange(len(changes.all) + 1)
-            signs = number == len(changes.all)
-            changed = changes.in_other_signs(pair, random) if signs else changes.all[number](pair)
-            if changed is None or changed.source == pair.source:
-                continue
-            if not signs or all(map(knows, set(changed.source) - set(pair.source))):
-                yield index, *changed
+    sides = [Side.of((pair[side] for pair in some), languages[side]) for side in (0, 1)]
+    changes = Changes(sides[0], sides[1], Names(some))
+    order = np.random.Generator(np.random.PCG64(random.getrandbits(64))).permutation(len(pairs))
+    starts = [len(pairs) * number // len(changes.all) for number in range(len(changes.all))]
+    kinds = deque(map(_copies_of, repeat(pairs), repeat(order), starts, changes.all, repeat(random)))
+    while kinds:
+        copies = kinds.popleft()
+        known = (copy for copy in copies if all(map(knows, set(copy[1]) - set(pairs[copy[0]].source))))
+        if copy := next(known, None):
+            yield copy
+            kinds.append(copies)
+
+
+def _copies_of(
+    pairs: Sequence[Pair], order: Integers, start: int, change: Change, random: Random
+) -> Iterator[tuple[int, str, str]]:
+    """The copies that `change` makes of the pairs in this order, [pairs], from place `start` on and round to it."""
+    for index in map(int, chain(order[start:], order[:start])):
+        changed = change(pairs[index], random)
+        if changed is not None and changed.source != pairs[index].source:
+            yield index, *changed
+
+
+def _without_chance(change: Callable[[Pair], Pair | None]) -> Change:
+    return lambda pair, _: change(pair)
 
 
 def _without_mark(text: str) -> str | None:
@@ -181,7 +201,3 @@ def _without_mark(text: str) -> str | None:
     if opening and opening in left:
         left = left[1:] if left.startswith(opening) else left
     return None if (opening and opening in left) or not any(map(str.isalnum, left)) else left
-
-
-def _base(language: str) -> str:
-    return re.split("[-_]", language)[0].lower()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from model.languages import language_name
+
 CONVERTED = """\
 # {source} to {target}, for CTranslate2
 
@@ -44,16 +46,20 @@ def model_card(config: Mapping[str, Any]) -> str:
 
 def converted_card(config: Mapping[str, Any], name: str) -> str:
     """The card of bundle `name` as a CTranslate2 model: whose it is, and how text becomes its pieces and back."""
-    opening = CONVERTED.format(name=name, source=config["source"], target=config["target"], **config["limits"])
-    return "\n".join([opening, *_rights({"licence": "Not stated", "attribution": [], **config})])
+    opening = CONVERTED.format(
+        name=name, source=language_name(config["source"]), target=language_name(config["target"]), **config["limits"]
+    )
+    rights = _rights({"licence": "Not stated", "attribution": [], **config})
+    return "\n".join([opening, *_cautions(config), *rights])
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:
     shape = config["architecture"]
-    yield f"# {config['source']} to {config['target']}"
+    source, target = language_name(config["source"]), language_name(config["target"])
+    yield f"# {source} to {target}"
     yield ""
     yield (
-        f"A Transformer that translates {config['source']} into {config['target']}, one sentence at a time: "
+        f"A Transformer that translates {source} into {target}, one sentence at a time: "
         f"{shape['encoder_layers']} encoder and {shape['decoder_layers']} decoder layers, width {shape['d_model']}, "
         f"{config['training']['parameters']:,} parameters, {shape['target_vocab_size']:,} tokens."
     )
@@ -82,6 +88,12 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
+def changes(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], float]]:
+    """Of a fine-tuned bundle's config.json, each metric of the bundle it was made from, and its score now."""
+    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
+    return [(metric, after[metric["set"], metric["metric"]]) for metric in config["training"]["initial"]["metrics"]]
+
+
 def _initial(config: Mapping[str, Any]) -> Iterator[str]:
     """What a fine-tuned bundle was made from, and what that gained and cost."""
     initial = config["training"].get("initial")
@@ -93,14 +105,32 @@ def _initial(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "| set | sentences | metric | before | after |"
     yield "|---|--:|---|--:|--:|"
-    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
-    for metric in initial["metrics"]:
+    for metric, after in changes(config):
         name, count, score = metric["set"], metric["sentences"], metric["score"]
-        yield f"| {name} | {count:,} | {metric['metric']} | {score:.1f} | {after[name, metric['metric']]:.1f} |"
+        yield f"| {name} | {count:,} | {metric['metric']} | {score:.1f} | {after:.1f} |"
     yield ""
-    corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in initial.get("corpora", ()))
-    yield f"{initial['bundle']} was trained on {corpora or 'corpora that it does not name'}."
+    yield f"{initial['bundle']} was trained on {_named(initial)}."
     yield ""
+    yield from _origins(initial["bundle"], initial)
+
+
+def _named(origin: Mapping[str, Any]) -> str:
+    """The corpora of what a bundle began from."""
+    corpora = (f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in origin.get("corpora", ()))
+    return ", ".join(corpora) or "corpora that it does not name"
+
+
+def _origins(child: str, record: Mapping[str, Any]) -> Iterator[str]:
+    """Which bundles `child` began from, by its `record`, and which these in turn."""
+    if initial := record.get("initial"):
+        yield f"{child} was made from {initial['bundle']}, which was trained on {_named(initial)}."
+        yield ""
+        yield from _origins(initial["bundle"], initial)
+    if parent := record.get("parent"):
+        whose = f"{parent['bundle']}, {language_name(parent['source'])} to {language_name(parent['target'])}"
+        yield f"{child} began from the weights of {whose}, which was trained on {_named(parent)}."
+        yield ""
+        yield from _origins(parent["bundle"], parent)
 
 
 def _training(config: Mapping[str, Any]) -> Iterator[str]:
@@ -121,15 +151,7 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _parent(config: Mapping[str, Any]) -> Iterator[str]:
     """Whose weights it began from, and those which that one began from."""
-    child, parent = "It", config["training"].get("parent")
-    while parent is not None:
-        corpora = ", ".join(f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in parent["corpora"])
-        yield (
-            f"{child} began from the weights of {parent['bundle']}, {parent['source']} to {parent['target']}, which "
-            f"was trained on {corpora or 'corpora that it does not name'}."
-        )
-        yield ""
-        child, parent = parent["bundle"], parent.get("parent")
+    yield from _origins("It", {"parent": config["training"].get("parent")})
 
 
 def _rights(config: Mapping[str, Any]) -> Iterator[str]:
@@ -142,17 +164,24 @@ def _rights(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _limits(config: Mapping[str, Any]) -> Iterator[str]:
-    limits = config["limits"]
+    yield from _cautions(config)
+    longest = config["limits"]["max_source"]
+    yield f"A sentence may have {longest} tokens; what is longer, the service translates in parts."
+    yield ""
+
+
+def _cautions(config: Mapping[str, Any]) -> Iterator[str]:
     yield "## What it cannot do"
     yield ""
+    for remark in config.get("remarks", ()):
+        yield remark
+        yield ""
     yield (
         "It knows what its corpora know. On subjects and styles unlike theirs it is worse than the figures say, and "
         "it can be fluent and wrong: leave out a negation, change a number or a name, invent. It sees one sentence "
         "and does not know what went before it, nor who is speaking. It repeats the prejudices of its corpora. Do "
         "not rely on it where an error does harm, unless someone who knows both languages reads what it wrote."
     )
-    yield ""
-    yield f"A sentence may have {limits['max_source']} tokens; what is longer, the service translates in parts."
     yield ""
 
 

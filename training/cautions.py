@@ -13,12 +13,12 @@ import numpy as np
 
 from model.config import ModelConfig, named_architecture
 from training.batches import Pairs
+from training.cleaning import COPIED
+from training.intake import IN_DEVELOPMENT
+from training.prepared import PreparedSummary
 from training.recipes import SIZES, size_for
 from training.trainer import Recipe
 
-IN_DEVELOPMENT = "a sentence is in the development set"
-COPIED = "not translated"
-"""Reasons for which `prepare` leaves lines out."""
 _SAMPLE = 2000
 _AT_ONCE = 1 << 16
 _FEW_OCCURRENCES = 20
@@ -36,7 +36,7 @@ def before_training(
     yield from copies(record, pairs)
     yield from equal_passes(config, recipe)
     if not tuned:
-        yield from too_small(len(pairs), config)
+        yield from too_small(PreparedSummary(**record).own_pairs, config)
         yield from vocabulary_too_large(pairs, record["vocab_size"])
 
 
@@ -72,7 +72,8 @@ def trained_on(sources: Sequence[list[int]], pairs: Pairs) -> int:
 def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
     """Where most pairs have the same on both sides."""
     rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLE)).astype(np.int64)
-    same = sum(_row(pairs, int(row), 0) == _row(pairs, int(row), 1) for row in rows) / len(rows)
+    sides = zip(pairs.source.sequences(rows), pairs.target.sequences(rows), strict=True)
+    same = sum(source == target for source, target in sides) / len(rows)
     dropped = sum(corpus["skipped"].get(COPIED, 0) for corpus in record["corpora"])
     kept = sum(corpus["kept"] for corpus in record["corpora"])
     if dropped + same * kept > (dropped + kept) / 2:
@@ -82,12 +83,7 @@ def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
 def equal_passes(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
     """Where R-Drop has nothing to draw together, and takes twice the time for it."""
     if recipe.r_drop and not (config.dropout or config.attention_dropout):
-        yield "--r-drop compares two passes with different dropout, and there is none: both are equal; give --dropout"
-
-
-def _row(pairs: Pairs, row: int, side: int) -> list[int]:
-    ragged = (pairs.source, pairs.target)[side]
-    return [int(id) for id in ragged.padded(np.array([row]), None, None, 0)[0].tolist()]
+        yield "R-Drop compares two passes with different dropout, and there is none: both are equal; set a dropout"
 
 
 def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
@@ -118,7 +114,7 @@ def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
     if vocab_size > _SMALLEST_VOCABULARY and tokens < _FEW_OCCURRENCES * vocab_size:
         yield (
             f"a vocabulary of {vocab_size:,} pieces is large for {tokens:,} tokens: most are met too rarely to be "
-            "learnt; a smaller --vocab-size translates better"
+            "learnt; a smaller one (vocab_size) translates better"
         )
 
 
@@ -135,9 +131,7 @@ def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
         )
     losses = [row["dev_loss"] for row in history]
     if len(losses) == 3 and losses[0] < losses[1] < losses[2]:
-        option = (
-            "--learning-rate (with --parent: the recipe's learning_rate_factor)" if begun else "--learning-rate-factor"
-        )
+        option = "--learning-rate (with --parent: learning_rate_factor)" if begun else "learning_rate_factor"
         yield (
             f"the development loss rises from the start ({losses[0]:.3f}, {losses[1]:.3f}, {losses[2]:.3f}): the "
             f"learning rate is too high, or these pairs are of another kind than the training's; try a lower {option}"

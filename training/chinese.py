@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from model.languages import language_alone
 from model.tokenizer import Tokenizer
 from training.corpus import Pair, Skipped
 from training.shifted import Numbered
@@ -31,12 +32,12 @@ def in_simplified(code: str) -> bool:
 
 def is_chinese(code: str) -> bool:
     """In whichever characters."""
-    return bool(_CHINESE.fullmatch(re.split("[-_]", code)[0]))
+    return bool(_CHINESE.fullmatch(language_alone(code)))
 
 
 def writes_ideographs(code: str) -> bool:
     """Whether text in the language has ideographs of its own, which must stay as they are: Japanese, zh-TW."""
-    return bool(_HAN_WRITING.fullmatch(re.split("[-_]", code)[0])) and not in_simplified(code)
+    return bool(_HAN_WRITING.fullmatch(language_alone(code))) and not in_simplified(code)
 
 
 def simplified(text: str) -> str:

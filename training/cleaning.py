@@ -27,6 +27,7 @@ RULES = {
 }
 """The rules by name, for `--keep`, and what each does."""
 SWAPPED = "source and target swapped back"
+COPIED = "not translated"
 _COPIED_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
@@ -58,7 +59,7 @@ class CleaningOptions:
 
 @dataclass
 class Cleaned:
-    """What became of a corpus's lines: what was `left_out`, and what was `mended` and kept, each with examples."""
+    """What became of a corpus's lines: what was `mended`, and what was `left_out` then, each with examples."""
 
     left_out: Skipped
     mended: Skipped = field(default_factory=Skipped)
@@ -171,7 +172,7 @@ class Fault:
 
 
 _FAULTS = {
-    "copies": Fault("not translated", _is_copy),
+    "copies": Fault(COPIED, _is_copy),
     "numbers": Fault("the numbers differ", _numbers_differ),
 }
 

@@ -18,6 +18,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from model.languages import NAMES, language_alone, language_name
 from training.text_file import CorpusError, TextFile, look_at_text, shortened
 
 EXPECTED = "expected a source sentence, a tab and its translation"
@@ -28,12 +29,6 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _FEWEST_QUOTED = 3
 _BREAK = re.compile(r"[\t\n\r]")
 WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
-_LANGUAGE_NAMES = {
-    "ar": "arabic", "cs": "czech", "da": "danish", "de": "german", "en": "english", "el": "greek", "es": "spanish",
-    "fi": "finnish", "fr": "french", "he": "hebrew", "hi": "hindi", "it": "italian", "ja": "japanese", "ko": "korean",
-    "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
-    "sv": "swedish", "tr": "turkish", "uk": "ukrainian", "vi": "vietnamese", "zh": "chinese",
-}  # fmt: skip
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
 _OTHER_NAMES = {"id", "text", "sentence", "attribution", "licence", "license", "score", "comment", "lang", "url"}
@@ -294,7 +289,7 @@ def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
 
 def _is_header(cells: list[str], source: str, target: str) -> bool:
     """Whether two different cells, or more, are words that only name columns."""
-    general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | set(_LANGUAGE_NAMES.values())
+    general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | {name.casefold() for name in NAMES.values()}
     names = {cell.strip().casefold() for cell in cells}
     return len(names & (general | _names_of(source) | _names_of(target))) >= 2
 
@@ -313,9 +308,8 @@ def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int
 
 def _names_of(language: str) -> set[str]:
     """What a header may call a language: en-GB, en, English."""
-    code = language.casefold()
-    base = re.split("[-_]", code)[0]
-    return {code, base, _LANGUAGE_NAMES.get(base, base)}
+    base = language_alone(language)
+    return {language.casefold(), base, *(language_name(code).casefold() for code in (language, base))}
 
 
 def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], Skipped]:

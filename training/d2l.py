@@ -93,7 +93,7 @@ class Learned:
     target: Vocabulary
 
     def translate(self, sentence: str) -> str:
-        """The greedy translation of words joined by spaces, at most STEPS of them."""
+        """The greedy translation of words joined by spaces, fewer than STEPS of them."""
         ids = self.source.encode(sentence.split())
         limits = Limits(max_source=STEPS - 1, max_target=STEPS - 1)
         (hypothesis,) = greedy_decode(self.model, [ids], limits)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from training.locking import alone_making
 from training.text_file import CorpusError
 
 _PIECE = 1 << 20
@@ -21,10 +22,14 @@ def download(address: str, path: Path, sha256: str | None = None) -> None:
     """Makes `path` the file at `address`, http or https; one that is there is only compared with `sha256`, if given.
 
     What was begun lies beside it, for the next call to go on with, if the server says that its file is still the same
-    one. Raises CorpusError, which says whether to try again.
+    one. Raises CorpusError, which says whether to try again, and BusyError where another command is downloading it.
     """
+    with alone_making(path):
+        _download(address, path, sha256)
+
+
+def _download(address: str, path: Path, sha256: str | None) -> None:
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.part")
         try:
             _fetch(address, partial, path.with_name(f".{path.name}.mark"))

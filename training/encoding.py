@@ -81,7 +81,7 @@ def _encode(
         end_marks.append(piece.end_marks)
     both = np.concatenate(lengths)  # [pairs, side]
     kept = both.max(1) <= options.max_tokens
-    require(bool(kept.any()), f"no pair is left within --max-tokens {options.max_tokens}")
+    require(bool(kept.any()), f"no pair is left of at most {options.max_tokens} tokens a side (max_tokens)")
     pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
     sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
     pool = pool.keep(sound, skipped, "lengths out of proportion")

@@ -27,12 +27,14 @@ from training.chinese import references_in_script
 from training.corpus import Pair, Skipped, hash64
 from training.languages import look_at_facing
 from training.prepare import two_columns
-from training.scoring import Score, Translations, moses_tokens, scores, translate
-from training.sources import resolve
+from training.prepared import dev_pairs
+from training.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
+from training.sources import is_remote, resolve
 from training.text_file import CorpusError
 from training.trainer import pick_device, use_threads
 
 Say = Callable[[str], None]
+DEVELOPMENT = "development set"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class TestSet:
     def digest(self) -> str:
         """Of the pairs, in their order."""
         return f"{hash64(json.dumps(self.pairs)) & (1 << 64) - 1:016x}"
+
+    @classmethod
+    def development(cls, data: Path) -> TestSet:
+        """That of a data folder."""
+        return cls(DEVELOPMENT, dev_pairs(data), Skipped())
 
     @classmethod
     def read(
@@ -70,7 +77,7 @@ class TestSet:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
         parts = list(map(Path, text.split(",") if len(corpus.spec.paths) == 2 else [text]))
         name = corpus.name
-        if below is not None and all(part.is_relative_to(below) for part in parts):
+        if below is not None and not is_remote(text) and all(part.is_relative_to(below) for part in parts):
             name = ",".join(part.relative_to(below).as_posix() for part in parts)
         return cls(name, pairs, skipped, corpus.turned)
 
@@ -131,7 +138,7 @@ def evaluate_set(
     limits: Limits,
     target: str,
     test: TestSet,
-    rows: int = 64,
+    rows: int | None = None,
     scoring: Scoring = Scoring(),
 ) -> Result:
     """Translates the sources of `test` into the language `target` and scores them."""
@@ -202,8 +209,12 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
     rows: Annotated[
-        int, typer.Option(help="Sentences decoded together, each counted --beam times; affects the speed.")
-    ] = 64,
+        int | None,
+        typer.Option(
+            help="Sentences decoded together, each counted --beam times; affects the speed. "
+            f"(default: {ROWS['cpu']}, on a GPU {ROWS['cuda']})"
+        ),
+    ] = None,
     beam: Annotated[int, typer.Option(help="Width of the beam; 1 is greedy, as the service decodes.")] = 1,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="BLEU of lower-cased text too, to compare with papers that report it.")
@@ -219,15 +230,17 @@ def evaluate(
     """Measure a bundle: sacreBLEU with its signature, and chrF, of its translations of a file of pairs."""
     keep_freed_memory()
     use_threads(threads)
-    if rows < 1:
+    if rows is not None and rows < 1:
         raise ValueError(f"--rows must be at least 1, not {rows}")
-    if not 1 <= beam <= rows:
-        raise ValueError(f"--beam must be from 1 to --rows ({rows}), not {beam}")
+    if not 1 <= beam <= (rows or ROWS["cpu"]):
+        raise ValueError(f"--beam must be from 1 to --rows ({rows or ROWS['cpu']}), not {beam}")
     if tokenize not in (None, "moses"):
         raise ValueError(f"--tokenize knows only moses, not {tokenize!r}")
     scoring = Scoring(beam, lowercase, moses=tokenize is not None)
     if scoring.moses:
         moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is said before hours of decoding
     loaded = load_bundle(bundle, pick_device(device))
     runner = prepare(loaded.model, precision)
     both = two_columns(columns)

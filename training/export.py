@@ -10,6 +10,7 @@ is `training.export_ctranslate2`'s.
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,12 +26,12 @@ from model.transformer import Transformer
 from training.batches import load_pairs
 from training.card import model_card
 from training.cautions import trained_on
-from training.corpus import Skipped, read_pairs
-from training.evaluate import TestSet, evaluate_set, report
+from training.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
-from training.finetune import DEVELOPMENT
+from training.prepared import dev_pairs
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.stopping import python_here
+from training.text_file import look_at_text
 from training.trained import Trained, training_record
 from training.trainer import pick_device, use_threads
 
@@ -39,6 +40,8 @@ ATTRIBUTION = "The corpora above; whoever shares this bundle must name their own
 NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options of the command without which it cannot make what `--to` asks for."""
 COMMON = {"to", "out", "replace", "dtype"}
+A_DIFFERENCE = 0.1
+"""BLEU, as it is reported. What fine-tuning has learnt ships, if it costs less on the development set."""
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
@@ -61,6 +64,8 @@ class ExportOptions:
     """A folder: what is measured on is called by its path below it, if there, and not only by its file's name."""
     licence: str = LICENCE
     attribution: tuple[str, ...] = (ATTRIBUTION,)
+    remarks: tuple[str, ...] = ()
+    """What people should know of it, in paragraphs, ahead of what the card says of every model."""
     samples: str = "own"
     device: str = "auto"
     initial: dict[str, Any] | None = None
@@ -76,6 +81,12 @@ class ExportOptions:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+
+    def sentences(self) -> list[str]:
+        """Those of `samples`, where that is a file. Raises CorpusError."""
+        if self.samples in ("own", "dev"):
+            return []
+        return [line.strip() for line in look_at_text(Path(self.samples)).lines() if line.strip()]
 
     def tests(self, source: str, target: str) -> list[TestSet]:
         """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError for two of one name, by
@@ -103,9 +114,10 @@ def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet
     if options.initial:  # what it could translate at length before, it still can
         ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
+    sentences = options.sentences()
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
-    dev, (pairs, _) = TestSet(DEVELOPMENT, read_pairs(run.data / "dev.tsv")[0], Skipped()), load_pairs(run.data)
+    dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
     weights, model, metrics, candidates = _choose(run, DTYPES[options.dtype], device, dev, say)
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
@@ -113,7 +125,7 @@ def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet
         result = dataclasses.replace(result, trained_on=seen)
         report(result, test, run.limits, say)
         metrics += result.metrics()
-    samples = choose_samples(model, run.tokenizer, run.limits, _sample_sentences(run, options.samples))
+    samples = choose_samples(model, run.tokenizer, run.limits, sentences or _sample_sentences(run, options.samples))
     say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
     if not samples:
         say("warning: without samples, nobody notices if a service computes wrongly with this bundle; train for longer")
@@ -127,6 +139,7 @@ def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet
         "metrics": metrics,
         "licence": options.licence,
         "attribution": list(options.attribution),
+        "remarks": list(options.remarks),
         "samples": samples,
     }
     card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
@@ -156,19 +169,19 @@ def _choose(
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         found.append((result.scores[0].score, what, model, result))
         say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
-    _, what, model, result = max(found, key=lambda candidate: candidate[0])
+    *learnt, last = found
+    best = max(learnt, key=lambda candidate: candidate[0], default=last)
+    unchanged = run.snapshot["state"]["best_step"] == 0
+    _, what, model, result = last if last[0] > best[0] + unchanged * A_DIFFERENCE else best
     report(result, dev, run.limits, say)
     candidates = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
     return what, model, result.metrics(), candidates
 
 
 def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:
-    """Our own sentences; the development set's for a language that we have none in, or as `samples` says."""
-    if samples not in ("own", "dev"):
-        path = Path(samples)
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    """Our own; the development set's if `samples` says so, or for a language that we have none in."""
     own = own_sentences(run.summary.source) if samples == "own" else []
-    return own or [pair.source for pair in read_pairs(run.data / "dev.tsv")[0]]
+    return own or [pair.source for pair in dev_pairs(run.data)]
 
 
 def export(
@@ -193,6 +206,10 @@ def export(
     attribution: Annotated[
         list[str] | None,
         typer.Option(help="Who made the corpora, as their licence asks; give it again for more."),
+    ] = None,
+    remark: Annotated[
+        list[str] | None,
+        typer.Option(help="A paragraph for the card: what the model is for, and not for; give it again for more."),
     ] = None,
     samples: Annotated[
         str,
@@ -229,6 +246,7 @@ def export(
         evaluate_on=tuple(evaluate_on or ()),
         licence=licence,
         attribution=tuple(attribution or (ATTRIBUTION,)),
+        remarks=tuple(remark or ()),
         samples=samples,
         device=device,
     )
@@ -259,4 +277,4 @@ def _spelt(names: Sequence[str]) -> str:
 
 def serve_command(bundle: Path) -> str:
     """What to type to serve `bundle`."""
-    return f"INTERLINEAR_BUNDLES={bundle} {python_here()} -m app serve"
+    return f"INTERLINEAR_BUNDLES={shlex.quote(str(bundle))} {python_here()} -m app serve"

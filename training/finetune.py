@@ -17,23 +17,23 @@ from torch import Tensor
 
 from model.bundle import VOCABULARY
 from model.config import ModelConfig
-from training.batches import Pairs, epoch_rows, load_pairs
+from training.batches import Pairs, load_pairs
+from training.card import changes
 from training.cautions import flattered
 from training.checkpoint import write_atomically
 from training.chinese import knows_simplified_only
-from training.corpus import Skipped, read_pairs
-from training.evaluate import TestSet, evaluate_set
+from training.evaluate import DEVELOPMENT, TestSet, evaluate_set
 from training.origin import Origin
 from training.prepare_options import PrepareOptions
+from training.recipes import recipe_of
 from training.trainer import Recipe, TrainingError
 
 BEFORE = "before.json"
-DEVELOPMENT = "development set"
 LEARNING_RATE = 1e-3
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
-EVALUATIONS, PATIENCE = 10, 3
+EVALUATIONS, PATIENCE, KEEP = 10, 5, 3
 Say = Callable[[str], None]
 
 
@@ -91,9 +91,7 @@ class Initial(Origin):
         """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
-        record |= {name: config[name] for name in ("licence", "attribution") if name in config}
-        training = config["training"]
-        return record | {name: training[name] for name in ("corpora", "initial") if name in training}
+        return record | {name: config[name] for name in ("licence", "attribution") if name in config} | self.lineage()
 
 
 @dataclass(frozen=True)
@@ -113,16 +111,12 @@ class Tuning:
         """What a plan calls it; another bundle, another plan."""
         return f"of {self.initial.name}"
 
-    def recipe(self, pairs: Pairs, seed: int) -> Recipe:
-        """Few epochs over `pairs` at a falling rate, and less if it gets no better before."""
+    def recipe(self, pairs: Pairs, seed: int, epochs: float | None = None, **given: Any) -> Recipe:
+        """Few epochs over `pairs` at a falling rate, and less if it gets no better before; `given` goes first."""
         pace = next(pace for pace in PACES if pairs.weights.sum() <= pace.pairs)
-        steps = max(1, math.ceil(pace.epochs * len(epoch_rows(pairs, pace.batch_tokens, seed, 0))))
-        every = math.ceil(steps / EVALUATIONS)
-        return self.paced(
-            Recipe(
-                steps, pace.batch_tokens, cooldown=COOLDOWN, seed=seed, evaluate_every=every, patience=PATIENCE, keep=3
-            )
-        )
+        chosen = {"batch_tokens": pace.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
+        fields = chosen | {"seed": seed} | given
+        return self.paced(recipe_of(pairs, pace.epochs if epochs is None else epochs, EVALUATIONS, fields))
 
     def paced(self, recipe: Recipe) -> Recipe:
         """`recipe`, whatever its number of steps, with the learning rate's highest point where it should be."""
@@ -134,7 +128,7 @@ class Tuning:
         """Metrics of the bundle on the development set of `data` and the `general` sets, which are called as they will
         be after; kept in `work`, with what they were measured for."""
         bundle = self.initial.bundle
-        tests = [TestSet(DEVELOPMENT, read_pairs(data / "dev.tsv")[0], Skipped()), *general]
+        tests = [TestSet.development(data), *general]
         sentences = [[test.name, test.digest] for test in tests]
         if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
             return list(kept["metrics"])
@@ -159,11 +153,7 @@ def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
     initial = config["training"].get("initial")
     if initial is None:
         return
-    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
-    rows = [
-        (_whose(metric), metric["metric"], metric["score"], after[metric["set"], metric["metric"]])
-        for metric in initial["metrics"]
-    ]
+    rows = [(_whose(metric), metric["metric"], metric["score"], after) for metric, after in changes(config)]
     width = max(len(whose) for whose, *_ in rows)
     yield f"before, as {initial['bundle']}, and after:"
     for whose, metric, before, score in rows:

@@ -23,6 +23,7 @@ from training.sources import resolve
 from training.split import SideKeys, choose_development, development_size
 from training.text_file import CorpusError
 
+IN_DEVELOPMENT = "a sentence is in the development set"
 TUNING_DEV = 100
 """Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
 Item = TypeVar("Item")
@@ -99,7 +100,7 @@ def set_apart(
         dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
         pool = pool.keep(~chosen, skipped, "set apart for development")
-    pool = pool.keep(~keys.touching(dev_keys), skipped, "a sentence is in the development set")
+    pool = pool.keep(~keys.touching(dev_keys), skipped, IN_DEVELOPMENT)
     left = pool.corpora < len(options.pairs)
     require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
     return pool, dev

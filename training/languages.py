@@ -15,6 +15,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from model.languages import language_alone
 from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _words(text: str) -> str:
 
 
 def _label(code: str) -> str:
-    base = re.split("[-_]", code.casefold())[0]
+    base = language_alone(code)
     return _LABELS.get(base, base)
 
 

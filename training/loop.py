@@ -118,12 +118,13 @@ def train(
             _evaluate(run, trainer, state, development, progress)
         while state.step < recipe.steps and not _exhausted(state, recipe):
             _advance(trainer, state, batches, progress, unread)
-            if state.step % recipe.evaluate_every == 0 or state.step == recipe.steps:
+            evaluated = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
+            if evaluated:
                 unread.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
             asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
-            ends = asked or state.step == recipe.steps or _exhausted(state, recipe)
-            if world.is_first and (ends or state.step % save_every == 0):
+            # After an evaluation too: what it wrote must not be newer than the state that a run goes on from.
+            if world.is_first and (asked or evaluated or state.step % save_every == 0):
                 unread.read(state, progress)
                 save_state(run, _snapshot(trainer, state, identity))
             if asked:
@@ -141,17 +142,23 @@ class Unread:
     """Losses of steps that a GPU may still be computing. To read one is to wait for it, so it is read a step late."""
 
     at_once: bool
-    steps: list[tuple[int, Tensor, int]] = field(default_factory=list)
-    """Number, summed nats and tokens of each."""
+    steps: list[tuple[int, Tensor, torch.cuda.Event | None, int]] = field(default_factory=list)
+    """Of each its number, its summed nats on the processor, what a GPU signals once they are there, and its tokens."""
 
     def add(self, step: int, nats: Tensor, tokens: int, state: State, progress: Progress) -> None:
-        self.steps.append((step, nats, tokens))
+        there = None
+        if nats.device.type == "cuda":  # to ask for it later would wait for the steps begun since, too
+            nats, there = nats.to("cpu", non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
+            there.record()
+        self.steps.append((step, nats, there, tokens))
         self.read(state, progress, left=0 if self.at_once else 1)
 
     def read(self, state: State, progress: Progress, left: int = 0) -> None:
         """Reads all but the last `left`. Raises TrainingError if one had a gradient that was not finite."""
         while len(self.steps) > left:
-            step, summed, tokens = self.steps.pop(0)
+            step, summed, there, tokens = self.steps.pop(0)
+            if there is not None:
+                there.synchronize()
             nats = summed.item()
             if math.isnan(nats):
                 raise TrainingError(NOT_FINITE)

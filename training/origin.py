@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 
@@ -29,3 +29,8 @@ class Origin:
     def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
         """`given`, then the bundle's lines: what was learnt from its corpora is in the new model too."""
         return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
+
+    def lineage(self) -> dict[str, Any]:
+        """What it was trained on and what it began from in turn, as its config.json tells of it."""
+        training = self.bundle.config["training"]
+        return {name: training[name] for name in ("corpora", "initial", "parent") if training.get(name)}

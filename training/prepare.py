@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from model.bundle import check_replaceable, written_whole
 from model.tokenizer import Tokenizer
 from training.chinese import simplification_rules
 from training.cleaning import RULES
@@ -41,7 +42,7 @@ from training.prepare_options import (
     PrepareOptions,
     require,
 )
-from training.prepared import PreparedSummary, check_free, digests, making, write_record
+from training.prepared import PreparedSummary, digests, write_record
 from training.report import TEXT as REPORT
 from training.report import CorpusReport, write_report
 from training.shards import undamaged
@@ -59,7 +60,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     """Read, check, split and encode the corpora of `options` into the data folder `options.out`.
 
     `say` gets the report, line by line. Nothing is at `out` before all is done. Raises CorpusError for a file that
-    cannot be used, FileExistsError for an `out` that must not be replaced, BusyError for one that is being made,
+    cannot be used, BundleError for an `out` that must not be replaced, BusyError for one that is being made,
     ValueError for other options.
     """
     with alone_making(options.out):
@@ -67,14 +68,14 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
 
 
 def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
-    check_free(options.out, options.replace)
+    check_replaceable(options.out, options.replace, "data folder", "prepared.json")
     corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
     given = [looked_at_for_measuring(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
 
     skipped = [Skipped() for _ in [*corpora, *given]]
-    with making(options.out) as folder:
+    with written_whole(options.out) as folder:
         summary = _prepare(options, folder, corpora, given, skipped, say)
         write_record(folder, summary)
     for line in summary.describe(options.out):
@@ -189,7 +190,7 @@ def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> It
 
 def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, say: Say) -> list[Pair]:
     short = [pair for pair in dev if max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens]
-    require(bool(short), f"every development pair is longer than --max-tokens {options.max_tokens}")
+    require(bool(short), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
     if len(short) < len(dev):
         say(f"{len(dev) - len(short):,} development pairs left out: longer than {options.max_tokens} tokens")
     return short
@@ -209,11 +210,12 @@ def _digests(options: PrepareOptions) -> dict[str, str]:
 
 
 def two_columns(text: str | None) -> tuple[int, int] | None:
+    """What `--columns` says. Raises ValueError."""
     if text is None:
         return None
     match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
     if not match or match[1] == match[2]:
-        raise typer.BadParameter("two different column numbers, counted from 1, such as 2,1")
+        raise ValueError(f"--columns must be two different numbers, counted from 1, such as 2,1, not {text!r}")
     return int(match[1]), int(match[2])
 
 
@@ -271,7 +273,9 @@ def prepare(
     ] = RESERVED_SHARE,
     augment_share: Annotated[
         float,
-        typer.Option(help="Copies in small letters, in other quotes and without last marks, as a share; 0 for none."),
+        typer.Option(
+            help="Copies in small letters, other quotes, without last marks, of other names: a share; 0 for none."
+        ),
     ] = AUGMENT_SHARE,
     script: Annotated[
         str,

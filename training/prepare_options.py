@@ -20,7 +20,7 @@ MAX_RATIO = 4.0
 RATIO_FROM_TOKENS = 24
 """Sentences of no more tokens than this on both sides are never out of proportion: "Thanks." may well take eight."""
 RESERVED_SHARE = 0.05
-AUGMENT_SHARE = 0.1
+AUGMENT_SHARE = 0.15
 SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done by the time that other processes have started.
 _MANY_PAIRS = 200_000

@@ -1,4 +1,4 @@
-"""The data folder between `prepare` and `train`: what is in it, and how it is put in place whole.
+"""The data folder between `prepare` and `train`: what is in it.
 
 How the pairs were chosen is `training.prepare`'s, how their tokens are stored `training.shards`'s, and how they are
 drawn `training.batches`'s.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from training.corpus import Pair
 
 FORMAT_VERSION = 2
 
@@ -22,8 +22,8 @@ FORMAT_VERSION = 2
 @dataclass(frozen=True)
 class PreparedSummary:
     """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
-    reserved symbols, then `augmented_copies` in other case or punctuation. Of each corpus, `read` lines are `kept` or
-    `skipped` by reason. `files`: see `training.shards.files_of`."""
+    reserved symbols, then `augmented_copies` in other case, punctuation or names. Of each corpus, `read` lines are
+    `kept` or `skipped` by reason. `files`: see `training.shards.files_of`."""
 
     source: str
     target: str
@@ -61,12 +61,17 @@ class PreparedSummary:
     def copies(self) -> int:
         return self.reserved_copies + self.augmented_copies
 
+    @property
+    def own_pairs(self) -> int:
+        """Those that are no copies."""
+        return self.pairs - self.copies
+
     def describe(self, folder: Path) -> Iterator[str]:
         """The closing lines of `prepare`."""
-        kept = self.pairs - self.copies
+        own = self.own_pairs
         yield f"{folder} is ready to train {self.source} to {self.target}:"
-        yield f"  {kept:,} sentence pairs to learn from, and {self.reserved_copies:,} copies that teach placeholders"
-        yield f"  {self.augmented_copies:,} copies in other case or punctuation"
+        yield f"  {own:,} sentence pairs to learn from, and {self.reserved_copies:,} copies that teach placeholders"
+        yield f"  {self.augmented_copies:,} copies in other case or punctuation, or with other names"
         yield f"  {self.dev_pairs:,} pairs to measure by, none of whose sentences is among the former"
         yield f"  a vocabulary of {self.vocab_size:,} pieces, for both languages"
 
@@ -81,35 +86,10 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
     return found
 
 
-def check_free(out: Path, replace: bool) -> None:
-    """Raises FileExistsError if a data folder must not be put at `out`."""
-    if not out.exists():
-        return
-    if not replace:
-        raise FileExistsError(f"{out} exists; give --replace to make it anew, or another --out")
-    if not (out / "prepared.json").exists():
-        raise FileExistsError(f"{out} is no data folder (it has no prepared.json), so it will not be replaced")
-
-
-@contextmanager
-def making(out: Path) -> Iterator[Path]:
-    """An empty folder beside `out`, renamed to it at the end; a folder that is there is swapped by renames.
-
-    Where that end is not reached, `out` is as it was.
-    """
-    out = out.absolute()
-    partial, old = (out.with_name(f".{out.name}.{state}") for state in ("partial", "old"))
-    for left_over in (partial, old):
-        shutil.rmtree(left_over, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        if out.exists():
-            out.rename(old)
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+def dev_pairs(data: Path) -> list[Pair]:
+    """The development set, as `prepare` wrote it: there is nothing to be found out about that file."""
+    lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
+    return [Pair(*line.split("\t")) for line in lines if line]
 
 
 def write_record(folder: Path, summary: PreparedSummary) -> None:

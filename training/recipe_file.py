@@ -43,7 +43,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "training": _options_of(Recipe, "seed", epochs=float),
     "export": _options_of(
         ExportOptions,
-        *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on", "columns", "below"),
+        *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on"),
+        *("columns", "encoding", "below"),
     ),
 }
 """What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""
@@ -88,7 +89,10 @@ class RecipeFile:
 
     @classmethod
     def load(cls, path: Path, corpora: Path) -> RecipeFile:
-        """What is in the file, its relative paths below `corpora`. Raises RecipeFileError, in one line."""
+        """What is in the file. Raises RecipeFileError, in one line.
+
+        Relative paths of corpora are below `corpora`; those that begin with ./ or ../ are from the file's own folder.
+        """
         return cls.of(read_toml(path), path, corpora)
 
     @classmethod
@@ -97,12 +101,12 @@ class RecipeFile:
         recipe = cls(**dict(_typed(table, path)))
         recipe._check(path)
         samples = recipe.export.get("samples", "own")
-        found = {} if samples in ("own", "dev") else {"samples": below(corpora, samples)}
+        found = {} if samples in ("own", "dev") else {"samples": _found(path, corpora, samples)}
         return dataclasses.replace(
             recipe,
-            pairs=tuple(below(corpora, text) for text in recipe.pairs),
-            dev=recipe.dev and below(corpora, recipe.dev),
-            test=tuple(below(corpora, text) for text in recipe.test),
+            pairs=tuple(_found(path, corpora, text) for text in recipe.pairs),
+            dev=recipe.dev and _found(path, corpora, recipe.dev),
+            test=tuple(_found(path, corpora, text) for text in recipe.test),
             parent=recipe.parent and str(path.parent / recipe.parent),
             export=recipe.export | found,
         )
@@ -151,6 +155,11 @@ def read_toml(path: Path) -> Values:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a byte order mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeFileError(path, f"this is no TOML: {error}") from None
+
+
+def _found(path: Path, corpora: Path, text: str) -> str:
+    """What `text` is called of which the recipe `path` says that it is beside it, by ./ or ../, or below `corpora`."""
+    return below(path.parent if text.startswith(("./", "../")) else corpora, text)
 
 
 def below(folder: Path, text: str) -> str:

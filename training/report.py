@@ -20,7 +20,7 @@ _SHOWN_SIDE = 40
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What became of the lines of a corpus: `kept` of them, some of those `mended`; the others were `left_out`."""
+    """What became of the lines of a corpus: `kept` of them, the others `left_out`, some of both `mended`."""
 
     corpus: Corpus
     kept: int
@@ -41,7 +41,7 @@ class CorpusReport:
     def in_full(self) -> Iterator[str]:
         yield self.corpus.describe()
         yield f"  {self.read:,} lines read, {self.kept:,} kept ({100 * self.kept / max(1, self.read):.1f} %)"
-        for title, lines in (("put right, and kept", self.mended), ("left out", self.left_out)):
+        for title, lines in (("put right", self.mended), ("left out", self.left_out)):
             if lines.counts:
                 yield f"  {title}:"
             for reason in lines.reasons():

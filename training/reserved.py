@@ -131,11 +131,12 @@ def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Rand
     else:
         chosen = random.sample(words, min(len(words), random.choice((1, 1, 2, 3))))
         put = {word: [deck.pop(0)] for word in chosen}
-    source = _replaced(pair.source, [(word.source, word.word, parts) for word, parts in put.items()])
-    return source, _replaced(pair.target, [(word.target, word.word, parts) for word, parts in put.items()])
+    source = replaced(pair.source, [(word.source, word.word, parts) for word, parts in put.items()])
+    return source, replaced(pair.target, [(word.target, word.word, parts) for word, parts in put.items()])
 
 
-def _replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
+def replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
+    """`text` with other parts in each place, of which is said where it begins, and what stands there."""
     parts: Parts = []
     done = 0
     for start, word, put in sorted(places, key=lambda place: place[0]):

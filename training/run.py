@@ -21,23 +21,23 @@ import typer
 from model.allocator import keep_freed_memory
 from model.bundle import BundleError, check_replaceable, read_bundle
 from model.tokenizer import Tokenizer
-from training.batches import load_pairs
+from training.batches import Pairs, load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
-from training.evaluate import TestSet
+from training.evaluate import DEVELOPMENT, TestSet
 from training.export import ExportOptions, export_run, serve_command
-from training.finetune import DEVELOPMENT, LEARNING_RATE, said_changes
+from training.finetune import LEARNING_RATE, said_changes
 from training.locking import alone_in
 from training.loop import CHANGEABLE, train
 from training.plan import Plan, measure, within
 from training.prepare import already_prepared, damage, prepare_corpora, two_columns
 from training.prepared import PreparedSummary
 from training.recipe_file import RecipeFile
-from training.recipes import architecture_for, recipe_for, size_for
+from training.recipes import FROM_PARENT, Size, architecture_for, recipe_for, size_for
 from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
 from training.trained import data_digest
-from training.trainer import TrainingError, pick_device, use_threads
+from training.trainer import Recipe, TrainingError, pick_device, use_threads
 from training.transfer import Parent
 
 Say = Callable[[str], None]
@@ -55,6 +55,7 @@ def run_all(options: RunOptions, say: Say = print) -> None:
 def _do_what_is_left(options: RunOptions, say: Say) -> None:
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(options.prepare.source, options.prepare.target)
+    options.export.sentences()  # what cannot be read is said before any work
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
     if summary and plan and options.fits(plan) and made_by(plan, options.export, tests):
         _say_changes(out, say)
@@ -62,7 +63,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         return
     check_replaceable(out, options.export.replace)
     for rival in rivals(out, f"{options.prepare.source}-{options.prepare.target}"):
-        say(f"warning: {rival} is of the same direction, of which a service of {out.parent} takes one: mind --out")
+        say(f"warning: {rival} is of the same direction, and a service of {out.parent} refuses two: mind --out")
     device = pick_device(options.export.device)
     if summary is None:
         summary = _prepare(options, say)
@@ -74,7 +75,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         if options.minutes is not None:
             say(f"--minutes changes nothing now: the plan was made before (delete {options.work} for another)")
         if not options.fits(plan):
-            plan = _of_another_length(plan, options, device)
+            plan = _of_another_length(plan, options, summary, device)
             plan.save(options.work)
     export = options.export
     if options.tuning is not None:
@@ -103,21 +104,21 @@ def _say_changes(out: Path, say: Say) -> None:
 
 
 def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
-    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form and under the licence
-    asked for: then a run killed after its export has nothing left to do."""
+    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
+    with the remarks asked for: then a run killed after its export has nothing left to do."""
     try:
         config, _ = read_bundle(export.out)
     except BundleError:
         return False
     training = config["training"]
     theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
-    said = (config.get("licence"), config.get("attribution"), training.get("form"))
+    said = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
     measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
     measured.pop(DEVELOPMENT, None)
     return (
         plan.data == data_digest(export.data)
         and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
-        and said == (export.licence, list(export.attribution), export.form)
+        and said == (export.licence, list(export.attribution), list(export.remarks), export.form)
         and measured == {test.name: test.digest for test in tests}
     )
 
@@ -135,15 +136,16 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     data, tuning = options.prepare.out, options.tuning
     pairs, _ = load_pairs(data)
     if tuning is not None:
-        name, config = tuning.architecture, tuning.initial.config
-        recipe = tuning.recipe(pairs, options.prepare.seed)
+        name, config = tuning.architecture, dataclasses.replace(tuning.initial.config, **options.model)
     else:
-        size = size_for(len(pairs), device.type == "cuda")
-        name = options.architecture or size.architecture
-        config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **options.model)
-        recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
+        size = _size(options, summary, device)
+        name, shape = options.architecture or size.architecture, options.model
+        if options.parent and not options.architecture:
+            name, shape = f"of {options.parent.name}", options.parent.shape | options.model
+        config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **shape)
     if options.parent:
         options.parent.check(config)
+    recipe = _recipe(options, pairs, summary, device)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
@@ -154,7 +156,17 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     return Plan(data_digest(data), name, config, recipe, speed, options.asked)
 
 
-def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) -> Plan:
+def _size(options: RunOptions, summary: PreparedSummary, device: torch.device) -> Size:
+    return FROM_PARENT if options.parent else size_for(summary.own_pairs, device.type == "cuda")
+
+
+def _recipe(options: RunOptions, pairs: Pairs, summary: PreparedSummary, device: torch.device) -> Recipe:
+    if options.tuning is not None:
+        return options.tuning.recipe(pairs, options.prepare.seed, **options.training)
+    return recipe_for(_size(options, summary, device), pairs, **options.training, seed=options.prepare.seed)
+
+
+def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
     """`plan`, by which a run was begun, for as long as is asked now. Raises TrainingError if it is for another run."""
     if not options.fits_but_for_length(plan):
         others = "".join(f" and another {name}" for name in options.differing(plan))
@@ -162,8 +174,7 @@ def _of_another_length(plan: Plan, options: RunOptions, device: torch.device) ->
             f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
-    size = size_for(len(pairs), device.type == "cuda")
-    recipe = recipe_for(size, pairs, **options.training, seed=options.prepare.seed)
+    recipe = _recipe(options, pairs, summary, device)
     lasting = {name: getattr(recipe, name) for name in CHANGEABLE}
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 
@@ -179,7 +190,11 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
     if options.parent and snapshot is None:
         tokenizer = Tokenizer.load(options.prepare.out / "sentencepiece.model")
         pieces = options.parent.pieces(tokenizer)
-        say(f"beginning from {options.parent.name}, which has {len(pieces):,} of the tokens")
+        whole = sum(len(parts) == 1 for parts in pieces.values())
+        say(
+            f"beginning from {options.parent.name}, which has {whole:,} of the tokens and parts of "
+            f"{len(pieces) - whole:,} others"
+        )
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
     run = options.export.run
     with alone_in(run):  # `train` may be told to work there
@@ -287,6 +302,10 @@ def run(
             help="Who made the pairs, as their licence asks; give it again for more. The --init bundle's stay."
         ),
     ] = None,
+    remark: Annotated[
+        list[str] | None,
+        typer.Option(help="A paragraph for the card: what the model is for, and not for; give it again for more."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed, the same model. (default: 1)")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
@@ -315,7 +334,11 @@ def run(
             "keep": tuple(keep) if keep else None,
         },
         model={"architecture": architecture},
-        export={"licence": licence, "attribution": tuple(attribution) if attribution else None},
+        export={
+            "licence": licence,
+            "attribution": tuple(attribution) if attribution else None,
+            "remarks": tuple(remark) if remark else None,
+        },
     )
     tuning = tuning_asked(init, general, mix, learning_rate)
     prepare = prepare_asked(said, work, tuning, tuple(mix or ()))

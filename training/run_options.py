@@ -16,6 +16,7 @@ from training.recipe_file import RecipeFile
 from training.transfer import Parent
 
 _LENGTH = ("epochs", *CHANGEABLE)
+_DROPOUTS = ("dropout", "attention_dropout")
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class RunOptions:
         if self.architecture is not None:
             raise ValueError("--architecture is that of the bundle with --init: give one of the two")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
-        if said := [*vocabulary, *self.model, *self.training]:
+        if said := [*vocabulary, *(name for name in self.model if name not in _DROPOUTS)]:
             raise ValueError(f"--init decides {', '.join(said)} by the bundle: leave it out of the recipe")
+        if said := [name for name in ("warmup", "learning_rate_factor") if name in self.training]:
+            raise ValueError(f"--init has --learning-rate instead of {', '.join(said)}: leave it out of the recipe")
 
     @property
     def architecture(self) -> str | None:

@@ -5,13 +5,14 @@ A bundle carries its samples as text, so that they must not come from a corpus w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from model.hypothesis import Limits
+from model.languages import language_alone
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs
@@ -140,9 +141,13 @@ SENTENCES = {
 }
 
 
+_AT_ONCE = 64
+"""Sentences of which all logits are held."""
+
+
 def own_sentences(language: str) -> list[str]:
     """Our sentences in `language`, whatever its region; none if it is not among ours."""
-    text = SENTENCES.get(language.lower().replace("_", "-").split("-")[0], "")
+    text = SENTENCES.get(language_alone(language), "")
     return [" ".join(sentence.split()) for sentence in text.split("|") if sentence.strip()]
 
 
@@ -152,16 +157,25 @@ def choose_samples(
     """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, as config.json
     keeps them; fewer if there are not so many."""
     fitting = [text for text in sentences if 0 < len(tokenizer.encode(text)) <= limits.max_source]
-    found = translate(model, tokenizer, limits, fitting)
+    chosen: list[dict[str, Any]] = []
+    for start in range(0, len(fitting), _AT_ONCE):
+        chosen += _sure(model, tokenizer, limits, fitting[start : start + _AT_ONCE])
+        if len(chosen) >= wanted:
+            break
+    return chosen[:wanted]
+
+
+def _sure(
+    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    found = translate(model, tokenizer, limits, sentences)
     # What has no end, or nothing before it, is no example of a translation.
     whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
-    pairs = [(tokenizer.encode(fitting[row]), found.ids[row]) for row in whole]
-    sure = [margin >= MARGIN for margin in margins(model, [(source, target[:-1]) for source, target in pairs])]
-    return [
-        {"source": fitting[row], "target": found.texts[row], "source_ids": source, "target_ids": target}
-        for row, (source, target), good in zip(whole, pairs, sure, strict=True)
-        if good
-    ][:wanted]
+    pairs = [(tokenizer.encode(sentences[row]), found.ids[row]) for row in whole]
+    leads = margins(model, [(source, target[:-1]) for source, target in pairs])
+    for row, (source, target), lead in zip(whole, pairs, leads, strict=True):
+        if lead >= MARGIN:
+            yield {"source": sentences[row], "target": found.texts[row], "source_ids": source, "target_ids": target}
 
 
 @torch.inference_mode()

@@ -18,12 +18,14 @@ from model.batch import Runner
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.hypothesis import Limits
+from model.languages import WITHOUT_SPACES, language_alone
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs
+from training.prepared import dev_pairs
 
-_UNSPACED = {"ja", "th", "lo", "km", "my", "bo"}
-"""Languages that write no spaces and have no tokeniser in sacreBLEU without further packages: scored by character."""
+ROWS = {"cpu": 64, "cuda": 512}
+"""Hypotheses decoded together, by device."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,17 @@ def translate(
     tokenizer: Tokenizer,
     limits: Limits,
     sentences: Sequence[str],
-    rows: int = 64,
+    rows: int | None = None,
     width: int = 1,
 ) -> Translations:
     """Translates every sentence with a beam of `width`, of which `rows` have room together; 1 is greedily.
 
-    One over the model's limit is cut, and counted.
+    One over the model's limit is cut, and counted. Without `rows`, as many as suit the device (ROWS).
     """
     if isinstance(model, Transformer):
         model.eval()
+    device = model.target_embedding.tokens.weight.device if isinstance(model, Transformer) else model.device
+    rows = rows or max(ROWS[device.type], width)
     encoded = [tokenizer.encode(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
     found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, width, rows)
@@ -110,12 +114,13 @@ def moses_tokens(texts: Sequence[str], language: str, lowercase: bool) -> list[s
 
 
 def bleu_metric(target: str, lowercase: bool = False, by_sentence: bool = False) -> sacrebleu.BLEU:
-    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a.
+    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a; by character where no
+    spaces are written, which sacreBLEU has no other tokeniser for without further packages.
 
     `by_sentence`: it will score sentences, where n-grams longer than the sentence do not count.
     """
-    language = target.lower().split("-")[0].split("_")[0]
-    tokeniser = "zh" if language == "zh" else "char" if language in _UNSPACED else "13a"
+    language = language_alone(target)
+    tokeniser = "zh" if language == "zh" else "char" if language in WITHOUT_SPACES else "13a"
     return sacrebleu.BLEU(tokenize=tokeniser, lowercase=lowercase, effective_order=by_sentence)
 
 
@@ -132,9 +137,8 @@ class Development:
 
     @classmethod
     def load(cls, data: Path, tokenizer: Tokenizer, limits: Limits, target: str) -> Development:
-        lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
-        columns = [line.split("\t") for line in lines if line]
-        sources, references = [column[0] for column in columns], [column[1] for column in columns]
+        told = dev_pairs(data)
+        sources, references = [pair.source for pair in told], [pair.target for pair in told]
         pairs = Pairs.of([tokenizer.encode(s) for s in sources], [tokenizer.encode(r) for r in references])
         return cls(sources, references, pairs, tokenizer, limits, target)
 

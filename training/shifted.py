@@ -157,7 +157,7 @@ def _checked(shifts: NDArray[np.int64], likeness: Floats) -> NDArray[np.int64]:
     """`shifts` without the runs that are short, or fit nearly as well unshifted: nearly the same sentences."""
     edges = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
     for begin, end in pairwise(edges.tolist()):
-        shift = shifts[begin] if begin < len(shifts) else 0
+        shift = shifts[begin]
         run = slice(begin, end)
         as_they_stand, shifted = likeness[_FURTHEST, run].sum(), likeness[_FURTHEST + shift, run].sum()
         if shift and (end - begin < _SHORTEST or as_they_stand > _LOW * shifted):

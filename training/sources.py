@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
+from model.languages import language_alone
 from training.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
 from training.download import download
 from training.text_file import CorpusError
@@ -181,7 +182,8 @@ def _members(
 def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
     """Two names that differ in the language at their ends, as in `x.en` and `x.fr`, or the only one of a text."""
     sides = [
-        {name[: -len(end)]: name for end in _ends(code) for name in names if name.endswith(end)} for code in languages
+        {name[: -len(end)]: name for end in reversed(_ends(code)) for name in names if name.endswith(end)}
+        for code in languages
     ]
     both = [[sides[0][stem], sides[1][stem]] for stem in sides[0] if stem in sides[1]]
     texts = [[name] for name in names if re.search(r"\.(?:tsv|tmx)(?:\.gz|\.xz)?$", name)]
@@ -193,9 +195,8 @@ def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[st
 
 
 def _ends(code: str) -> list[str]:
-    """How the names of files in a language may end."""
-    base = re.split("[-_]", code)[0].lower()
-    return list(dict.fromkeys([f".{code}", f".{code.replace('-', '_')}", f".{base}"]))
+    """How the names of files in a language may end, the surest first."""
+    return list(dict.fromkeys([f".{code}", f".{code.replace('-', '_')}", f".{language_alone(code)}"]))
 
 
 def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from model.languages import language_alone
 from training.text_file import CorpusError
 
 _BEGINNING = re.compile(
@@ -76,7 +77,7 @@ def _side(unit: etree._Element, code: str) -> str:
         if segment is not None:
             texts.setdefault(language, " ".join("".join(_text(segment)).split()))
     wanted = code.casefold().replace("_", "-")
-    alike = (text for language, text in texts.items() if language.split("-")[0] == wanted.split("-")[0])
+    alike = (text for language, text in texts.items() if language_alone(language) == language_alone(wanted))
     return texts.get(wanted) or next(alike, "")
 
 

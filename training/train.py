@@ -7,6 +7,7 @@ Knows the options. The steps are `training.loop`'s, and which recipe suits a cor
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from training.loop import train
 from training.prepared import PreparedSummary
 from training.recipes import architecture_for, recipe_for, size_for
 from training.scoring import limits_for
-from training.stopping import Stopped
+from training.stopping import Stopped, python_here
 from training.trainer import TrainingError, pick_device, use_threads
 
 _LENGTH, _MODEL, _MACHINE = "How long", "Model", "Machine and files"
@@ -147,7 +148,11 @@ def train_verb(
         int | None, typer.Option(help="CPU threads. (default: one a core)", rich_help_panel=_MACHINE)
     ] = None,
     save_every: Annotated[
-        int, typer.Option(help="Steps between savings; a killed run goes on from the last.", rich_help_panel=_MACHINE)
+        int,
+        typer.Option(
+            help="Steps between savings; an evaluation is one, too.",
+            rich_help_panel=_MACHINE,
+        ),
     ] = 100,
 ) -> None:
     """Train a model on prepared data. Killed at any moment, the same command continues it."""
@@ -156,7 +161,7 @@ def train_verb(
     use_threads(threads)
     summary, where = PreparedSummary.load(data), pick_device(device)
     pairs, _ = load_pairs(data)
-    size = size_for(len(pairs), where.type == "cuda")
+    size = size_for(summary.own_pairs, where.type == "cuda")
     config = architecture_for(
         size,
         summary.vocab_size,
@@ -205,7 +210,8 @@ def train_verb(
         return
     typer.echo(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
     typer.echo(
-        f"next: python -m training export --run {out} --data {data} --out mine/{summary.source}-{summary.target}"
+        f"next: {python_here()} -m training export --run {shlex.quote(str(out))} --data {shlex.quote(str(data))} "
+        f"--out mine/{summary.source}-{summary.target}"
     )
 
 

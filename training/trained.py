@@ -65,7 +65,7 @@ class Trained:
         return model.to(device).eval()
 
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The weights that may ship, and what they are."""
+        """The weights that may ship, and what they are; those that the run began with, if they may, last."""
         last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
         for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
             yield f"the average of the last {count} evaluations", average(last[-count:])

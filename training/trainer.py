@@ -88,6 +88,8 @@ class Trainer:
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
+        if device.type == "cuda":  # cuDNN's attention would make a plan for each new shape, and batches have hundreds
+            torch.backends.cuda.enable_cudnn_sdp(False)
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)

@@ -1,12 +1,15 @@
 """Transfer learning: a model begins from one for other languages (Zoph et al. 2016; Kocmi and Bojar 2018).
 
+A token that is new begins as the mean of those that spelt it (Gee et al. 2022, "Fast Vocabulary Transfer for Language
+Model Compression").
+
 Knows which weights of the parent stand for what in the child. All else is as for a model that begins with nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,11 +30,15 @@ class Parent(Origin):
 
     def record(self) -> dict[str, Any]:
         """What config.json of the child tells of it."""
-        config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "source": self.bundle.source, "target": self.bundle.target}
-        record |= {"corpora": config["training"].get("corpora", []), "licence": config.get("licence")}
-        grandparent = config["training"].get("parent")
-        return record | ({"parent": grandparent} if grandparent else {})
+        return record | {"licence": self.bundle.config.get("licence")} | self.lineage()
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The fields of its architecture, but for the vocabulary, the positions and how it is trained."""
+        others = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
+        others |= {"max_positions", "dropout", "attention_dropout"}
+        return {name: value for name, value in self.bundle.model.config.to_dict().items() if name not in others}
 
     def check(self, config: ModelConfig) -> None:
         """Raises TrainingError if a model of `config` has nothing to take over."""
@@ -44,17 +51,27 @@ class Parent(Origin):
                     "a parent must have the same"
                 )
 
-    def pieces(self, tokenizer: Tokenizer) -> dict[int, int]:
-        """The tokens of `tokenizer` that the parent has too, as their numbers here and there."""
-        there = {self.bundle.tokenizer.piece(id): id for id in range(self.bundle.tokenizer.vocab_size)}
-        here = ((id, there.get(tokenizer.piece(id))) for id in range(tokenizer.vocab_size))
-        return {id: other for id, other in here if other is not None}
+    def pieces(self, tokenizer: Tokenizer) -> dict[int, list[int]]:
+        """Of the tokens of `tokenizer`, which of the parent's spell each: the same one, or its parts.
 
-    def weights(self, config: ModelConfig, pieces: Mapping[int, int], seed: int) -> dict[str, Tensor]:
+        Those are missing that the parent spells in bytes, which mean nothing by themselves, and symbols that it lacks.
+        """
+        theirs = self.bundle.tokenizer
+        there = {theirs.piece(id): id for id in range(theirs.vocab_size)}
+        found: dict[int, list[int]] = {}
+        for id in range(tokenizer.vocab_size):
+            piece = tokenizer.piece(id)
+            if piece in there:
+                found[id] = [there[piece]]
+            elif tokenizer.is_text(id) and all(map(theirs.is_text, parts := theirs.parts(piece))):
+                found[id] = parts
+        return found
+
+    def weights(self, config: ModelConfig, pieces: Mapping[int, Sequence[int]], seed: int) -> dict[str, Tensor]:
         """What a model of `config` begins with: the parent's weights where there are any, else those of `seed`.
 
-        A token of `pieces`, which the parent has too, begins with its row of the matrix. Of a wider feed-forward layer,
-        the units with the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
+        A token of `pieces` begins with the mean of the rows that stand for it in the parent. Of a wider feed-forward
+        layer, the units with the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
         """
         self.check(config)
         torch.manual_seed(seed)
@@ -64,15 +81,16 @@ class Parent(Origin):
         return ours
 
     def _taken(
-        self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], pieces: Mapping[int, int]
+        self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], pieces: Mapping[int, Sequence[int]]
     ) -> Iterator[tuple[str, Tensor]]:
-        here, there = torch.tensor(list(pieces)), torch.tensor(list(pieces.values()))
+        here = torch.tensor(list(pieces))
         for name, fresh in ours.items():
             if name not in theirs:
                 continue  # a layer more than the parent has
             weight = theirs[name].to(fresh.dtype)
             if _VOCABULARY.fullmatch(name):
-                yield name, fresh.index_copy(0, here, weight[there])
+                means = [weight[list(parts)].mean(0) for parts in pieces.values()]
+                yield name, fresh.index_copy(0, here, torch.stack(means))
             elif match := _FEED_FORWARD.fullmatch(name):
                 yield name, _units(weight, match[2], theirs, match[1], fresh)
             elif weight.shape == fresh.shape:

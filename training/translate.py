@@ -32,6 +32,7 @@ from training.prepare import two_columns
 from training.prepare_options import MAX_RATIO, require
 from training.prepared import digests
 from training.progress import duration
+from training.scoring import ROWS
 from training.sources import resolve
 from training.teacher import Made, Teacher
 from training.text_file import CorpusError, look_at_text
@@ -41,7 +42,6 @@ from training.unfinished import Unfinished
 
 PIECES = {"cpu": 256, "cuda": 8192}
 """Texts that a process takes at a time, which is what a kill may cost each."""
-ROWS = {"cpu": 64, "cuda": 512}
 DISTILLING_BEAM = 5
 """As in the experiments of Kim & Rush."""
 _SAYS_EVERY_S = 30.0

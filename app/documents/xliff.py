@@ -16,6 +16,7 @@ from app.documents.elements import Collector
 from app.documents.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
 from app.passage import Passage
 from app.weaving import unchanged
+from model.languages import language_alone
 
 _TO_DO = {"new", "needs-translation", "initial"}
 _PAIRED = {"g", "pc", "mrk"}
@@ -100,7 +101,7 @@ def _name_language(root: Element, target: str) -> None:
     is_2 = (root.get("version") or "").startswith("2")
     attribute = "trgLang" if is_2 else "target-language"
     for element in [root] if is_2 else [e for e in root if local(e) == "file"]:
-        if (element.get(attribute) or "").split("-")[0].lower() != target.split("-")[0].lower():
+        if language_alone(element.get(attribute) or "") != language_alone(target):
             element.set(attribute, target)
 
 

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request
 from app import errors
 from app.engine import Engine
 from app.fleet import Fleet
-from app.languages import language_name
 from app.manual_parts import ENTERING, documented
 from app.routes.dependencies import EngineState, KnownClient, TranslatorState
 from app.schemas import Reloaded, ServedLanguage, ServedModel
 from model.bundle import Bundle
+from model.languages import language_name
 
 router = APIRouter(tags=["what is served"])
 

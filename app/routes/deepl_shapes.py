@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 from app.catalogue import Catalogue
 from app.glossary_entries import read_csv, read_tsv, write_tsv
 from app.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
-from app.languages import language_alone
 from app.routes.deepl_wire import Body, refused
 from app.schemas import Language
+from model.languages import language_alone
 
 _ID = "What it is used by; of the service's own, their name"
 _TIME = "When it was made; of the service's own, when the service began"

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, Field
 from app.body import check_load, while_connected
 from app.elements import Rules
 from app.fields import read_fields
-from app.languages import language_alone
 from app.manual_parts import READING, TRANSLATING
 from app.markup import pieces
 from app.passage import Passage
@@ -37,6 +36,7 @@ from app.schemas import Language
 from app.translation import AUTO, Item, Options, Translated
 from app.translator import Translator
 from app.work import UNDETERMINED
+from model.languages import language_alone
 
 router = APIRouter()
 NO_LIMIT = 1_000_000_000_000

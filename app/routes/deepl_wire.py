@@ -20,7 +20,7 @@ from app.errors import ASCIIResponse, InvalidFields, M, Problem, ServiceError
 from app.fields import FORM, JSON, PARTS, Fields
 from app.glossary import Glossary
 from app.glossary_store import GlossaryStore
-from app.languages import language_alone, language_name
+from model.languages import language_alone, language_name
 
 MAX_GLOSSARIES = 5
 """Of one request."""

@@ -18,7 +18,6 @@ from app.downloads import Download, Downloads
 from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
 from app.fields import Fields, File, read_fields, read_query, read_upload
 from app.files import download_headers, open_document, translate_document
-from app.languages import language_name
 from app.room import Place, Room
 from app.routes.dependencies import TranslatorState
 from app.routes.libretranslate_manual import (
@@ -50,6 +49,7 @@ from app.schemas import Health
 from app.settings import Settings
 from app.translation import AUTO, Options, Translated
 from app.translator import Translator
+from model.languages import language_name
 
 __all__ = ["router", "voice"]
 router = APIRouter(tags=["LibreTranslate"])

@@ -102,7 +102,7 @@ NAMES = {
     "zu": "Zulu",
 }
 
-_WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
+WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 _NOR_BETWEEN_SENTENCES = {"ja", "wuu", "yue", "zh"}
 
 
@@ -116,7 +116,7 @@ def joint(source: str, target: str) -> str:
 
     "你好。我很好。" has none; "Hello. I am fine." needs one.
     """
-    return " " if language_alone(source) in _WITHOUT_SPACES and language_alone(target) not in _WITHOUT_SPACES else ""
+    return " " if language_alone(source) in WITHOUT_SPACES and language_alone(target) not in WITHOUT_SPACES else ""
 
 
 def spacing(gap: str, source: str, target: str) -> str:
@@ -126,7 +126,7 @@ def spacing(gap: str, source: str, target: str) -> str:
     ends, tabs and columns stay as they are.
     """
     if gap in (" ", "  ") and language_alone(target) in _NOR_BETWEEN_SENTENCES:
-        return gap if language_alone(source) in _WITHOUT_SPACES else ""
+        return gap if language_alone(source) in WITHOUT_SPACES else ""
     return joint(source, target) or gap if gap == "\u3000" else gap
 
 

@@ -1,0 +1,104 @@
+"""Copies with other names and numbers: the same on both sides, made up of those of the corpus."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training.augment import text_copies
+from training.corpus import Pair
+from training.names import Names
+from training.reserved import shared_words
+
+CORPUS = [
+    Pair("I know Robert.", "Je connais Robert."),
+    Pair("I know Marek.", "Je connais Marek."),
+    Pair("It is Anouk's.", "C'est à Anouk."),
+    Pair("We saw Eveline.", "Nous avons vu Eveline."),
+]
+
+
+def copies(pair: Pair, corpus: list[Pair] = CORPUS) -> set[Pair]:
+    made = (Names(corpus).put_into(pair, Random(seed)) for seed in range(40))
+    return {copy for copy in made if copy}
+
+
+def test_both_sides_get_the_same_name_and_keep_the_rest() -> None:
+    found = copies(Pair("Where is Tom's dog?", "Où est le chien de Tom ?"))
+    assert len(found) > 10
+    for source, target in found:
+        name = source.removeprefix("Where is ").removesuffix("'s dog?")
+        assert name.istitle()
+        assert name != "Tom"
+        assert target == f"Où est le chien de {name} ?"
+
+
+def test_a_name_that_begins_with_a_vowel_is_put_where_one_stood() -> None:
+    names = {source[9:-1] for source, _ in copies(Pair("It is of Alice.", "C'est d'Alice."))}
+    assert names
+    assert {name[0] for name in names} <= {"A", "E"}
+    assert {source[8] for source, _ in copies(Pair("He is a Tom.", "C'est un Tom."))} <= {"R", "M"}
+
+
+def test_two_names_are_both_replaced_in_the_order_of_each_side() -> None:
+    for source, target in copies(Pair("Tom met John.", "John, Tom l'a vu.")):
+        first, second = source.removesuffix(".").split(" met ")
+        assert target == f"{second}, {first} l'a vu."
+
+
+@pytest.mark.parametrize(
+    ("number", "shape"), [("1945", "dddd"), ("2:30", "d:dd"), ("10", "dd"), ("1,000.5", "d,ddd.d"), ("30-40", "dd-dd")]
+)
+def test_a_number_becomes_another_of_the_same_shape(number: str, shape: str) -> None:
+    found = copies(Pair(f"At {number} it ended.", f"À {number} c'était fini."))
+    assert len(found) > 5
+    for source, target in found:
+        other = source.removeprefix("At ").removesuffix(" it ended.")
+        assert "".join("d" if sign.isdigit() else sign for sign in other) == shape
+        assert target == f"À {other} c'était fini."
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("I have 1 dog.", "J'ai 1 chien."),  # one dog, but 3 dogs
+        ("It is the 21st.", "Le 21st."),
+        ("It is NATO.", "C'est la NATO."),  # spelt, not named
+        ("It is late.", "Il est tard."),
+        ("Tom and Tom.", "Tom et Tom."),  # which is which?
+        ("Take the McDuff.", "Prends le McDuff."),
+    ],
+)
+def test_what_is_no_name_or_may_govern_others_stays(pair: tuple[str, str]) -> None:
+    assert not copies(Pair(*pair))
+
+
+def test_without_any_name_to_make_another_of_there_is_no_copy() -> None:
+    assert not copies(Pair("I know Tom.", "Je connais Tom."), [])
+    assert copies(Pair("In 1945.", "En 1945."), [])
+
+
+WORDS = st.sampled_from(["Tom", "Ann", "1945", "saw", "vu", "l'", ",", "É", "e\u0301", "Ωmega", "汤姆", "Li"])
+SIDES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+
+
+@given(st.builds(Pair, SIDES, SIDES), st.integers(0, 99))
+def test_what_both_sides_shared_they_share_still(pair: Pair, seed: int) -> None:
+    copy = Names([*CORPUS, pair]).put_into(pair, Random(seed))
+    if copy is None:
+        return
+    kept = {shared.word for shared in shared_words(pair)}
+    for before, after in zip(pair, copy, strict=True):
+        changed = [(a, b) for a, b in zip(before.split(), after.split(), strict=True) if a != b]
+        assert changed
+        assert all(a in kept for a, _ in changed)
+        assert all(b in copy.source.split() and b in copy.target.split() for _, b in changed)
+
+
+def test_some_of_the_copies_of_a_corpus_have_other_names() -> None:
+    pairs = [Pair(f"He saw {name} {n} times.", f"Il a vu {name} {n} fois.") for n, name in enumerate(["Tom", "Robert"])]
+    found = [source for _, source, _ in text_copies(pairs, ("en", "fr"), Random(1), lambda _: True)]
+    assert any("Tom" not in source and "Robert" not in source for source in found)

@@ -1,0 +1,75 @@
+"""Other names and numbers in the place of those that both sides of a pair share: how a model learns to copy any.
+
+A small corpus has few names, one of them perhaps in every tenth sentence, and a model that met no others makes a word
+of each that is new. Copying is learnt from pairs that show it (Currey et al. 2017, "Copied Monolingual Data Improves
+Low-Resource Neural Machine Translation"); here the pair is real and the name is made up.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from random import Random
+
+from training.corpus import Pair
+from training.reserved import replaced, shared_words
+
+_SHORTEST, _LONGEST = 3, 12
+_TITLE = re.compile(r"[^\W\d_]+")
+_DIGITS = re.compile(r"\d+")
+_VOWELS = frozenset("aeiouyh")
+"""With which a language may elide or choose another article: d'Anna and de Tom, an Anna and a Tom; French h too."""
+
+
+class Names:
+    """The names of a corpus, as a store of beginnings and ends of others."""
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        found = {shared.word for pair in pairs for shared in shared_words(pair) if _is_title(shared.word)}
+        self._all = sorted(found)  # a set's order is another in each process
+        self._alike = {kind: [name for name in self._all if _is_open(name) is kind] for kind in (True, False)}
+
+    def put_into(self, pair: Pair, random: Random) -> Pair | None:
+        """`pair` with another name or number for each that both sides share once; None if there is none to change."""
+        put = {shared: word for shared in shared_words(pair) if (word := self._instead_of(shared.word, random))}
+        if not put:
+            return None
+        source = replaced(pair.source, [(shared.source, shared.word, [word]) for shared, word in put.items()])
+        target = replaced(pair.target, [(shared.target, shared.word, [word]) for shared, word in put.items()])
+        return Pair(*("".join(map(str, parts)) for parts in (source, target)))
+
+    def _instead_of(self, word: str, random: Random) -> str | None:
+        if _is_title(word):
+            return self._made_up(word, random)
+        return _other_number(word, random) if word.lower() == word.upper() else None
+
+    def _made_up(self, name: str, random: Random) -> str | None:
+        """The beginning of one name and the end of another. It begins with a vowel if `name` does."""
+        first = self._alike[_is_open(name)]
+        if not first:
+            return None
+        beginning, end = random.choice(first), random.choice(self._all)
+        made = beginning[: random.randint(2, len(beginning))] + end[random.randint(1, len(end)) :]
+        return made if _SHORTEST <= len(made) <= _LONGEST and made != name else None
+
+
+def _is_title(word: str) -> bool:
+    return bool(_TITLE.fullmatch(word)) and len(word) >= _SHORTEST and word[0].isupper() and word[1:].islower()
+
+
+def _is_open(name: str) -> bool:
+    return unicodedata.normalize("NFD", name[0].lower())[0] in _VOWELS
+
+
+def _other_number(number: str, random: Random) -> str | None:
+    """As many digits, in the same places; None for a single one, which may decide on singular and plural."""
+    if sum(map(str.isdigit, number)) < 2:
+        return None
+    digits = _DIGITS.sub(lambda run: _digits(len(run[0]), random), number)
+    return None if digits == number else digits
+
+
+def _digits(count: int, random: Random) -> str:
+    """The first is 2 or more: neither a leading nought nor, in 1.5, perhaps a singular."""
+    return str(random.randint(2, 9)) + "".join(str(random.randint(0, 9)) for _ in range(count - 1))
