@@ -2,6 +2,7 @@
 #
 #   make serve PYTHON=python3.12 INTERLINEAR_PORT=9000
 #   make test PYTEST_ARGS="-k decoding -x"
+#   make test PYTEST_ARGS="-n 0 --pdb"       in one process
 #
 # PYTHON             the interpreter .venv is made with: 3.11 or later. Default: the first found.
 # TORCH_INDEX_URL    one more index for pip to find PyTorch in; its CPU-only one saves several GB without a GPU.
@@ -30,7 +31,7 @@ train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs 
 	$(BIN)/python -m training run $(ARGS)
 
 test: lint  ## lint, then run the tests; those skipped are listed with their reasons
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check

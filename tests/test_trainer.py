@@ -190,6 +190,23 @@ def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None
     assert resolve_precision("auto", torch.device("cuda")) == "bfloat16"
 
 
+@pytest.mark.parametrize(
+    ("vendor", "flag", "amx", "precision"),
+    [
+        ("AuthenticAMD", "avx512_bf16", False, "bfloat16"),
+        ("AuthenticAMD", "avx512f", False, "float32"),
+        ("GenuineIntel", "avx512_bf16", False, "float32"),
+        ("GenuineIntel", "avx512_bf16", True, "bfloat16"),
+    ],
+)
+def test_a_processor_gets_bfloat16_where_it_is_faster(
+    vendor: str, flag: str, amx: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pathlib.Path.read_text", lambda path: f"vendor_id\t: {vendor}\nflags\t\t: avx2 {flag}\n")
+    monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: amx)
+    assert resolve_precision("auto", CPU) == precision
+
+
 def test_no_threads_at_all_are_refused() -> None:
     with pytest.raises(TrainingError, match="--threads"):
         use_threads(0)
