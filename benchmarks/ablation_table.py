@@ -56,10 +56,15 @@ def seen_from(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
             return [of(each) for each in value]
         if not isinstance(value, str) or any(place in value for place in PLACES):
             return value
-        path = (folder / value).as_posix()
-        if key == "parent" or (folder.is_absolute() and value.startswith(("./", "../"))):
-            return path
-        return f"./{path}" if value.startswith(("./", "../")) else value
+        if key == "parent":
+            return (folder / value).as_posix()
+        return ",".join(map(moved, value.split(",")))  # two plain files are one string
+
+    def moved(part: str) -> str:
+        if not part.startswith(("./", "../")):
+            return part
+        path = (folder / part).as_posix()
+        return path if folder.is_absolute() else f"./{path}"
 
     return {name: of(value, name) for name, value in recipe.items()}
 

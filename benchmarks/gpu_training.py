@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import json
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -134,8 +135,8 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
     events = sorted(kept, key=lambda event: -getattr(event, own))
     total = sum(getattr(event, own) for event in events) or 1
     table = Table("Largest kernels", ("of the time, %", "calls"))
-    for event in events[:count]:
-        table.rows[event.key[:60]] = [100 * getattr(event, own) / total, float(event.count)]
+    for number, event in enumerate(events[:count], 1):  # of kernels of one template only the ends of names differ
+        table.rows[f"{number}. {event.key[:60]}"] = [100 * getattr(event, own) / total, float(event.count)]
     return table
 
 
@@ -167,13 +168,14 @@ def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: R
     """`python -m training run`, watched: after how many minutes which BLEU was reached, from the command on.
 
     It is that of the development sentences which training translates at an evaluation, 500 at most; it runs until
-    `bleu` is reached or `minutes` are over, and its bundle is thrown away.
+    `bleu` is reached or `minutes` are over, and its bundle is thrown away. Raises ChildProcessError if it fails.
     """
     table = Table(f"Minutes from the command to {bleu:g} BLEU", ("minutes", "BLEU", "steps"))
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "training", "run", "--out", f"{folder}/bundle", "--work", f"{folder}/work"]
         began = time.monotonic()
-        process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.DEVNULL)
+        command = [*words, *options]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
         try:
             reached, ended = False, False
             while not (reached or ended) and time.monotonic() - began < 60 * minutes:
@@ -184,6 +186,8 @@ def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: R
                     table.rows[f"evaluation {len(table.rows) + 1}"] = [passed, row["dev_bleu"], row["step"]]
                     reached = reached or row["dev_bleu"] >= bleu
                     report([table])
+            if ended and process.returncode:
+                raise ChildProcessError(f"the training ended with {process.returncode}: {shlex.join(command)}")
         finally:
             process.kill()
             process.wait()
@@ -202,7 +206,9 @@ def main(
     target: Annotated[str, typer.Option(help="And of their second.")] = "fr",
     minutes: Annotated[float, typer.Option(help="--until gives up after these.")] = 20.0,
     architecture: Annotated[str, typer.Option(help=f"One of {', '.join(ARCHITECTURES)}.")] = "base",
-    vocab_size: Annotated[int, typer.Option(help="Pieces of the joint vocabulary.")] = 8_000,
+    vocab_size: Annotated[
+        int, typer.Option(help="Pieces of the joint vocabulary; of --until the recipe says it.")
+    ] = 8_000,
     batch_tokens: Annotated[list[int], typer.Option(help="Padded target tokens a batch; again for more.")] = [  # noqa: B006
         8_192,
         16_384,
@@ -230,8 +236,9 @@ def main(
         if pairs is None or dev is None:
             raise typer.BadParameter("--until needs --pairs and --dev")
         files = ["--pairs", str(pairs.resolve()), "--dev", str(dev.resolve()), "--source", source, "--target", target]
-        size = ["--architecture", architecture, "--vocab-size", str(vocab_size), "--device", where.type]
-        tables = [minutes_until(until, minutes, [*files, *size, *(["--recipe", str(recipe)] if recipe else [])], write)]
+        options = ["--architecture", architecture, "--device", where.type]
+        options += ["--recipe", str(recipe.resolve())] if recipe else []
+        tables = [minutes_until(until, minutes, [*files, *options], write)]
     else:
         data, size_found = (made_pairs(60_000, vocab_size), vocab_size)
         if pairs is not None:

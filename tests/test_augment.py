@@ -117,7 +117,14 @@ def test_other_signs_are_on_the_source_alone(source: str, text: str, expected: s
 
 def test_a_source_without_case_has_no_copies_begun_small() -> None:
     assert len(changes("en", "zh").all) == len(changes("zh", "en").all) + 3
-    assert not any(source[0].islower() for _, source, _ in text_copies(PAIRS, ("zh", "fr"), Random(1), known))
+    english, french = ["He says he is there.", "Yes, he is."], ["Il dit qu'il est là.", "Oui, il est là."]
+
+    def has_small(source: str, sources: list[str]) -> bool:
+        made = text_copies(list(map(Pair, sources, french)), (source, "fr"), Random(1), known)
+        return any(target[0].islower() for _, _, target in made)
+
+    assert has_small("en", english)
+    assert not has_small("zh", ["他说他在那里。", "是的，他在。"])
 
 
 SENTENCES = st.text(st.sampled_from("AbtTİßǆé我。.?¿!'’\" \u0301{1"), min_size=1, max_size=12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu_training import logged, operations, padding, peak
+from benchmarks.gpu_training import ROOT, logged, operations, padding, peak
 from model.config import ModelConfig
 from training.batches import Pairs
 from training.trainer import Recipe, Trainer
@@ -62,3 +63,31 @@ def test_the_command_prints_every_setting_and_writes_json(tmp_path: Path) -> Non
     assert list(training["rows"]) == ["64 tokens", "128 tokens"]
     assert all(row["target tokens/s"][0] > 0 for row in training["rows"].values())
     assert len(largest["rows"]) == 12
+
+
+def until(folder: Path, vocab_size: int) -> subprocess.CompletedProcess[str]:
+    """`--until 0`, from `folder`, of files there, which are given by their names alone."""
+    lines = [f"the number is {number}\tle nombre est {number}\n" for number in range(100, 180)]
+    recipe = f"[prepare]\nvocab_size = {vocab_size}\n[training]\nbatch_tokens = 200\n"
+    for name, content in {"pairs.tsv": "".join(lines[8:]), "dev.tsv": "".join(lines[:8]), "own.toml": recipe}.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    files = ["--pairs", "pairs.tsv", "--dev", "dev.tsv", "--json", "figures.json", "--recipe", "own.toml"]
+    words = ["--until", "0", *files, "--architecture", "toy", "--device", "cpu"]
+    command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_minutes_until_a_bleu_are_those_of_a_real_training(tmp_path: Path) -> None:
+    result = until(tmp_path, vocab_size=320)
+    assert result.returncode == 0, result.stderr
+    (table,) = json.loads((tmp_path / "figures.json").read_text())["tables"]
+    assert table["note"] == "reached"
+    assert table["rows"]["evaluation 1"]["minutes"] > 0
+
+
+def test_a_training_that_fails_is_no_bleu_that_was_not_reached(tmp_path: Path) -> None:
+    result = until(tmp_path, vocab_size=60)
+    assert result.returncode != 0
+    assert "too small" in result.stderr
+    assert "the training ended with" in result.stderr

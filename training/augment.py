@@ -161,7 +161,8 @@ def augmented_copies(
 def text_copies(
     pairs: Sequence[Pair], languages: tuple[str, str], random: Random, knows: Callable[[str], bool]
 ) -> Iterator[tuple[int, str, str]]:
-    """Changed copies, each with the index of its pair: of each kind of change in turn, and of each pair one a kind.
+    """Changed copies, each with the index of its pair: of each kind of change in turn, and of each pair one a kind,
+    of names up to three.
 
     A sign that the vocabulary does not know, as `knows` says, is put into no copy.
     """

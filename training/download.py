@@ -24,26 +24,26 @@ def download(address: str, path: Path, sha256: str | None = None) -> None:
     What was begun lies beside it, for the next call to go on with, if the server says that its file is still the same
     one. Raises CorpusError, which says whether to try again, and BusyError where another command is downloading it.
     """
-    with alone_making(path):
-        _download(address, path, sha256)
+    if not path.exists():
+        with alone_making(path):
+            if not path.exists():  # else another command has just made it
+                return _download(address, path, sha256)
+    _check(path, address, sha256)
 
 
 def _download(address: str, path: Path, sha256: str | None) -> None:
-    if not path.exists():
-        partial = path.with_name(f".{path.name}.part")
-        try:
-            _fetch(address, partial, path.with_name(f".{path.name}.mark"))
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise CorpusError(address, f"the server answers {error.code} {error.reason}") from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise CorpusError(address, f"cannot be downloaded ({reason}); the same command goes on with it") from None
-        _check(partial, address, sha256)
-        os.replace(partial, path)
-        path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
-    else:
-        _check(path, address, sha256)
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        _fetch(address, partial, path.with_name(f".{path.name}.mark"))
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise CorpusError(address, f"the server answers {error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CorpusError(address, f"cannot be downloaded ({reason}); the same command goes on with it") from None
+    _check(partial, address, sha256)
+    os.replace(partial, path)
+    path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
 
 
 def _fetch(address: str, partial: Path, mark: Path) -> None:

@@ -56,7 +56,7 @@ def write_tokens(
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
     reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
-    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying in other case")
+    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying with changes")
     copied = np.concatenate([reserved.pairs, augmented.pairs])
     of_corpora = np.append(pool.corpora, pool.corpora[copied])
     files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
@@ -109,7 +109,7 @@ def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) 
 
 
 def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
-    """Copies of pairs in other case and punctuation."""
+    """Copies of pairs in other case and punctuation, and with other names."""
     if options.augment_share == 0:
         return iter(())
     wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)

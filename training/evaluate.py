@@ -232,16 +232,18 @@ def evaluate(
     use_threads(threads)
     if rows is not None and rows < 1:
         raise ValueError(f"--rows must be at least 1, not {rows}")
-    if not 1 <= beam <= (rows or ROWS["cpu"]):
-        raise ValueError(f"--beam must be from 1 to --rows ({rows or ROWS['cpu']}), not {beam}")
+    where = pick_device(device)
+    if not 1 <= beam <= (rows or ROWS[where.type]):
+        raise ValueError(f"--beam must be from 1 to --rows ({rows or ROWS[where.type]}), not {beam}")
     if tokenize not in (None, "moses"):
         raise ValueError(f"--tokenize knows only moses, not {tokenize!r}")
     scoring = Scoring(beam, lowercase, moses=tokenize is not None)
     if scoring.moses:
         moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)  # what cannot be written is said before hours of decoding
-    loaded = load_bundle(bundle, pick_device(device))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.open("a").close()  # what cannot be written is said before hours of decoding
+    loaded = load_bundle(bundle, where)
     runner = prepare(loaded.model, precision)
     both = two_columns(columns)
     tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding, corpora) for text in pairs]

@@ -159,18 +159,23 @@ def read_toml(path: Path) -> Values:
 
 def _found(path: Path, corpora: Path, text: str) -> str:
     """What `text` is called of which the recipe `path` says that it is beside it, by ./ or ../, or below `corpora`."""
-    return below(path.parent if text.startswith(("./", "../")) else corpora, text)
+    return below(corpora, text, beside=path.parent)
 
 
-def below(folder: Path, text: str) -> str:
-    """What `text`, as `prepare --pairs` takes it, is called if its relative paths are those below `folder`."""
+def below(folder: Path, text: str, beside: Path | None = None) -> str:
+    """What `text`, as `prepare --pairs` takes it, is called if its relative paths are those below `folder`, or below
+    `beside` where they begin with ./ or ../."""
     if is_remote(text):
         return text
-    whole = str(folder / text)
+
+    def found(part: str) -> str:
+        return str((beside if beside and part.startswith(("./", "../")) else folder) / part)
+
+    whole = found(text)
     weighted = WEIGHTED.fullmatch(whole)
     if Path(whole).exists() or (weighted and Path(weighted[1]).exists()):
         return whole
-    return ",".join(str(folder / part) for part in text.split(","))  # two plain files
+    return ",".join(map(found, text.split(",")))  # two plain files
 
 
 def _typed(table: Values, path: Path) -> Iterator[tuple[str, Any]]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -145,7 +145,7 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
         config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **shape)
     if options.parent:
         options.parent.check(config)
-    recipe = _recipe(options, pairs, summary, device)
+    recipe = _recipe(options, options.training, pairs, summary, device)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
@@ -160,10 +160,12 @@ def _size(options: RunOptions, summary: PreparedSummary, device: torch.device) -
     return FROM_PARENT if options.parent else size_for(summary.own_pairs, device.type == "cuda")
 
 
-def _recipe(options: RunOptions, pairs: Pairs, summary: PreparedSummary, device: torch.device) -> Recipe:
+def _recipe(
+    options: RunOptions, given: Mapping[str, Any], pairs: Pairs, summary: PreparedSummary, device: torch.device
+) -> Recipe:
     if options.tuning is not None:
-        return options.tuning.recipe(pairs, options.prepare.seed, **options.training)
-    return recipe_for(_size(options, summary, device), pairs, **options.training, seed=options.prepare.seed)
+        return options.tuning.recipe(pairs, options.prepare.seed, **given)
+    return recipe_for(_size(options, summary, device), pairs, **given, seed=options.prepare.seed)
 
 
 def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
@@ -174,7 +176,9 @@ def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary
             f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
-    recipe = _recipe(options, pairs, summary, device)
+    # What an epoch is in steps is the plan's to say: another device may want other batches.
+    given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
+    recipe = _recipe(options, given, pairs, summary, device)
     lasting = {name: getattr(recipe, name) for name in CHANGEABLE}
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 

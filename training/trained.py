@@ -95,7 +95,7 @@ def training_record(run: Trained, weights: str, model: Transformer) -> dict[str,
         ],
         "pairs": summary.pairs,
         "of_which_copies_with_symbols": summary.reserved_copies,
-        "of_which_copies_in_other_case": summary.augmented_copies,
+        "of_which_copies_in_other_case": summary.augmented_copies,  # or punctuation, or with other names
         "sources_with_end_marks": summary.sources_with_end_marks,
         "development_pairs": summary.dev_pairs,
         "parameters": model.parameter_count(),

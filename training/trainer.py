@@ -176,8 +176,8 @@ def resolve_precision(precision: str, device: torch.device) -> str:
     """What "auto" means here: bfloat16 where its matrix products are faster than float32's, else float32.
 
     They are on a GPU, with AMX, and on AMD's processors that have AVX-512 BF16 (a Zen 4: 2.4 times). On an Intel
-    processor that has it and no AMX they took twice float32's time. A rule and no measurement, so that a run that is
-    begun again computes what it did before.
+    processor that has it and no AMX they took twice float32's time. A rule and no measurement, so that a run that
+    goes on where it was begun computes as before.
     """
     if precision != "auto":
         return precision
