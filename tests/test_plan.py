@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -72,7 +73,10 @@ def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
     assert recipe.steps < RECIPE.steps
     assert recipe.warmup < recipe.steps
     assert 0.8 * 60 * minutes <= plan(recipe=recipe).seconds_left() <= 60 * minutes
-    assert dataclasses.replace(recipe, steps=1000, warmup=200, evaluate_every=40) == RECIPE
+    highest = recipe.learning_rate_factor / math.sqrt(recipe.warmup)
+    assert highest == pytest.approx(RECIPE.learning_rate_factor / math.sqrt(RECIPE.warmup))
+    rate = RECIPE.learning_rate_factor
+    assert dataclasses.replace(recipe, steps=1000, warmup=200, learning_rate_factor=rate, evaluate_every=40) == RECIPE
 
 
 def test_time_to_spare_changes_nothing() -> None:

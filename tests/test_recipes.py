@@ -6,8 +6,9 @@ import pytest
 from conftest import PAIRS
 
 from training.batches import Pairs, epoch_rows
-from training.recipes import EVALUATIONS, LARGEST_ON_GPU, SIZES, architecture_for, recipe_for, size_for
-from training.trainer import TrainingError
+from training.recipes import EVALUATIONS, FROM_PARENT, LARGEST_ON_GPU, SIZES, architecture_for, recipe_for, size_for
+from training.schedule import noam
+from training.trainer import Recipe, TrainingError
 
 SMALL = Pairs.of([[5] * 6 for _ in PAIRS], [[5] * 8 for _ in PAIRS])
 
@@ -39,6 +40,18 @@ def test_what_is_given_wins_and_none_is_not_given() -> None:
     assert (recipe.steps, recipe.warmup, recipe.keep, recipe.patience) == (7, SIZES[0].warmup, 2, 0)
     config = architecture_for(SIZES[0], 400, 256, dropout=None, norm="post", architecture="toy")
     assert (config.dropout, config.norm, config.d_model) == (SIZES[0].dropout, "post", 128)
+
+
+def test_from_a_parent_a_few_pairs_reach_the_highest_learning_rate_before_it_falls() -> None:
+    many, few = (recipe_for(FROM_PARENT, SMALL, steps=steps) for steps in (5000, 60))
+    assert (many.warmup, many.learning_rate_factor) == (FROM_PARENT.warmup, FROM_PARENT.learning_rate_factor)
+
+    def highest(recipe: Recipe) -> float:
+        fields = recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown
+        return max(noam(step, 256, *fields) for step in range(1, recipe.steps + 1))
+
+    assert highest(few) == pytest.approx(highest(many))
+    assert recipe_for(FROM_PARENT, SMALL, steps=60, warmup=40).warmup == 40
 
 
 def test_positions_reach_as_far_as_the_longest_pair_allowed() -> None:

@@ -19,6 +19,7 @@ from model.config import ModelConfig
 from training.batches import Pairs, Position, batches_from
 from training.checkpoint import write_atomically
 from training.progress import duration
+from training.recipes import warmed_within
 from training.sampling import redraw_of
 from training.scoring import Development
 from training.trainer import Recipe, Trainer, TrainingError
@@ -132,4 +133,4 @@ def within(recipe: Recipe, speed: Speed, minutes: float) -> Recipe:
         raise TrainingError(f"--minutes {minutes:g} is too short here: one step and its evaluation take {least:.0f} s")
     steps = min(steps, recipe.steps)
     every = math.ceil(steps / evaluations)
-    return dataclasses.replace(recipe, steps=steps, evaluate_every=every, warmup=min(recipe.warmup, 1 + steps // 8))
+    return warmed_within(dataclasses.replace(recipe, steps=steps, evaluate_every=every), 1 + steps // 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,7 +76,9 @@ def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **override
         "patience": 5,
         "seed": 1,
     }
-    return recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, chosen | _given(overrides))
+    recipe = recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, chosen | _given(overrides))
+    few = size is FROM_PARENT and overrides.get("warmup") is None
+    return warmed_within(recipe, 1 + recipe.steps // 4) if few else recipe
 
 
 def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str, Any]) -> Recipe:
@@ -89,6 +92,17 @@ def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str
         steps = max(1, math.ceil(epochs * batches / accumulate))
     every = max(1, math.ceil(steps / evaluations))
     return Recipe(**{"steps": steps, "evaluate_every": every, "accumulate": accumulate, **fields})
+
+
+def warmed_within(recipe: Recipe, steps: int) -> Recipe:
+    """`recipe` with a warm-up of at most `steps`, and the same highest learning rate.
+
+    By itself that rises as the warm-up shortens (`training.schedule`): in 240 steps of `tiny` with a warm-up of 31, a
+    rate of up to 0.028 came to a development loss of 4.72, one held at 0.005 to 4.35.
+    """
+    warmup = min(recipe.warmup, steps)
+    factor = recipe.learning_rate_factor * math.sqrt(warmup / recipe.warmup)
+    return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
 
 
 def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
