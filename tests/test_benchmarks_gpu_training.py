@@ -24,7 +24,7 @@ CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2,
 def test_operations_are_those_that_pytorch_counts_in_forward_and_backward() -> None:
     pairs = Pairs.of([[5] * 6] * 8, [[6] * 6] * 8)
     batch = pairs.batch(np.arange(8), CONFIG)
-    trainer = Trainer(CONFIG, Recipe(steps=1), torch.device("cpu"))
+    trainer = Trainer(CONFIG, Recipe(steps=1, precision="float32"), torch.device("cpu"))
     with FlopCounterMode(display=False) as counter:
         trainer.step([batch], 0.0)
     hidden = CONFIG.decoder_layers * 12 * CONFIG.d_model * 8 * 7 * 6 / 2  # what the causal mask hides is computed too

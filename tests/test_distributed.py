@@ -39,6 +39,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 # Batches of one pair or a few: then some processes have nothing to predict.
 RECIPE: dict[str, Any] = {
     "steps": 6, "batch_tokens": 30, "accumulate": 2, "warmup": 20, "learning_rate_factor": 0.5, "evaluate_every": 1,
+    "precision": "float32",
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def batch_of(rows: range) -> Batch:
 
 
 def trainer(**recipe: Any) -> Trainer:
-    return Trainer(CONFIG, Recipe(**{"steps": 10, **recipe}), CPU)
+    return Trainer(CONFIG, Recipe(**{"steps": 10, "precision": "float32", **recipe}), CPU)
 
 
 def by_hand(model: torch.nn.Module, batch: Batch, smoothing: float) -> torch.Tensor:
@@ -72,7 +72,7 @@ def test_bfloat16_training_comes_near_float32() -> None:
 
 
 def test_r_drop_is_two_passes_of_the_model_that_dropout_makes_differ() -> None:
-    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.3), Recipe(10, label_smoothing=0.2), CPU)
+    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.3), Recipe(10, label_smoothing=0.2, precision="float32"), CPU)
     batch = batch_of(range(24))
     torch.manual_seed(3)
     loss, nats = drunk.loss(batch, 0.2, 5.0)
@@ -130,7 +130,7 @@ def test_compiling_takes_batches_of_any_shape_and_is_for_training_alone(monkeypa
         return lambda *words: calls.append(dynamic) or function(*words)  # type: ignore[func-returns-value]
 
     monkeypatch.setattr(torch, "compile", compile_in_vain)
-    compiled, plain = Trainer(CONFIG, Recipe(steps=10), CPU, compiled=True), trainer()
+    compiled, plain = Trainer(CONFIG, Recipe(steps=10, precision="float32"), CPU, compiled=True), trainer()
     torch.testing.assert_close(compiled.step([batch_of(range(9))], 0.01), plain.step([batch_of(range(9))], 0.01))
     compiled.development_loss(make_pairs())
     assert calls == [True]
@@ -139,7 +139,7 @@ def test_compiling_takes_batches_of_any_shape_and_is_for_training_alone(monkeypa
 def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
     pairs = make_pairs(100)
     sober = trainer()
-    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.5), Recipe(10), CPU)
+    drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.5), Recipe(10, precision="float32"), CPU)
     drunk.model.load_state_dict(sober.model.state_dict())
     batch = pairs.batch(np.arange(100), CONFIG)
     expected = by_hand(sober.model.eval(), batch, 0.0).item() / batch.target_tokens
