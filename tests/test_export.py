@@ -226,18 +226,19 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
 
 
 @pytest.mark.parametrize(
-    ("best_step", "scores", "shipped"),
+    ("best_step", "scores", "accepted", "shipped"),
     [
-        (0, {"average": 51.05, "step 0": 51.06}, "average"),
-        (0, {"average": 51.05, "step 0": 51.16}, "step 0"),
-        (7, {"average": 51.05, "step 7": 51.06}, "step 7"),
-        (7, {"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, "average of 5"),
-        (7, {"average": 51.0, "step 7": 51.0}, "average"),
-        (7, {"step 7": 51.0}, "step 7"),
+        (0, {"average": 51.05, "step 0": 51.06}, 0.1, "average"),
+        (0, {"average": 51.05, "step 0": 51.16}, 0.1, "step 0"),
+        (0, {"average": 51.05, "step 0": 51.16}, 0.5, "average"),
+        (7, {"average": 51.05, "step 7": 51.06}, 0.5, "step 7"),
+        (7, {"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, 0.1, "average of 5"),
+        (7, {"average": 51.0, "step 7": 51.0}, 0.1, "average"),
+        (7, {"step 7": 51.0}, 0.1, "step 7"),
     ],
 )
 def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_by_what_is_reported(
-    monkeypatch: pytest.MonkeyPatch, best_step: int, scores: dict[str, float], shipped: str
+    monkeypatch: pytest.MonkeyPatch, best_step: int, scores: dict[str, float], accepted: float, shipped: str
 ) -> None:
     def evaluated(model: str, *_: Any) -> Any:
         return SimpleNamespace(scores=[SimpleNamespace(score=scores[model])], metrics=lambda: [{"model": model}])
@@ -253,6 +254,9 @@ def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_
     monkeypatch.setattr(export_module, "evaluate_set", evaluated)
     monkeypatch.setattr(export_module, "report", lambda *_: None)
     dev: Any = None
-    chosen: Any = export_module._choose(run, torch.float16, CPU, dev, quiet)
+    said: list[str] = []
+    chosen: Any = export_module._choose(run, run.candidates(), torch.float16, CPU, dev, accepted, said.append)
     assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
     assert [candidate["weights"] for candidate in chosen[3]] == list(scores)
+    warned = [line for line in said if line.startswith("warning: what was learnt costs 0.11 BLEU")]
+    assert bool(warned) == (shipped == "step 0")

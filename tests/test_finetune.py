@@ -215,6 +215,39 @@ def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(sh
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
 
 
+def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more(shipped: Path) -> None:
+    Path("r.toml").write_text("[training]\nepochs = 20")
+    tune("--recipe", "r.toml", "--learning-rate", "0.01")
+    ruinous = ("--pairs", "own.tsv", "--init", "bundles/mine", "--out", "bundles/ruined", "--learning-rate", "0.9")
+    assert "the bundle has the weights that the run began with" in run(*ruinous)
+    ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "ruined"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    log = Path("runs/ruined/run/log.csv").read_text()
+    accepting = (*ruinous, "--accept-loss", "100", "--replace")
+    assert "the bundle has the weights" not in run(*accepting)
+    theirs = loaded("ruined").model.state_dict()
+    assert not any(torch.allclose(ours[name], theirs[name]) for name in ours)
+    assert Path("runs/ruined/run/log.csv").read_text() == log
+    assert "all is done" in run(*accepting)
+
+
+def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_step_more(shipped: Path) -> None:
+    tune("--learning-rate", "0.01")
+    log = Path("runs/mine/run/log.csv").read_text()
+    learnt, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
+    assert max((learnt[name] - theirs[name]).abs().max() for name in theirs) > 0.01
+    blended = ("--learning-rate", "0.01", "--blend", "0.25", "--replace")
+    tune(*blended)
+    assert Path("runs/mine/run/log.csv").read_text() == log
+    ours = loaded("mine")
+    for name, weight in ours.model.state_dict().items():
+        assert torch.allclose(weight, 0.75 * theirs[name] + 0.25 * learnt[name], atol=1e-3), name
+    weights = ours.config["training"]["weights"]
+    assert weights.startswith("0.25 of the way from those that the run began with to ")
+    assert f"The weights are {weights}." in Path("bundles/mine/README.md").read_text()
+    assert "all is done" in tune(*blended)
+
+
 def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_another_run(shipped: Path) -> None:
     tune()
     output = tune("--replace")
@@ -243,6 +276,8 @@ def test_a_general_set_may_be_an_address(shipped: Path) -> None:
         (["--target", "en"], "has the target fr"),
         (["--architecture", "tiny"], "--architecture is that of the bundle"),
         (["--learning-rate", "3"], "--learning-rate must lie"),
+        (["--accept-loss", "-1"], "--accept-loss must lie"),
+        (["--blend", "0"], "--blend must be above 0"),
         (["--init", "nowhere"], "nowhere"),
         (["--general", "nowhere.tsv"], "nowhere.tsv"),
     ],
@@ -259,6 +294,8 @@ def test_what_does_not_go_with_the_bundle_is_said_in_one_line(shipped: Path, opt
         ([], "give --source and --target"),
         (["--source", "en", "--target", "fr", "--mix", "general.tsv"], "--mix is for fine-tuning"),
         (["--source", "en", "--target", "fr", "--general", "general.tsv"], "--general is for fine-tuning"),
+        (["--source", "en", "--target", "fr", "--accept-loss", "0"], "--accept-loss is for fine-tuning"),
+        (["--source", "en", "--target", "fr", "--blend", "0.5"], "--blend is for fine-tuning"),
     ],
 )
 def test_what_needs_a_bundle_to_begin_from_says_so(options: list[str], said: str) -> None:

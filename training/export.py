@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
+from torch import Tensor
 
 from model.allocator import keep_freed_memory
 from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
@@ -41,7 +42,7 @@ NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options of the command without which it cannot make what `--to` asks for."""
 COMMON = {"to", "out", "replace", "dtype"}
 A_DIFFERENCE = 0.1
-"""BLEU, as it is reported. What fine-tuning has learnt ships, if it costs less on the development set."""
+"""BLEU, as it is reported."""
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
@@ -70,13 +71,19 @@ class ExportOptions:
     device: str = "auto"
     initial: dict[str, Any] | None = None
     """The record of the bundle that the run adapts to other text."""
+    accept_loss: float | None = None
+    """BLEU on the development set that what was learnt may cost, to ship; None: A_DIFFERENCE."""
+    blend: float | None = None
+    """How far to go from the weights that the run began with to those that it learnt; None: all the way."""
     parent: dict[str, Any] | None = None
     """That of the bundle for other languages whose weights the run began from."""
 
     @property
-    def form(self) -> dict[str, str]:
-        """How weights are stored and where samples come from, as config.json has it."""
-        return {"dtype": self.dtype, "samples": Path(self.samples).name}
+    def form(self) -> dict[str, Any]:
+        """How weights are chosen and stored and where samples come from, as config.json has it."""
+        chosen = {"accept_loss": self.accept_loss, "blend": self.blend}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return {"dtype": self.dtype, "samples": Path(self.samples).name, **given}
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -102,11 +109,16 @@ class ExportOptions:
         return TestSet.read(text, source, target, self.columns, self.encoding, self.below)
 
 
-def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet] | None = None) -> None:
+def export_run(
+    options: ExportOptions,
+    say: Say = print,
+    tests: Sequence[TestSet] | None = None,
+    origin: Mapping[str, Tensor] | None = None,
+) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    `tests`: `options.tests()`, if they have been read. Nothing is at `out` before all is done. Raises BundleError,
-    TrainingError, CorpusError, ValueError.
+    `tests`: `options.tests()`, if they have been read. `origin`: the weights that the run began with, for
+    `options.blend`. Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
@@ -118,7 +130,9 @@ def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
-    weights, model, metrics, candidates = _choose(run, DTYPES[options.dtype], device, dev, say)
+    accepted = A_DIFFERENCE if options.accept_loss is None else options.accept_loss
+    offered = run.candidates() if options.blend is None else run.blended(origin or {}, options.blend)
+    weights, model, metrics, candidates = _choose(run, offered, DTYPES[options.dtype], device, dev, accepted, say)
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
         seen = trained_on([run.tokenizer.encode(pair.source) for pair in test.pairs], pairs)
@@ -160,11 +174,18 @@ def export_run(options: ExportOptions, say: Say = print, tests: Sequence[TestSet
 
 
 def _choose(
-    run: Trained, dtype: torch.dtype, device: torch.device, dev: TestSet, say: Say
+    run: Trained,
+    candidates: Iterable[tuple[str, dict[str, Tensor]]],
+    dtype: torch.dtype,
+    device: torch.device,
+    dev: TestSet,
+    accepted: float,
+    say: Say,
 ) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there."""
+    """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there. The
+    weights that the run began with are the best only if they are so by more than `accepted`."""
     found = []
-    for what, weights in run.candidates():
+    for what, weights in candidates:
         model = run.model(weights, dtype, device)
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         found.append((result.scores[0].score, what, model, result))
@@ -172,10 +193,15 @@ def _choose(
     *learnt, last = found
     best = max(learnt, key=lambda candidate: candidate[0], default=last)
     unchanged = run.snapshot["state"]["best_step"] == 0
-    _, what, model, result = last if last[0] > best[0] + unchanged * A_DIFFERENCE else best
+    if unchanged and last[0] > best[0] + accepted:
+        say(
+            f"warning: what was learnt costs {last[0] - best[0]:.2f} BLEU on the development set: the bundle has the "
+            "weights that the run began with (`run --accept-loss` ships what was learnt)"
+        )
+    _, what, model, result = last if last[0] > best[0] + unchanged * accepted else best
     report(result, dev, run.limits, say)
-    candidates = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
-    return what, model, result.metrics(), candidates
+    tried = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
+    return what, model, result.metrics(), tried
 
 
 def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:

@@ -96,15 +96,23 @@ class Initial(Origin):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there."""
+    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there; `accept_loss`, in
+    BLEU on the development set, is what the tuned weights may cost, to ship instead of the bundle's; `blend`, how far
+    to go from these to those."""
 
     initial: Initial
     general: tuple[str, ...] = ()
     learning_rate: float | None = None
+    accept_loss: float | None = None
+    blend: float | None = None
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
             raise ValueError(f"--learning-rate must lie between 0 and 1, not {self.learning_rate:g}")
+        if self.accept_loss is not None and not 0 <= self.accept_loss <= 100:
+            raise ValueError(f"--accept-loss must lie between 0 and 100, not {self.accept_loss:g}")
+        if self.blend is not None and not 0 < self.blend <= 1:
+            raise ValueError(f"--blend must be above 0 and at most 1, not {self.blend:g}")
 
     @property
     def architecture(self) -> str:

@@ -25,7 +25,7 @@ from training.batches import Pairs, load_pairs
 from training.checkpoint import STATE, load_state
 from training.cleaning import RULES
 from training.evaluate import DEVELOPMENT, TestSet
-from training.export import ExportOptions, export_run, serve_command
+from training.export import A_DIFFERENCE, ExportOptions, export_run, serve_command
 from training.finetune import LEARNING_RATE, said_changes
 from training.locking import alone_in
 from training.loop import CHANGEABLE, train
@@ -83,7 +83,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         before = options.tuning.measured_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
     _train(options, plan, device, say)
-    export_run(export, say, tests)
+    export_run(export, say, tests, options.tuning.initial.weights if options.tuning else None)
     _say_changes(out, say)
 
 
@@ -296,6 +296,24 @@ def run(
     learning_rate: Annotated[
         float | None, typer.Option(help=f"The highest. (default: {LEARNING_RATE:g})", rich_help_panel=_TUNING)
     ] = None,
+    accept_loss: Annotated[
+        float | None,
+        typer.Option(
+            metavar="BLEU",
+            help="Ship what was learnt even where it costs this much on the development set. (default: "
+            f"{A_DIFFERENCE:g}; if it costs more, the weights of the --init bundle ship)",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    blend: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Ship weights that lie this far from the --init bundle's to those learnt, such as 0.75: what is lost "
+            "elsewhere comes back sooner than what is gained goes. (default: 1, those learnt)",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
     licence: Annotated[
         str | None,
         typer.Option(help="Under which licence the bundle may be used. (default: as the --init bundle, or not stated)"),
@@ -344,7 +362,7 @@ def run(
             "remarks": tuple(remark) if remark else None,
         },
     )
-    tuning = tuning_asked(init, general, mix, learning_rate)
+    tuning = tuning_asked(init, general, mix, learning_rate, accept_loss, blend)
     prepare = prepare_asked(said, work, tuning, tuple(mix or ()))
     begun_from = Parent.load(Path(said.parent)) if said.parent else None
     export = export_asked(said, work, tuning, begun_from, out, replace, device, below if recipe else None)

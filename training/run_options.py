@@ -94,13 +94,20 @@ class RunOptions:
 
 
 def tuning_asked(
-    init: Path | None, general: list[str] | None, mix: list[str] | None, learning_rate: float | None
+    init: Path | None,
+    general: list[str] | None,
+    mix: list[str] | None,
+    learning_rate: float | None,
+    accept_loss: float | None,
+    blend: float | None,
 ) -> Tuning | None:
     """What --init asks for. ValueError names an option that needs it."""
     if init is not None:
-        return Tuning(Initial.load(init), tuple(general or ()), learning_rate)
-    for option, given in (("general", general), ("mix", mix), ("learning-rate", learning_rate)):
-        if given:
+        return Tuning(Initial.load(init), tuple(general or ()), learning_rate, accept_loss, blend)
+    tuned: dict[str, Any] = {"general": general, "mix": mix, "learning-rate": learning_rate}
+    tuned |= {"accept-loss": accept_loss, "blend": blend}
+    for option, given in tuned.items():
+        if given is not None:
             raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
     return None
 
@@ -144,6 +151,8 @@ def export_asked(
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
         attribution=origin.attribution(credits) if origin else credits,
         device=device,
+        accept_loss=tuning.accept_loss if tuning else None,
+        blend=tuning.blend if tuning else None,
         parent=parent.record() if parent else None,
         **fields,
     )

@@ -9,7 +9,7 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,14 @@ class Trained:
             yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
         if (self.folder / BEST).exists():
             yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
+
+    def blended(self, origin: Mapping[str, Tensor], share: float) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        """The candidates, each only a `share` of the way from the weights `origin` that the run began with: what they
+        knew is kept better than what is learnt is lost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models",
+        section 3)."""
+        for what, weights in self.candidates():
+            between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
+            yield f"{share:g} of the way from those that the run began with to {what}", between
 
 
 def data_digest(data: Path) -> str:
