@@ -243,7 +243,7 @@ def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_ste
     for name, weight in ours.model.state_dict().items():
         assert torch.allclose(weight, 0.75 * theirs[name] + 0.25 * learnt[name], atol=1e-3), name
     weights = ours.config["training"]["weights"]
-    assert weights.startswith("0.25 of the way from those that the run began with to ")
+    assert weights.startswith("those 0.25 of the way from where the run began to ")
     assert f"The weights are {weights}." in Path("bundles/mine/README.md").read_text()
     assert "all is done" in tune(*blended)
 

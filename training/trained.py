@@ -80,7 +80,7 @@ class Trained:
         section 3)."""
         for what, weights in self.candidates():
             between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
-            yield f"{share:g} of the way from those that the run began with to {what}", between
+            yield f"those {share:g} of the way from where the run began to {what}", between
 
 
 def data_digest(data: Path) -> str:
