@@ -18,7 +18,7 @@ class Written(logging.LogRecord):
 
 
 class JSONLines(logging.Formatter):
-    """time (UTC), level, message, and of an exception its traceback."""
+    """time (UTC), level, process, logger, message, and of an exception its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record, Written):
@@ -26,6 +26,7 @@ class JSONLines(logging.Formatter):
         fields = {
             "time": timestamp(record.created),
             "level": record.levelname.lower(),
+            "process": record.process,
             "logger": record.name,
             "message": record.getMessage(),
         }

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from app.admission import Inbox
 from app.link import Channel, Greeting, Order
+from app.logs import log_to_stderr
 from app.outcome import told
 from model.allocator import keep_freed_memory
 from model.batch import Batch, Runner
@@ -309,7 +310,7 @@ def main(descriptor: int) -> None:
     faulthandler.enable()
     for number in (signal.SIGINT, signal.SIGTERM):  # these may go to the whole group; the front says when to end
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s worker %(process)d: %(message)s")
+    log_to_stderr()
     with socket.socket(fileno=descriptor) as end:
         work(Channel(end), when_loaded=keep_freed_memory)
     # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.

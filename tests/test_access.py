@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -122,7 +123,7 @@ def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
     line = FORMATTER.format(record)
     assert "\n" not in line
     read = json.loads(line)
-    assert (read["message"], read["level"], read["logger"]) == (message, "error", "a")
+    assert (read["message"], read["level"], read["logger"], read["process"]) == (message, "error", "a", os.getpid())
     assert "ValueError" in read["error"]
 
 

@@ -327,6 +327,7 @@ def test_a_processor_without_the_instructions_is_told_so(monkeypatch: pytest.Mon
         kernels.check_processor()
 
 
+@here
 def test_a_batch_outlives_its_runner() -> None:
     """The weights that it points to live as long as it does."""
     model = make_model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import socket
@@ -15,7 +16,7 @@ from conftest import decode_with, make_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.link import Channel, Frames, Greeting, Order, frame
+from app.link import Channel, Frames, Greeting, Order, WorkerProcess, frame
 from app.worker import Station, Task, work
 from model.batch import DecodeBatch
 from model.bundle import Bundle, BundleError, load_bundle
@@ -256,6 +257,19 @@ def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle:
     [(failure, *_)] = front.ask(order(bundle, name="en-fr@000000000000"))
     assert "was en-fr@000000000000 when the service started" in str(failure)
     front.close()
+
+
+def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
+    bundle: Bundle, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        worker = WorkerProcess(theirs)
+        ours.sendall(frame(order(bundle, name="en-fr@000000000000")))
+        assert worker.wait() == "ended with status 0"
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [(line["level"], line["process"]) for line in lines] == [("critical", worker.pid)]
+    assert "was en-fr@000000000000 when the service started" in lines[0]["message"]
 
 
 def test_a_precision_that_there_is_not_is_said(bundle: Bundle) -> None:
