@@ -192,13 +192,14 @@ def _choose(
         say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
     *learnt, last = found
     best = max(learnt, key=lambda candidate: candidate[0], default=last)
-    unchanged = run.snapshot["state"]["best_step"] == 0
-    if unchanged and last[0] > best[0] + accepted:
+    begun_with = run.snapshot["state"]["best_step"] == 0
+    ships_last = last[0] > best[0] + begun_with * accepted
+    if ships_last and begun_with:
         say(
             f"warning: what was learnt costs {last[0] - best[0]:.2f} BLEU on the development set: the bundle has the "
-            "weights that the run began with (`run --accept-loss` ships what was learnt)"
+            "weights that the run began with (`run --init` with --accept-loss ships what was learnt)"
         )
-    _, what, model, result = last if last[0] > best[0] + unchanged * accepted else best
+    _, what, model, result = last if ships_last else best
     report(result, dev, run.limits, say)
     tried = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
     return what, model, result.metrics(), tried
