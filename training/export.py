@@ -131,7 +131,10 @@ def export_run(
         tests = options.tests(run.summary.source, run.summary.target)
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
     accepted = A_DIFFERENCE if options.accept_loss is None else options.accept_loss
-    offered = run.candidates() if options.blend is None else run.blended(origin or {}, options.blend)
+    offered = run.candidates()
+    if options.blend is not None:
+        assert origin is not None
+        offered = run.blended(origin, options.blend)
     weights, model, metrics, candidates = _choose(run, offered, DTYPES[options.dtype], device, dev, accepted, say)
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)

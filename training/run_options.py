@@ -104,9 +104,14 @@ def tuning_asked(
     """What --init asks for. ValueError names an option that needs it."""
     if init is not None:
         return Tuning(Initial.load(init), tuple(general or ()), learning_rate, accept_loss, blend)
-    tuned: dict[str, Any] = {"general": general, "mix": mix, "learning-rate": learning_rate}
-    tuned |= {"accept-loss": accept_loss, "blend": blend}
-    for option, given in tuned.items():
+    options: dict[str, Any] = {
+        "general": general,
+        "mix": mix,
+        "learning-rate": learning_rate,
+        "accept-loss": accept_loss,
+        "blend": blend,
+    }
+    for option, given in options.items():
         if given is not None:
             raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
     return None
