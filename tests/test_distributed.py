@@ -254,6 +254,7 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert f"continuing at step {snapshot['state']['step']}" in said
+    assert "Warning" not in said
     ours, theirs = (load_file(saved_weights(run)[-1]) for run in (killed, whole))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 

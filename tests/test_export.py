@@ -205,10 +205,10 @@ def test_what_is_measured_on_and_was_trained_on_is_said_to_flatter(
     said: list[str] = []
     asked = options(run_folder, data, tmp_path / "out", evaluate_on=(str(tmp_path / "test.tsv"),))
     export_run(asked, said.append)
-    assert "  3 of its sentences are trained on: its figures flatter" in said
+    assert "  sentences of it that are trained on: 3; its figures flatter" in said
     assert config_of(tmp_path / "out")["metrics"][-1]["sources_trained_on"] == 3
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "- 3 sentences of test.tsv were trained on: its figures flatter." in card
+    assert "- Sentences of test.tsv that were trained on: 3. Its figures flatter." in card
 
 
 def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(

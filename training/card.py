@@ -81,7 +81,7 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"- {name} is `{signature}`" for name, signature in signatures.items())
     flattered = {metric["set"]: metric.get("sources_trained_on", 0) for metric in config["metrics"]}
     yield from (
-        f"- {count:,} sentences of {name} were trained on: its figures flatter."
+        f"- Sentences of {name} that were trained on: {count:,}. Its figures flatter."
         for name, count in flattered.items()
         if count
     )

@@ -11,6 +11,7 @@ and has never been run.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -49,7 +50,10 @@ class World:
 
     def parallel(self, module: nn.Module) -> nn.Module:
         """`module`, whose backward pass adds up the gradients of all processes and divides them by their number."""
-        return DistributedDataParallel(module, broadcast_buffers=False)
+        # The model's buffers are constants, alike in all. PyTorch 2.13 renamed the option that says so.
+        renamed = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+        constant: dict[str, Any] = {"forward_sync_buffers" if renamed else "broadcast_buffers": False}
+        return DistributedDataParallel(module, **constant)
 
     def apart(self, module: object) -> AbstractContextManager[None]:
         """Within it, the backward pass of what is `parallel` leaves each process its own gradients."""

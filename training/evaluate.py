@@ -175,7 +175,7 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
     if result.simplified:
         say(f"  {result.simplified:,} references were in traditional characters: made simplified, as the model writes")
     if result.trained_on:
-        say(f"  {result.trained_on:,} of its sentences are trained on: its figures flatter")
+        say(f"  sentences of it that are trained on: {result.trained_on:,}; its figures flatter")
     if result.translations.cut:
         say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
 
