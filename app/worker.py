@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,6 +146,7 @@ class Station:
         """Divides those whose turn failed; returns the culprit once it is found."""
         running = [task for task in self._inside.values() if task not in joining]
         log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
+        traceback.clear_frames(error.__traceback__)  # they hold the failed batch and its tensors
         self._restart([*running, *joining])
         if running and joining:
             self._suspect(running, joining)
@@ -183,6 +185,7 @@ class Station:
         self._inside.clear()
         for task in tasks:
             task.start_again()
+        del self._batch  # a GPU that ran out of memory has no room for two
         self._batch = self.new_batch()
 
     def new_batch(self) -> Batch:

@@ -68,12 +68,14 @@ class GraphSlots(TorchSlots):
 
     def _capture(self) -> None:
         """Libraries set themselves up in the first runs, which a graph must not hold; they write what it will."""
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side), self._cache.unseen():
+        # A stream of its own: cuBLAS has a workspace for each, and one that graphs share goes with the first of them.
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream), self._cache.unseen():
             for _ in range(3):
                 self._compute()
-        torch.cuda.current_stream().wait_stream(side)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
             self._compute()
+        self._graph = graph

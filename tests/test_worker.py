@@ -7,6 +7,7 @@ import math
 import random
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from app.link import Channel, Frames, Greeting, Order, WorkerProcess, frame
 from app.worker import Station, Task, work
-from model.batch import DecodeBatch
+from model.batch import Batch, DecodeBatch
 from model.bundle import Bundle, BundleError, load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.hypothesis import Hypothesis
@@ -116,6 +117,26 @@ def test_what_is_too_much_together_is_done_in_parts(
     finished, failed, _ = turns(one)
     assert (len(finished), failed) == (8, [])
     are_as_alone(finished, alone)
+
+
+def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was memory that ran out, there is no room for two."""
+    decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
+    new_batch, made, left = Station.new_batch, list[weakref.ref[object]](), list[int]()
+
+    def watched(one: Station) -> Batch:
+        left.append(sum(batch() is not None for batch in made))
+        batch = new_batch(one)
+        made.append(weakref.ref(batch))
+        return batch
+
+    monkeypatch.setattr(Station, "new_batch", watched)
+    one = station(bundle)
+    for task in tasks(bundle, 8):
+        one.add(task)
+    assert len(turns(one)[0]) == 8
+    assert len(left) > 1
+    assert not any(left)
 
 
 def test_a_sentence_without_finite_numbers_fails_alone(
