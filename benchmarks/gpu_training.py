@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import json
 import platform
+import re
 import shlex
 import statistics
 import subprocess
@@ -67,7 +68,7 @@ def operations(config: ModelConfig, batch: Batch) -> float:
 
 def peak(name: str) -> float | None:
     """Operations a second that the card of that name is sold with, if known."""
-    return next((rate for part, rate in PEAKS.items() if part in name), None)
+    return next((rate for part, rate in PEAKS.items() if re.search(rf"\b{part}\b", name)), None)
 
 
 def padding(batches: Sequence[Batch], pad: int) -> float:

@@ -43,6 +43,10 @@ def test_padding_is_no_work_and_is_reported() -> None:
 
 def test_a_cards_peak_is_found_in_its_name() -> None:
     assert peak("NVIDIA H200") == 989e12
+    assert peak("NVIDIA H100 80GB HBM3") == 989e12
+    assert peak("NVIDIA GeForce RTX 4090") == 165e12
+    assert peak("NVIDIA A100-SXM4-40GB") == 312e12
+    assert peak("NVIDIA L40S") is None
     assert peak("a processor") is None
 
 

@@ -49,7 +49,11 @@ def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32(monkeypatch:
         assert F.cosine_similarity(ours.float().flatten(), theirs.float().flatten(), dim=0) > 0.999
 
 
-def test_without_gradients_the_value_is_the_same() -> None:
+def test_without_gradients_the_value_is_the_same_and_none_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def computed(*_: Tensor) -> None:
+        pytest.fail("a gradient was computed")
+
+    monkeypatch.setattr(loss_module, "_add_product", computed)
     hidden, weight, targets = operands()
     with torch.no_grad():
         loss, _ = projected_loss(hidden, weight, targets, 0.1)

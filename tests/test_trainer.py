@@ -1,6 +1,8 @@
 """One step of training against the same arithmetic by hand."""
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,17 +125,19 @@ def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
         assert torch.equal(one[0], other[0])
 
 
-def test_compiling_takes_batches_of_any_shape_and_is_for_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[bool] = []
+def test_training_compiles_once_for_batches_of_any_shape_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = []
 
-    def compile_in_vain(function: Any, dynamic: bool) -> Any:
-        return lambda *words: calls.append(dynamic) or function(*words)  # type: ignore[func-returns-value]
+    def count(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        graphs.append(module)
+        return module.forward
 
-    monkeypatch.setattr(torch, "compile", compile_in_vain)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count))
     compiled, plain = Trainer(CONFIG, Recipe(steps=10, precision="float32"), CPU, compiled=True), trainer()
-    torch.testing.assert_close(compiled.step([batch_of(range(9))], 0.01), plain.step([batch_of(range(9))], 0.01))
+    for rows in (range(9), range(9, 24), range(3)):
+        torch.testing.assert_close(compiled.step([batch_of(rows)], 0.01), plain.step([batch_of(rows)], 0.01))
     compiled.development_loss(make_pairs())
-    assert calls == [True]
+    assert len(graphs) == 1
 
 
 def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
@@ -187,7 +191,17 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None:
     assert resolve_precision("float32", torch.device("cuda")) == "float32"
     assert resolve_precision("bfloat16", CPU) == "bfloat16"
-    assert resolve_precision("auto", torch.device("cuda")) == "bfloat16"
+    if not torch.cuda.is_available():
+        assert resolve_precision("auto", torch.device("cuda")) == "bfloat16"
+
+
+@pytest.mark.parametrize(("native", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_a_gpu_that_would_emulate_bfloat16_gets_float32(
+    native: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation=True: including_emulation or native)
+    assert resolve_precision("auto", torch.device("cuda")) == precision
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@
 
 torchrun tells each its number in the environment. Started without it, there is one process and no process group. Each
 step they work on rows of the same batch and add up their gradients (DistributedDataParallel), so that N processes take
-the steps that one would. On CPUs they talk through Gloo. On GPUs, a GPU each, it would be NCCL: that path is written
-and has never been run.
+the steps that one would. On CPUs they talk through Gloo. On GPUs, a GPU each, gradients go through NCCL: that path is
+written and has never been run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from torch.nn.parallel import DistributedDataParallel
 Value = TypeVar("Value")
 
 _PATIENCE = timedelta(hours=2)
-"""How long the others wait for the first to evaluate and save. One that has died is noticed at once, without this."""
+"""How long the others wait for the first to evaluate and save. One that has died is noticed at once, without this; who
+waits for a GPU that waits for it is ended by torchrun."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class World:
         """The highest `number` of any process: all get the same."""
         if self.size == 1:
             return number
-        shared = torch.tensor(number, device=self.device)
+        shared = torch.tensor(number)
         dist.all_reduce(shared, dist.ReduceOp.MAX)
         return int(shared.item())
 
@@ -78,7 +79,7 @@ class World:
         if self.size == 1:
             return compute()
         found = [compute() if self.is_first else None]
-        dist.broadcast_object_list(found, device=self.device)
+        dist.broadcast_object_list(found, device=torch.device("cpu"))
         value: Any = found[0]
         return value  # type: ignore[no-any-return]
 
@@ -123,7 +124,8 @@ def joined(device: torch.device) -> Iterator[World]:
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     try:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+        # What processes tell each other of the run goes through Gloo: on a GPU it would wait for the step to end.
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
         yield World(dist.get_rank(), dist.get_world_size(), str(device))
     except RuntimeError as error:
         if not _is_loss(error):

@@ -124,9 +124,10 @@ def train(
                 _evaluate(run, trainer, state, development, progress)
             asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
             # After an evaluation too: what it wrote must not be newer than the state that a run goes on from.
-            if world.is_first and (asked or evaluated or state.step % save_every == 0):
-                unread.read(state, progress)
-                save_state(run, _snapshot(trainer, state, identity))
+            if asked or evaluated or state.step % save_every == 0:
+                unread.read(state, progress)  # in all processes: what fails here must not leave the others waiting
+                if world.is_first:
+                    save_state(run, _snapshot(trainer, state, identity))
             if asked:
                 raise Stopped(asked, saved=True)
         if state.step < recipe.steps:
@@ -243,7 +244,7 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
         "optimizer": trainer.optimizer.state_dict(),
         "precision": trainer.precision,
         "random": torch.get_rng_state(),
-        "cuda_random": torch.cuda.get_rng_state_all() if trainer.device.type == "cuda" else [],
+        "cuda_random": [torch.cuda.get_rng_state(trainer.device)] if trainer.device.type == "cuda" else [],
     }
 
 
@@ -264,8 +265,8 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
     trainer.model.load_state_dict(snapshot["model"])
     trainer.optimizer.load_state_dict(snapshot["optimizer"])
     torch.set_rng_state(snapshot["random"])
-    if snapshot["cuda_random"]:
-        torch.cuda.set_rng_state_all(snapshot["cuda_random"])
+    if snapshot["cuda_random"] and trainer.device.type == "cuda":
+        torch.cuda.set_rng_state(snapshot["cuda_random"][0], trainer.device)
     fields = dict(snapshot["state"])
     recent = {"recent_loss": fields["best_loss"], "recent_step": fields["best_step"]}  # of states older than the fields
     if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:

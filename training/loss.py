@@ -23,6 +23,10 @@ def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: f
     The logits are never held whole: they would be the largest tensor of a step by far, and on a CPU moving them
     costs more than computing them. Each chunk's gradient is formed while the chunk is at hand.
     """
+    if (
+        not torch.is_grad_enabled()
+    ):  # within a Function that cannot be asked, and the weights would have a gradient made
+        hidden, weight = hidden.detach(), weight.detach()
     loss, nll = _ProjectedLoss.apply(hidden, weight, targets, smoothing)  # type: ignore[no-untyped-call]
     return loss, nll
 

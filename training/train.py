@@ -148,12 +148,12 @@ def train_verb(
         int | None, typer.Option(help="CPU threads. (default: one a core)", rich_help_panel=_MACHINE)
     ] = None,
     save_every: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Steps between savings; an evaluation is one, too.",
+            help="Steps between savings; an evaluation is one, too. (default: 100, on a GPU 1,000)",
             rich_help_panel=_MACHINE,
         ),
-    ] = 100,
+    ] = None,
 ) -> None:
     """Train a model on prepared data. Killed at any moment, the same command continues it."""
     if steps is not None and epochs is not None:
@@ -202,6 +202,8 @@ def train_verb(
     with joined(where) as world, _alone_in(out, world):
         try:
             limits = limits_for(pairs, config)
+            if save_every is None:
+                save_every = 1000 if where.type == "cuda" else 100
             state = train(data, out, config, recipe, world.device, limits, save_every, world=world, compiled=compiled)
         except Stopped:
             if world.is_first:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +94,7 @@ class Trainer:
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
-        self._hidden = torch.compile(self.model.hidden, dynamic=True) if compiled else self.model.hidden
+        self._hidden = _compiled(self.model.hidden) if compiled else self.model.hidden
         self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
 
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
@@ -161,6 +161,21 @@ class Trainer:
         return nats / tokens
 
 
+def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """`hidden` through torch.compile, once for batches of all shapes.
+
+    `dynamic=True` would do so, too, and make an input of every number of the modules: their rates, scales, epsilons.
+    """
+    compiled = torch.compile(hidden)
+
+    def compute(src: Tensor, tgt_in: Tensor) -> Tensor:
+        for tokens in (src, tgt_in):
+            torch._dynamo.maybe_mark_dynamic(tokens, (0, 1))
+        return compiled(src, tgt_in)
+
+    return compute
+
+
 class _Loss(nn.Module):
     """`Trainer.loss` as a module, since that is what can be shared among processes."""
 
@@ -175,13 +190,16 @@ class _Loss(nn.Module):
 def resolve_precision(precision: str, device: torch.device) -> str:
     """What "auto" means here: bfloat16 where its matrix products are faster than float32's, else float32.
 
-    They are on a GPU, with AMX, and on AMD's processors that have AVX-512 BF16 (a Zen 4: 2.4 times). On an Intel
-    processor that has it and no AMX they took twice float32's time. A rule and no measurement, so that a run that
-    goes on where it was begun computes as before.
+    They are on a GPU that has them (from NVIDIA's Ampere on), with AMX, and on AMD's processors that have AVX-512 BF16
+    (a Zen 4: 2.4 times). On an Intel processor that has it and no AMX they took twice float32's time. A rule and no
+    measurement, so that a run that goes on where it was begun computes as before.
     """
     if precision != "auto":
         return precision
-    fast = device.type == "cuda" or torch.cpu._is_amx_tile_supported() or _is_amd_with_bfloat16()
+    if device.type == "cuda":  # there may be none: of a bundle that was trained on one it is asked, too
+        fast = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        fast = torch.cpu._is_amx_tile_supported() or _is_amd_with_bfloat16()
     return "bfloat16" if fast else "float32"
 
 
