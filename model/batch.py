@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.beam import Beam, Candidates, copied
+from model.beam import Beam, Candidates, advance, copied
 from model.config import ModelConfig
 from model.hypothesis import Demand, Hypothesis, Limits
 
@@ -53,8 +53,8 @@ class Slots(Protocol):
         """For each of `rows`, the attention that each source token got in all its steps but the last."""
         ...
 
-    def fork(self, row: int) -> None:
-        """Copies `row` into the next free one."""
+    def fork(self, rows: Sequence[int]) -> None:
+        """Copies `rows` into the next free ones, in their order. The caller has made sure that there are as many."""
         ...
 
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -149,10 +149,10 @@ class DecodeBatch:
         for hypothesis, token, log_prob in zip(branches, step.tokens, step.log_probs, strict=True):
             if hypothesis.width == 1:
                 hypothesis.extend(token, log_prob, self._eos)
-        for beam in self._beams.values():
-            beam.advance([candidates[branch] for branch in beam.branches], self)
+        beams = list(self._beams.values())
+        advance(beams, [[candidates[branch] for branch in beam.branches] for beam in beams], self)
         finished = [h for h in self.running if h.finish_reason]
-        self._read([h for h in finished if h.width == 1])
+        self.read([h for h in finished if h.width == 1])
         return self.remove(finished)
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -171,20 +171,20 @@ class DecodeBatch:
         self._row_of[branch] = len(self._branches)
         self._branches.append(branch)
 
-    def _read(self, branches: Sequence[Hypothesis]) -> None:
+    # ---- What beams ask for; see `model.beam.Rows`
+
+    def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
             for branch, looked in zip(branches, self._slots.looked([self._row_of[b] for b in branches]), strict=True):
                 branch.looked = looked
 
-    # ---- What beams ask for; see `model.beam.Rows`
-
-    def read(self, branch: Hypothesis) -> None:
-        self._read([branch])
-
-    def fork(self, branch: Hypothesis) -> Hypothesis:
-        self._slots.fork(self._row_of[branch])
-        self._place(copied(branch))
-        return self._branches[-1]
+    def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
+        copies = [copied(branch) for branch in branches]
+        if branches:
+            self._slots.fork([self._row_of[branch] for branch in branches])
+        for copy in copies:
+            self._place(copy)
+        return copies
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
         branch.extend(token, log_prob, self._eos)

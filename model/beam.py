@@ -6,6 +6,7 @@ Knows tokens and scores; whose rows the hypotheses live in is the batch's.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -14,17 +15,22 @@ from model.hypothesis import Hypothesis
 
 Candidates = Sequence[tuple[int, float]]
 """Next tokens and their log probabilities, best first."""
+Option = tuple[Hypothesis, int, float]
+"""A branch, a token that it may go on with or end in, and the token's log probability."""
 
 
 class Rows(Protocol):
-    """What a batch does for a beam. A branch is a hypothesis that has a row."""
+    """What a batch does for its beams. A branch is a hypothesis that has a row.
 
-    def read(self, branch: Hypothesis) -> None:
-        """Sets its `aligned` and `looked`."""
+    It is asked for all branches of a step at once: to move rows one by one would be most of what a beam costs.
+    """
+
+    def read(self, branches: Sequence[Hypothesis]) -> None:
+        """Sets `aligned` and `looked` of each."""
         ...
 
-    def fork(self, branch: Hypothesis) -> Hypothesis:
-        """A copy that has a row of its own and has come as far."""
+    def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """A copy of each that has a row of its own and has come as far; of one that is named twice, two."""
         ...
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None: ...
@@ -53,8 +59,8 @@ class Beam:
     def over(self) -> bool:
         return not self.branches
 
-    def advance(self, candidates: Sequence[Candidates], rows: Rows) -> None:
-        """One token more for every branch, of the `candidates` of each. When it is over, no branch has a row."""
+    def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
+        """Which of its branches end, and which go on, each once for every token, of the `candidates` of each."""
         width = self.sentence.width
         options = [
             (sum(branch.log_probs) + log_prob, branch, token, log_prob)
@@ -62,45 +68,49 @@ class Beam:
             for token, log_prob in found
         ]
         options.sort(key=lambda option: -option[0])
-        chosen: list[tuple[Hypothesis, int, float]] = []
+        ending: list[Option] = []
+        going: list[Option] = []
         for rank, (_, branch, token, log_prob) in enumerate(options):
-            if len(chosen) == width:
+            if len(going) == width:
                 break
             if math.isnan(log_prob) or token == self.eos or len(branch.tokens) + 1 >= branch.limit:
                 if rank < width:
-                    self._finish(branch, token, log_prob, rows)
+                    ending.append((branch, token, log_prob))
             else:
-                chosen.append((branch, token, log_prob))
-        if len(self.finished) >= width:
-            chosen = []
-        self._continue(chosen, rows)
-        if self.over:
-            self._conclude()
+                going.append((branch, token, log_prob))
+        return ending, going if len(self.finished) + len(ending) < width else []
 
-    def _finish(self, branch: Hypothesis, token: int, log_prob: float, rows: Rows) -> None:
-        rows.read(branch)
-        ended = copied(branch)
-        ended.extend(token, log_prob, self.eos)
-        self.finished.append(ended)
+    def finish(self, ending: Sequence[Option]) -> None:
+        """Notes hypotheses that end; their branches have been read."""
+        for branch, token, log_prob in ending:
+            ended = copied(branch)
+            ended.extend(token, log_prob, self.eos)
+            self.finished.append(ended)
 
-    def _continue(self, chosen: Sequence[tuple[Hypothesis, int, float]], rows: Rows) -> None:
-        going = {id(branch) for branch, _, _ in chosen}
-        rows.drop([branch for branch in self.branches if id(branch) not in going])
-        taken: set[int] = set()
-        self.branches = []
-        steps: list[tuple[Hypothesis, int, float]] = []
-        for branch, token, log_prob in chosen:  # all are copied before any goes on
-            own = branch if id(branch) not in taken else rows.fork(branch)
-            taken.add(id(branch))
-            self.branches.append(own)
-            steps.append((own, token, log_prob))
-        for own, token, log_prob in steps:
-            rows.extend(own, token, log_prob)
-
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
+        """Gives the sentence the best of what has ended."""
         # A sum with a NaN in it ranks nowhere: such a hypothesis goes first, so that somebody notices.
         self.finished.sort(key=lambda ended: -ended.score if ended.score == ended.score else -math.inf)
         best, sentence = self.finished[0], self.sentence
         sentence.finished = self.finished
         sentence.tokens, sentence.log_probs, sentence.finish_reason = best.tokens, best.log_probs, best.finish_reason
         sentence.aligned, sentence.looked = best.aligned, best.looked
+
+
+def advance(beams: Sequence[Beam], candidates: Sequence[Sequence[Candidates]], rows: Rows) -> None:
+    """One token more for every branch of every beam, of the `candidates` of each. Once one is over, none has a row."""
+    choices = [beam.choose(found) for beam, found in zip(beams, candidates, strict=True)]
+    rows.read(list(dict.fromkeys(branch for ending, _ in choices for branch, _, _ in ending)))
+    going = Counter(branch for _, options in choices for branch, _, _ in options)
+    rows.drop([branch for beam in beams for branch in beam.branches if branch not in going])
+    copies: dict[Hypothesis, list[Hypothesis]] = {branch: [branch] for branch in going}
+    again = list((going - Counter(copies.keys())).elements())
+    for branch, copy in zip(again, rows.fork(again), strict=True):  # before any of them goes on
+        copies[branch].append(copy)
+    for beam, (ending, options) in zip(beams, choices, strict=True):
+        beam.finish(ending)
+        beam.branches = [copies[branch].pop(0) for branch, _, _ in options]
+        for own, (_, token, log_prob) in zip(beam.branches, options, strict=True):
+            rows.extend(own, token, log_prob)
+        if beam.over:
+            beam.conclude()

@@ -167,8 +167,8 @@ class TorchSlots:
         return self._cache.looked(rows)
 
     @torch.inference_mode()
-    def fork(self, row: int) -> None:
-        self._cache.fork(row)
+    def fork(self, rows: Sequence[int]) -> None:
+        self._cache.fork(rows)
 
     @torch.inference_mode()
     def drop(self, rows: Sequence[int]) -> list[int]:

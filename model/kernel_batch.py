@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from model.batch import rows_taken
-from model.beam import Beam, Candidates, copied
+from model.beam import Beam, Candidates, advance, copied
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
 
@@ -103,12 +103,11 @@ class KernelBatch:
         # All candidates before anybody leaves: until then the kernels still have everyone's logits.
         candidates = [[self._candidates(b) for b in beam.branches] for beam in self._beams.values()]
         finished = [self._finish(number) for number in self._finished[:count]]
-        for beam, found in zip(list(self._beams.values()), candidates, strict=True):
-            beam.advance(found, self)
-            if beam.over:
-                del self._beams[beam.sentence]
-                finished.append(beam.sentence)
-        return finished
+        advance(list(self._beams.values()), candidates, self)
+        over = [sentence for sentence, beam in self._beams.items() if beam.over]
+        for sentence in over:
+            del self._beams[sentence]
+        return [*finished, *over]
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """Takes running sentences out, finished or abandoned; returns them."""
@@ -169,13 +168,15 @@ class KernelBatch:
 
     # ---- What beams ask for; see `model.beam.Rows`
 
-    def read(self, branch: Hypothesis) -> None:
-        self._read(self._number_of(branch), branch)
+    def read(self, branches: Sequence[Hypothesis]) -> None:
+        for branch in branches:
+            self._read(self._number_of(branch), branch)
 
-    def fork(self, branch: Hypothesis) -> Hypothesis:
-        number = self._library.batch_fork(self._batch, self._number_of(branch))
-        self._sentences[number] = copied(branch)
-        return self._sentences[number]
+    def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
+        copies = [copied(branch) for branch in branches]
+        for branch, copy in zip(branches, copies, strict=True):
+            self._sentences[self._library.batch_fork(self._batch, self._number_of(branch))] = copy
+        return copies
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
         branch.extend(token, log_prob, self._config.eos_id)

@@ -147,12 +147,13 @@ class KVCache:
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]
 
-    def fork(self, row: int) -> None:
-        """Copies `row` into the next free one."""
-        assert len(self) < self.rows
-        self.lengths.append(self.lengths[row])
-        self.source_lengths.append(self.source_lengths[row])
-        self._move([row], [len(self) - 1])
+    def fork(self, rows: Sequence[int]) -> None:
+        """Copies `rows` into the next free ones, in their order."""
+        first, last = len(self), len(self) + len(rows)
+        assert last <= self.rows
+        self.lengths += [self.lengths[row] for row in rows]
+        self.source_lengths += [self.source_lengths[row] for row in rows]
+        self._move(rows, range(first, last))
 
     def clean(self, rows: Sequence[int]) -> None:
         """Zeroes the values of `rows`, which may be NaN or infinite and are about to be dropped.
@@ -180,8 +181,8 @@ class KVCache:
         self.source_lengths = [self.source_lengths[row] for row in order]
         return order
 
-    def _move(self, sources: list[int], targets: list[int]) -> None:
-        from_rows, to_rows = torch.tensor([sources, targets], device=self.device)
+    def _move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        from_rows, to_rows = torch.tensor([list(sources), list(targets)], device=self.device)
         target = max(self.lengths[row] for row in sources)
         source = max(self.source_lengths[row] for row in sources)
         for tensor in (*self._keys, *self._values):
