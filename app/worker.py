@@ -30,8 +30,7 @@ from app.logs import log_to_stderr
 from app.outcome import told
 from model.allocator import keep_freed_memory
 from model.batch import Batch, Runner
-from model.bundle import Bundle, BundleError, check_samples, load_bundle
-from model.decoding import greedy_decode
+from model.bundle import Bundle, BundleError, load_bundle
 from model.hypothesis import Hypothesis
 from model.precision import prepare
 
@@ -87,7 +86,7 @@ class Station:
     def __init__(self, runner: Runner, bundle: Bundle, rows: int) -> None:
         """Of `bundle` it keeps limits and samples; the runner has the weights in a form of its own."""
         self.runner, self.rows = runner, rows
-        self.limits, self.samples = bundle.limits, bundle.config["samples"]
+        self.limits, self.samples = bundle.limits, bundle.samples
         self._batch = self.new_batch()
         self._inbox: Inbox[Task] = Inbox()
         self._suspects: list[Inbox[Task]] = []
@@ -153,19 +152,19 @@ class Station:
             return []
         group = running or joining
         if len(group) == 1:
-            self._check_samples()
+            self.check_samples()
             return group
         self._suspect(group[: len(group) // 2], group[len(group) // 2 :])
         return []
 
-    def _check_samples(self) -> None:
-        """Who fails alone may be the culprit, or the first to notice that nothing works any more, such as a lost GPU.
+    def check_samples(self) -> None:
+        """Raises BundleError, or whatever fails, unless the samples come out as on export; while nobody is inside.
 
-        Raises whatever fails, or BundleError, which ends this worker.
+        It is the batch that serves in which they are translated: what a device sets up in a batch's first steps is
+        there before the first sentence. And who fails alone may be the culprit, or the first to notice that nothing
+        works any more, such as a lost GPU: then this ends the worker.
         """
-        found = greedy_decode(self.runner, [sample["source_ids"] for sample in self.samples], self.limits)
-        if [h.tokens for h in found] != [sample["target_ids"] for sample in self.samples]:
-            raise BundleError("the samples are not translated any more as on export")
+        self.samples.check(self._batch)
 
     def _clean(self, broken: list[Task]) -> None:
         """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
@@ -286,9 +285,9 @@ def _stations(order: Order) -> list[Station]:
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service started")
         runner = prepare(bundle.model, order.precision)
-        check_samples(bundle, runner)
         rows = ROWS_INT8 if runner.precision == "int8" else ROWS[device.type]
         stations.append(Station(runner, bundle, order.rows or rows))
+        stations[-1].check_samples()
     return stations
 
 

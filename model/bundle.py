@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,10 +25,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from model.batch import Runner
+from model.batch import Batch, Runner
 from model.config import ModelConfig
-from model.decoding import greedy_decode
-from model.hypothesis import Limits
+from model.decoding import as_runner, decode_in
+from model.hypothesis import Hypothesis, Limits
 from model.marks import END_MARKS_EXPECTED
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -48,6 +48,27 @@ class BundleError(ValueError):
 
 
 @dataclass(frozen=True)
+class Samples:
+    """Sentences of the bundle in `folder`, as token ids, and what they became on export.
+
+    They were chosen so that no precision or processor changes them: a difference means that the model does not
+    compute what it did.
+    """
+
+    folder: Path
+    limits: Limits
+    entries: Sequence[Mapping[str, Any]]
+
+    def check(self, batch: Batch) -> None:
+        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or whatever fails."""
+        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
+        decode_in(batch, found)
+        for entry, hypothesis in zip(self.entries, found, strict=True):
+            if hypothesis.tokens != entry["target_ids"]:
+                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A loaded bundle. `config` is config.json as it stands."""
 
@@ -58,6 +79,10 @@ class Bundle:
     limits: Limits
     checksum: str
     """SHA-256 of the weights, hexadecimal."""
+
+    @property
+    def samples(self) -> Samples:
+        return Samples(self.folder, self.limits, self.config["samples"])
 
     @property
     def source(self) -> str:
@@ -166,16 +191,8 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Token
 
 
 def check_samples(bundle: Bundle, runner: Runner | None = None) -> None:
-    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs.
-
-    They were chosen so that no precision or processor changes them: a difference means that the model does not
-    compute what it did when it was exported.
-    """
-    samples = bundle.config["samples"]
-    found = greedy_decode(runner or bundle.model, [sample["source_ids"] for sample in samples], bundle.limits)
-    for sample, hypothesis in zip(samples, found, strict=True):
-        if hypothesis.tokens != sample["target_ids"]:
-            raise BundleError(f"{bundle.folder}: the sample {sample['source']!r} is not translated as on export")
+    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs."""
+    bundle.samples.check(as_runner(runner or bundle.model).new_batch(64, bundle.limits))
 
 
 def save_bundle(

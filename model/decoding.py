@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.batch import DecodeBatch, Runner, Slots, Step
+from model.batch import Batch, DecodeBatch, Runner, Slots, Step
 from model.hypothesis import Demand, Hypothesis, Limits, best_by_row
 from model.kv_cache import KVCache
 from model.packing import Packing
@@ -48,14 +48,19 @@ def beam_decode(
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
     hypotheses = [Hypothesis(source, limits.target(len(source)), width=width) for source in sources]
+    batch = as_runner(model).new_batch(min(rows, width * max(1, len(hypotheses))), limits)
+    decode_in(batch, hypotheses)
+    return hypotheses
+
+
+def decode_in(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
+    """Decodes `hypotheses`, whose beams are equally wide, in a batch that is empty: the longest first."""
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
-    batch = as_runner(model).new_batch(min(rows, width * max(1, len(waiting))), limits)
     while waiting or batch.running:
         # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
-        if waiting and (batch.free >= max(width, batch.rows // 4) or not batch.running):
+        if waiting and (batch.free >= max(width := waiting[-1].width, batch.rows // 4) or not batch.running):
             batch.admit([waiting.pop() for _ in range(min(batch.free // width, len(waiting)))])
         batch.step()
-    return hypotheses
 
 
 # ---- The runner that PyTorch is

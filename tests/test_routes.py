@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from app.faults import without_loops
 from app.schemas import TranslateResponse
 from app.worker import ROWS
-from model.batch import DecodeBatch, Runner
-from model.bundle import Bundle, BundleError
+from model.batch import Batch, DecodeBatch
+from model.bundle import Bundle, BundleError, Samples
 from model.decoding import greedy_decode
 from model.hypothesis import Hypothesis
 
@@ -303,10 +303,10 @@ def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> Non
 def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(bundle: Bundle, runner: Runner) -> None:
+    def wrong(samples: Samples, batch: Batch) -> None:
         raise BundleError("the sample 'Hello.' is not translated as on export")
 
-    monkeypatch.setattr("app.worker.check_samples", wrong)
+    monkeypatch.setattr("model.bundle.Samples.check", wrong)
     with serving(bundle_folder) as service:
         for path in ("/translate", "/translate/stream", "/attention"):
             assert service.post(path, HELLO).status_code == 503

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from app.link import Channel, Frames, Greeting, Order, WorkerProcess, frame
 from app.worker import Station, Task, work
 from model.batch import Batch, DecodeBatch
-from model.bundle import Bundle, BundleError, load_bundle
+from model.bundle import Bundle, Samples, load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.hypothesis import Hypothesis
 
@@ -230,9 +230,9 @@ def test_a_worker_for_which_nothing_works_any_more_ends(bundle: Bundle, monkeypa
     """Else it would fail sentence after sentence for ever, where another process could do them."""
     decode_with(faulty(lambda running: True), monkeypatch)
     one = station(bundle)
-    one.samples = [{"source_ids": [40], "target_ids": [2]}]
+    one.samples = Samples(bundle.folder, bundle.limits, [{"source_ids": [40], "target_ids": [2], "source": "a"}])
     one.add(tasks(bundle, 1)[0])
-    with pytest.raises(BundleError, match="samples"):
+    with pytest.raises(RuntimeError, match="a step failed"):
         one.turn()
 
 
