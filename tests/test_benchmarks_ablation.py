@@ -272,8 +272,9 @@ os.kill(helper, signal.SIGKILL)
 sys.exit(143)
 """
 COMMAND_LINE = """
-import functools, os, sys, typer
+import functools, os, signal, sys, typer
 from benchmarks import ablation
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as a terminal's, though these tests may run under nohup
 ablation.Place = functools.partial(ablation.Place, program=(sys.executable, "-c", os.environ["TRAINING"]))
 typer.run(ablation.ablation)
 """
