@@ -74,8 +74,7 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "proxy_headers": bool(settings.trusted_proxies),
-        "forwarded_allow_ips": settings.trusted_proxies,
+        "proxy_headers": False,  # the application looks at them itself, after it has seen who brings them
         "ws": "none",
         # Longer than the minute for which proxies keep an idle connection: whoever closes it first must not be us, or
         # a request that is on its way is lost.

@@ -5,6 +5,7 @@ Gives each an id, which is in its line and in its answer.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import re
@@ -36,11 +37,16 @@ class Access:
     """ASGI middleware that logs and measures, and lets no cache keep what is not said to be kept.
 
     `apis`: those below a prefix of their own, each with the other headers in which its clients look for the id.
-    `believe`: a request that has an id keeps it.
+    `proxies`, addresses and networks or "*" alone: a request that one of them brings keeps the id that it has. So this
+    is met before what puts the client in the proxy's place.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, apis: Mapping[str, Sequence[str]], believe: bool) -> None:
-        self.app, self.metrics, self.apis, self.believe = app, metrics, apis, believe
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, apis: Mapping[str, Sequence[str]], proxies: Sequence[str] = ()
+    ) -> None:
+        self.app, self.metrics, self.apis = app, metrics, apis
+        self._believes_all = list(proxies) == ["*"]
+        self._proxies = [ipaddress.ip_network(proxy) for proxy in proxies if proxy != "*"]
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +55,7 @@ class Access:
             return
         status = 500
         started = perf_counter()
-        identity = (self.believe and _given_id(scope)) or secrets.token_hex(8)
+        identity = self._given_id(scope) or secrets.token_hex(8)
         prefix = self._prefix(scope)
         added = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), identity)
         headers = [*((name.lower().encode(), value.encode()) for name, value in added.items()), _NOT_FRAMED]
@@ -67,6 +73,22 @@ class Access:
             await self.app(scope, receive, note_status)
         finally:
             self._count(scope, _template(scope, prefix), identity, status, perf_counter() - started)
+
+    def _given_id(self, scope: Scope) -> str | None:
+        """The request's own, if a proxy that is believed brings it, and it can be logged as it is."""
+        if not self._believes_all and not self._proxies:
+            return None
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        return given.decode() if _GIVEN_ID.fullmatch(given) and self._believes(scope) else None
+
+    def _believes(self, scope: Scope) -> bool:
+        if self._believes_all:
+            return True
+        try:
+            peer = ipaddress.ip_address(scope["client"][0])
+        except (TypeError, ValueError):  # there is none, or it has no address
+            return False
+        return any(peer in proxy for proxy in self._proxies)
 
     def _prefix(self, scope: Scope) -> str:
         path = path_of(scope)
@@ -96,9 +118,3 @@ def _template(scope: Scope, prefix: str) -> str:
     """
     path: str = getattr(scope.get("route"), "path", "other")
     return path if path == "other" or path.startswith(prefix) else prefix + path
-
-
-def _given_id(scope: Scope) -> str | None:
-    """The request's own, if it is one that can be logged as it is."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _GIVEN_ID.fullmatch(given) else None

@@ -26,26 +26,49 @@ AT_ONCE = 32
 """Sentences looked up before the event loop has its turn: each that is found is mended then, in about 0.1 ms."""
 
 
-class Cache:
-    """Decodes as `decoder` does, to the bit, and asks it for no sentence that is known or being decoded.
+class Answers:
+    """What sentences came to, as much as takes `max_bytes`; what has not been asked for the longest goes first.
 
-    Keeps what takes `max_bytes`; what has not been asked for the longest goes first. Sentences whose attention is
-    recorded pass by. Nobody waits for more turns of another request than it needs itself: a sentence that a document
-    has too, far back in the queue, is decoded twice, and does not wait for the document.
+    Where bundles are replaced, those that stay find theirs again: a key names the bundle with its checksum.
     """
 
-    def __init__(self, decoder: Decoder, max_bytes: int, metrics: Metrics) -> None:
+    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
         """What is kept takes so many."""
-        self._decoder = decoder
+        self.hits, self.joined, self.misses = map(metrics.cache_sentences.labels, ("hit", "joined", "miss"))
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        metrics.cache_bytes.set_function(lambda: self.bytes)
+
+    def find(self, key: bytes) -> bytes | None:
+        """It was asked for now."""
+        if answer := self._kept.get(key):
+            self._kept.move_to_end(key)
+        return answer
+
+    def keep(self, key: bytes, answer: bytes) -> None:
+        if key in self._kept:
+            return
+        self._kept[key] = answer
+        self.bytes += _size(key, answer)
+        while self.bytes > self.max_bytes:
+            self.bytes -= _size(*self._kept.popitem(last=False))
+
+
+class Cache:
+    """Decodes as `decoder` does, to the bit, and asks it for no sentence that is known or being decoded.
+
+    Sentences whose attention is recorded pass by. Nobody waits for more turns of another request than it needs itself:
+    a sentence that a document has too, far back in the queue, is decoded twice, and does not wait for the document.
+    """
+
+    def __init__(self, decoder: Decoder, answers: Answers) -> None:
+        self.answers = answers
+        self._decoder = decoder
         self._flights: dict[bytes, _Flight] = {}
         """By key, what is being decoded; where it is twice, what will be there sooner."""
         self._orphans: list[_Flight] = []
         """Waited for, and decoded for nobody any more; by the event loop's next pass they are again."""
-        self._hits, self._joined, self._misses = map(metrics.cache_sentences.labels, ("hit", "joined", "miss"))
-        metrics.cache_bytes.set_function(lambda: self.bytes)
 
     async def decode(self, job: Job[Hypothesis]) -> None:
         """Returns when every sentence of `job` is finished or in `job.errors`. Cancelling drops the job.
@@ -76,17 +99,16 @@ class Cache:
                 await asyncio.sleep(0)
 
     def _find(self, request: _Request, sentence: Hypothesis, key: bytes) -> None:
-        if answer := self._kept.get(key):
-            self._hits.inc()
-            self._kept.move_to_end(key)
+        if answer := self.answers.find(key):
+            self.answers.hits.inc()
             become(sentence, marshal.loads(answer))
             request.job.settle(sentence)
         elif (flight := self._flights.get(key)) and flight.turns < len(request.job.sentences):
-            self._joined.inc()
+            self.answers.joined.inc()
             flight.followers[sentence] = request
             request.following[sentence] = flight
         else:
-            self._misses.inc()
+            self.answers.misses.inc()
             self._flights[key] = request.leading[sentence] = _Flight(key, len(request.own))
             request.own.append(sentence)
 
@@ -143,15 +165,9 @@ class Cache:
             if not error:
                 become(follower, marshal.loads(answer))
             other.job.settle(follower, error)
-        if answer and flight.key not in self._kept:
-            self._keep(flight.key, answer)
+        if answer:
+            self.answers.keep(flight.key, answer)
         self._abandon(flight)
-
-    def _keep(self, key: bytes, answer: bytes) -> None:
-        self._kept[key] = answer
-        self.bytes += _size(key, answer)
-        while self.bytes > self.max_bytes:
-            self.bytes -= _size(*self._kept.popitem(last=False))
 
     def _leave(self, request: _Request) -> None:
         """Whatever the request still waits for or has decoded, it does no more."""
@@ -229,9 +245,9 @@ class _Request:
         self.inheriting: asyncio.TaskGroup | None = None
 
 
-def cached(decoder: Decoder, max_bytes: int, metrics: Metrics) -> Decoder:
-    """`decoder` behind a cache of so many bytes; itself if they are none."""
-    return Cache(decoder, max_bytes, metrics) if max_bytes else decoder
+def cached(decoder: Decoder, answers: Answers) -> Decoder:
+    """`decoder` behind a cache of `answers`; itself if none can be kept."""
+    return Cache(decoder, answers) if answers.max_bytes else decoder
 
 
 def key_of(model: bytes, sentence: Hypothesis) -> bytes:

@@ -16,7 +16,7 @@ from time import monotonic
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.cache import cached
+from app.cache import Answers, cached
 from app.catalogue import Catalogue, bundle_folders, load_catalogue, worker_count, worker_order
 from app.detection import Libraries
 from app.engine import Engine
@@ -88,6 +88,7 @@ class Fleet:
         """Raises SettingsError and BundleError."""
         self.settings, self.metrics = settings, metrics
         self._launch, self._glossaries = launch, glossaries
+        self._answers = Answers(settings.cache_bytes, metrics)
         self.libraries = Libraries()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -151,8 +152,7 @@ class Fleet:
         scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         order = worker_order(settings, bundles)
         engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings))
-        decoder = cached(engine, settings.cache_bytes, self.metrics)
-        translator = Translator(bundles, decoder, settings, self._glossaries, self.libraries)
+        translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
         return Generation(translator, engine, stamp)
 
     async def _look(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import manual
 from app.access import ID_HEADER, Access
@@ -130,4 +131,6 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
         )
     app.add_middleware(ByGeneration)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
-    app.add_middleware(Access, metrics=metrics, apis=apis, believe=bool(settings.trusted_proxies))
+    if settings.trusted_proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
+    app.add_middleware(Access, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from app.cache import cached
+from app.cache import Answers, cached
 from app.catalogue import Catalogue, load_catalogue, worker_count, worker_order
 from app.engine import Engine
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
@@ -123,7 +123,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
     workers = worker_count(settings)
     metrics = Metrics()
     engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
-    decoder = cached(engine, settings.cache_bytes, metrics)  # files say many things several times
+    decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files say many things several times
     translator = Translator(bundles, decoder, settings, glossaries)
 
     async def translate(items: Sequence[Item]) -> list[Translated]:

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -244,8 +245,11 @@ def check_replaceable(folder: Path, replace: bool, kind: str = "bundle", mark: s
 def written_whole(folder: Path) -> Iterator[Path]:
     """Gives a folder to write in, which on leaving takes the place of `folder`; after an error nothing has changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.parent.glob(f".{folder.name}.*.partial*"):  # by an export that was killed
-        shutil.rmtree(abandoned, ignore_errors=True)
+    # What one that was killed left there; not what another is making of `folder`.more, whose name begins alike.
+    abandoned = re.compile(rf"\.{re.escape(folder.name)}\.\w+\.partial(\.old)?")
+    for path in folder.parent.iterdir():
+        if abandoned.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
         yield temporary

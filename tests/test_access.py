@@ -78,6 +78,13 @@ def test_only_a_trusted_proxy_gives_an_id(service: Service, believing: Service) 
     assert service.request("GET", "/health", headers=sent).headers["x-request-id"] != "abc-123"
 
 
+@pytest.mark.parametrize(("proxy", "believed"), [("127.0.0.0/8", True), ("10.0.0.0/8", False), ("::1", False)])
+def test_who_brings_an_id_must_be_a_proxy_that_is_trusted(bundle_folder: Path, proxy: str, believed: bool) -> None:
+    sent = {"X-Request-ID": "abc-123", "X-Forwarded-For": "10.0.0.1"}
+    with serving(bundle_folder, trusted_proxies=[proxy]) as service:
+        assert (service.request("GET", "/health", headers=sent).headers["x-request-id"] == "abc-123") == believed
+
+
 @pytest.mark.parametrize("given_id", ["", 'a"b', "a b", "x" * 129, "é"])
 def test_an_id_that_cannot_be_logged_as_it_is_is_replaced(believing: Service, given_id: str) -> None:
     sent = {"X-Request-ID": given_id.encode()}
@@ -97,7 +104,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
     app = FastAPI()
     app.mount("/", fail)
     add_handlers(app, lambda slug: None, Voices({}))
-    app.add_middleware(Access, metrics=Metrics(), apis={}, believe=False)
+    app.add_middleware(Access, metrics=Metrics(), apis={})
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {}}, receive, send)

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from told import PLENTY, Asked, Told, counted, on_a_loop, passes
 
-from app.cache import AT_ONCE, Cache, cached, key_of
+from app.cache import AT_ONCE, Answers, Cache, cached, key_of
 from app.errors import Unavailable
 from app.metrics import Metrics
 from app.scheduler import Job
@@ -86,7 +86,7 @@ def test_a_hit_is_to_the_bit_what_was_decoded(wish: Hypothesis) -> None:
 
     async def scenario() -> None:
         metrics = Metrics()
-        cache = Cache(Decoded(), PLENTY, metrics)
+        cache = Cache(Decoded(), Answers(PLENTY, metrics))
         miss, hit, other = (wish.started_again() for _ in range(3))
         await cache.decode(Job("m", [miss]))
         await cache.decode(Job("m", [hit]))
@@ -141,7 +141,7 @@ async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundl
         return found
 
     wild = Wild(bundle)
-    cache = Cache(wild, PLENTY, Metrics())
+    cache = Cache(wild, Answers(PLENTY, Metrics()))
     expected = await decode(Wild(bundle), jobs())
     assert await decode(cache, jobs()) == expected
     times = len(wild.decoded)
@@ -156,7 +156,7 @@ def _plain(h: Hypothesis) -> tuple[object, ...]:
 @on_a_loop
 async def test_a_kept_sentence_needs_no_engine() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     first = Asked(cache, 1, 2)
     await passes()
     decoder.end_all()
@@ -172,31 +172,31 @@ async def test_a_kept_sentence_needs_no_engine() -> None:
 @on_a_loop
 async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, PLENTY, metrics)
+    cache = Cache(decoder, Answers(PLENTY, metrics))
     tasks = [asyncio.create_task(cache.decode(Job("m", [Hypothesis([1], 8, record=True)]))) for _ in range(2)]
     await passes()
     assert len(decoder.jobs) == 2
     decoder.end_all()
     await asyncio.gather(*tasks)
     assert counted(metrics) == (0, 0, 0)
-    assert cache.bytes == 0
+    assert cache.answers.bytes == 0
 
 
 @on_a_loop
 async def test_what_was_asked_for_last_is_kept_within_the_bytes() -> None:
     decoder, metrics = Told(), Metrics()
-    one = await _kept(Cache(decoder, PLENTY, Metrics()), decoder, 0)
-    cache = Cache(decoder, 3 * one, metrics)
+    one = await _kept(Cache(decoder, Answers(PLENTY, Metrics())), decoder, 0)
+    cache = Cache(decoder, Answers(3 * one, metrics))
     for source in (1, 2, 3, 1, 4):  # 2 was not asked for the longest
         await _kept(cache, decoder, source)
-    assert cache.bytes == 3 * one == metrics.registry.get_sample_value("interlinear_cache_bytes")
+    assert cache.answers.bytes == 3 * one == metrics.registry.get_sample_value("interlinear_cache_bytes")
     assert counted(metrics) == (1, 0, 4)
     for source in (1, 3, 4):
         await _kept(cache, decoder, source)
     assert counted(metrics) == (4, 0, 4)
     await _kept(cache, decoder, 2)
     assert counted(metrics) == (4, 0, 5)
-    small = Cache(decoder, one - 1, Metrics())
+    small = Cache(decoder, Answers(one - 1, Metrics()))
     assert await _kept(small, decoder, 1) == 0
 
 
@@ -206,7 +206,7 @@ async def _kept(cache: Cache, decoder: Told, *sources: int) -> int:
     await passes()
     decoder.end_all()
     await asked.task
-    return cache.bytes
+    return cache.answers.bytes
 
 
 @pytest.mark.parametrize("filled", [0.6, 3.0])
@@ -222,15 +222,15 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
 
     async def scenario() -> None:
         bound = 1 << 20
-        cache = Cache(Anything(), bound, Metrics())
+        cache = Cache(Anything(), Answers(bound, Metrics()))
         numbers = count()
         tracemalloc.start()
         for _ in range(int(filled * bound / 700 / AT_ONCE)):
             await cache.decode(Job("en-fr@0123456789ab", [Hypothesis([next(numbers)] * 9, 40) for _ in range(AT_ONCE)]))
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert 0.8 * cache.bytes < taken < 1.1 * cache.bytes
-        assert cache.bytes <= bound
+        assert 0.8 * cache.answers.bytes < taken < 1.1 * cache.answers.bytes
+        assert cache.answers.bytes <= bound
 
     random = Random(0)
     asyncio.run(scenario())
@@ -238,14 +238,14 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
 
 def test_without_bytes_there_is_no_cache() -> None:
     decoder = Told()
-    assert cached(decoder, 0, Metrics()) is decoder
-    assert isinstance(cached(decoder, 1, Metrics()), Cache)
+    assert cached(decoder, Answers(0, Metrics())) is decoder
+    assert isinstance(cached(decoder, Answers(1, Metrics())), Cache)
 
 
 @on_a_loop
 async def test_many_hits_do_not_keep_others_waiting() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     await _kept(cache, decoder, 1)
     document, found = Asked(cache, *[1] * 1_000), [0]
     while not document.task.done():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from told import PLENTY, Asked, Told, counted, on_a_loop, passes
 
-from app.cache import AT_ONCE, Cache
+from app.cache import AT_ONCE, Answers, Cache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
 from app.metrics import Metrics
 from app.translation import Options
@@ -25,7 +25,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 @on_a_loop
 async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, PLENTY, metrics)
+    cache = Cache(decoder, Answers(PLENTY, metrics))
     requests = [Asked(cache, 1, 1, 2), Asked(cache, 2, 1), Asked(cache, 3, 1, 3), Asked(cache, 1)]
     await passes()
     assert [[h.source for h in job.sentences] for job in decoder.jobs] == [[[1], [2]], [[3]]]
@@ -46,7 +46,7 @@ async def test_a_long_request_waits_for_what_others_began_and_inherits_it_at_onc
     """It is still being looked up when the others leave: all that it decodes is one job."""
 
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
     document = Asked(cache, *range(4 * AT_ONCE))
@@ -64,7 +64,7 @@ async def test_a_long_request_waits_for_what_others_began_and_inherits_it_at_onc
 @on_a_loop
 async def test_who_waits_takes_over_when_a_request_leaves() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 1, 2, 3)
     await passes()
     heir, other = Asked(cache, 1, 2, 9, 2), Asked(cache, 2, 3)
@@ -84,7 +84,7 @@ async def test_who_waits_takes_over_when_a_request_leaves() -> None:
 @on_a_loop
 async def test_who_waits_takes_over_what_befell_another_alone(error: ServiceError) -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     late = Asked(cache, 1, 1)
     await passes()
     heir = Asked(cache, 1)
@@ -104,7 +104,7 @@ async def test_who_waits_takes_over_what_befell_another_alone(error: ServiceErro
 @on_a_loop
 async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(error: ServiceError) -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     requests = [Asked(cache, 1), Asked(cache, 1, 2)]
     await passes()
     for job, hypothesis in decoder.waiting:
@@ -123,7 +123,7 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
 @on_a_loop
 async def test_a_take_over_that_is_refused_is_an_error_of_its_sentences_alone() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
     heir, last = Asked(cache, 1, 9), Asked(cache, 1)
@@ -143,7 +143,7 @@ async def test_a_take_over_that_is_refused_is_an_error_of_its_sentences_alone() 
 @on_a_loop
 async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leader = Asked(cache, 1)
     await passes()
     decoder.refusal = Overloaded("full")
@@ -160,7 +160,7 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
 @on_a_loop
 async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leader, leaving = Asked(cache, 1), Asked(cache, 1)
     await passes()
     leaving.task.cancel()
@@ -185,7 +185,7 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
 @on_a_loop
 async def test_an_heir_that_leaves_inherits_no_more_and_passes_on_what_it_has() -> None:
     decoder = Told()
-    cache = Cache(decoder, PLENTY, Metrics())
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
     first, second = Asked(cache, 1), Asked(cache, 2)
     await passes()
     heir, last = Asked(cache, 1, 2), Asked(cache, 1, 2)
@@ -208,7 +208,7 @@ async def test_an_heir_that_leaves_inherits_no_more_and_passes_on_what_it_has() 
 @on_a_loop
 async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, PLENTY, metrics)
+    cache = Cache(decoder, Answers(PLENTY, metrics))
     decoder.busy = True
     document = Asked(cache, *range(100))
     await passes(10)
@@ -230,12 +230,12 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     for request in (document, same, text, near, far):
         await request.task
         request.check()
-    other = Cache(decoder, PLENTY, Metrics())
+    other = Cache(decoder, Answers(PLENTY, Metrics()))
     alone = Asked(other, *range(100))
     await passes(10)
     decoder.end_all()
     await alone.task
-    assert cache.bytes == other.bytes
+    assert cache.answers.bytes == other.answers.bytes
 
 
 @settings(max_examples=150)
@@ -250,7 +250,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
 @on_a_loop
 async def test_whatever_happens_every_request_comes_to_its_end(events: list[tuple[str, Any]]) -> None:
     decoder = Told()
-    cache = Cache(decoder, 1_000, Metrics())
+    cache = Cache(decoder, Answers(1_000, Metrics()))
     requests: list[Asked] = []
     for event, detail in events:
         if event == "ask":

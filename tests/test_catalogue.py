@@ -21,6 +21,7 @@ def test_every_bundle_of_the_folder_is_loaded(tmp_path: Path) -> None:
     make_bundle(tmp_path / "fr-en", "fr", "en", seed=1)
     (tmp_path / "README.md").write_text("not a bundle")
     (tmp_path / ".en-de.partial").mkdir()
+    (tmp_path / "lost+found").mkdir()
     catalogue = load_catalogue(Settings(bundles=tmp_path))
     assert [bundle.pair for bundle in catalogue] == ["en-fr", "fr-en"]
     assert catalogue.find("fr", "en").folder == tmp_path / "fr-en"

@@ -72,6 +72,24 @@ def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> Non
     assert pair.source.startswith(example.source[:20])
 
 
+@pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])
+def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None:
+    options = CleaningOptions("en", "tlh")  # a language that nothing is known of
+    pairs = [(1, Pair("He left in 1990.", f"X {year} Y")), (2, Pair("He left in 1984.", f"X {year} Y"))]
+    found = Cleaned(Skipped())
+    assert [number for number, _ in clean(pairs, options, found)] == [1]
+
+
+@pytest.mark.parametrize("code", ["yue", "wuu", "arz", "ary", "nn"])
+def test_languages_that_are_taken_for_another_are_judged_as_that(code: str) -> None:
+    check = LanguageCheck("en", code)
+    assert check.judge(Pair("The weather is fine today.", "Das Wetter ist heute sehr schön.")).other == "de"
+    assert check.judge(Pair("This was never translated.", "今日天氣好好，我哋去海邊行下啦。")).order in (
+        "straight",
+        "unsure",
+    )
+
+
 def test_a_copy_of_a_sentence_is_left_out_where_languages_say_nothing() -> None:
     names = Pair("Anna, Bernard, Clara, David, Emma", "anna bernard clara david emma")
     kept, found = cleaned([*GOOD, names], keep=("languages",))
@@ -150,6 +168,8 @@ def test_variants_of_one_language_are_never_swapped() -> None:
         (Pair("A\x00 b\x1f\u200bc\ufeff", "d\xad"), Pair("A b c", "d"), [CONTROL]),
         (Pair("Tom &amp; Jerry&#39;s", "Tom et Jerry"), Pair("Tom & Jerry's", "Tom et Jerry"), [ENTITIES]),
         (Pair("A &amp;quot;b&amp;quot;", "a"), Pair('A "b"', "a"), [ENTITIES]),
+        (Pair("Nice &#55357;&#56832; &#xD83D;&#xde00; day", "a"), Pair("Nice 😀 😀 day", "a"), [ENTITIES]),
+        (Pair("A &#55357; &#56832;&#55357; &#39;", "a"), Pair("A &#55357; &#56832;&#55357; '", "a"), [ENTITIES]),
         (Pair("<p class='x'>One<br/>two</p>", "Un <i>deux</i>"), Pair("One two", "Un deux"), [TAGS]),
     ],
 )

@@ -167,6 +167,25 @@ def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -
     assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
 
 
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        ("1000\tHi.\tSalut !\n1001\t1984\tCours !\n", "source in 2 and target in 3; the numbers in 1 are ignored"),
+        ("0.93\tHi.\tSalut !\ta\n-1e-3\t1984\tCours !\tb\n", "numbers in 1 are ignored, and what comes after both"),
+        ("id\tsource\ttarget\n7\tHi.\tSalut !\n8\t1984\tCours !\n", "source in 2 and target in 3; the numbers in 1"),
+        ("Hi.\tSalut !\t0.5\n1984\tCours !\t0.7\n", "source in 1 and target in 2; column 3 is ignored"),
+    ],
+)
+def test_identifiers_and_scores_are_no_sentences(tmp_path: Path, lines: str, note: str) -> None:
+    corpus = look_at(CorpusSpec((write(tmp_path / "a.tsv", lines),)), "en", "id")
+    assert note in corpus.describe()
+    assert [pair for _, pair in corpus.pairs(Skipped())] == [("Hi.", "Salut !"), ("1984", "Cours !")]
+
+
+def test_columns_of_nothing_but_numbers_are_the_sentences_where_there_are_no_others(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "a.tsv", "1\t2\n3\t4\n"))[0] == [("1", "2"), ("3", "4")]
+
+
 def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "1276\tHi.\t988\tSalut !\n1277\tRun!\t989\tCours !\n")
     assert "the numbers in 1 and 3 are ignored" in look_at(CorpusSpec((path,))).describe()

@@ -31,6 +31,7 @@ from training.batches import load_pairs
 from training.checkpoint import BEST, average, saved_weights
 from training.corpus import Pair, write_pairs
 from training.export import ExportOptions, export_run
+from training.trained import BEGUN_WITH
 from training.trainer import TrainingError
 
 CPU = torch.device("cpu")
@@ -226,27 +227,28 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
 
 
 @pytest.mark.parametrize(
-    ("best_step", "scores", "accepted", "shipped"),
+    ("learnt", "before", "accepted", "shipped"),
     [
-        (0, {"average": 51.05, "step 0": 51.06}, 0.1, "average"),
-        (0, {"average": 51.05, "step 0": 51.16}, 0.1, "step 0"),
-        (0, {"average": 51.05, "step 0": 51.16}, 0.5, "average"),
-        (7, {"average": 51.05, "step 7": 51.06}, 0.5, "step 7"),
-        (7, {"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, 0.1, "average of 5"),
-        (7, {"average": 51.0, "step 7": 51.0}, 0.1, "average"),
-        (7, {"step 7": 51.0}, 0.1, "step 7"),
+        ({"average": 51.05}, 51.06, 0.1, "average"),
+        ({"average": 51.05}, 51.16, 0.1, BEGUN_WITH),
+        ({"average": 51.05, "step 7": 51.04}, 51.16, 0.1, BEGUN_WITH),
+        ({"average": 51.05}, 51.16, 0.5, "average"),
+        ({"average": 51.05, "step 7": 51.06}, None, 0.5, "step 7"),
+        ({"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, None, 0.1, "average of 5"),
+        ({"average": 51.0, "step 7": 51.0}, None, 0.1, "average"),
+        ({"step 7": 51.0}, None, 0.1, "step 7"),
     ],
 )
 def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_by_what_is_reported(
-    monkeypatch: pytest.MonkeyPatch, best_step: int, scores: dict[str, float], accepted: float, shipped: str
+    monkeypatch: pytest.MonkeyPatch, learnt: dict[str, float], before: float | None, accepted: float, shipped: str
 ) -> None:
+    scores = learnt if before is None else {**learnt, BEGUN_WITH: before}
+
     def evaluated(model: str, *_: Any) -> Any:
         return SimpleNamespace(scores=[SimpleNamespace(score=scores[model])], metrics=lambda: [{"model": model}])
 
     run: Any = SimpleNamespace(
-        candidates=lambda: [(what, what) for what in scores],
         model=lambda weights, *_: weights,
-        snapshot={"state": {"best_step": best_step}},
         summary=SimpleNamespace(target="fr"),
         tokenizer=None,
         limits=None,
@@ -255,8 +257,10 @@ def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_
     monkeypatch.setattr(export_module, "report", lambda *_: None)
     dev: Any = None
     said: list[str] = []
-    chosen: Any = export_module._choose(run, run.candidates(), torch.float16, CPU, dev, accepted, said.append)
+    offered: Any = [(what, what) for what in learnt]
+    begun_with: Any = None if before is None else BEGUN_WITH
+    chosen: Any = export_module._choose(run, offered, begun_with, torch.float16, CPU, dev, accepted, said.append)
     assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
     assert [candidate["weights"] for candidate in chosen[3]] == list(scores)
     warned = [line for line in said if line.startswith("warning: what was learnt costs 0.11 BLEU")]
-    assert bool(warned) == (shipped == "step 0")
+    assert bool(warned) == (shipped == BEGUN_WITH)

@@ -203,13 +203,15 @@ def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost
 
 def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> None:
     tune("--learning-rate", "0.01")
-    losses = [float(row["dev_loss"]) for row in csv.DictReader(Path("runs/mine/run/log.csv").read_text().split("\n"))]
+    losses = [
+        float(row["dev_loss"]) for row in csv.DictReader(Path("runs/bundles-mine/run/log.csv").read_text().split("\n"))
+    ]
     assert min(losses[1:]) < losses[0] - 0.3
 
 
 def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(shipped: Path) -> None:
     tune("--learning-rate", "1e-12")
-    log = Path("runs/mine/run/log.csv").read_text().split("\n")
+    log = Path("runs/bundles-mine/run/log.csv").read_text().split("\n")
     assert log[1].startswith("0,")
     ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
@@ -222,23 +224,23 @@ def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more
     assert "the bundle has the weights that the run began with" in run(*ruinous)
     ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "ruined"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    log = Path("runs/ruined/run/log.csv").read_text()
+    log = Path("runs/bundles-ruined/run/log.csv").read_text()
     accepting = (*ruinous, "--accept-loss", "100", "--replace")
     assert "the bundle has the weights" not in run(*accepting)
     theirs = loaded("ruined").model.state_dict()
     assert not any(torch.allclose(ours[name], theirs[name]) for name in ours)
-    assert Path("runs/ruined/run/log.csv").read_text() == log
+    assert Path("runs/bundles-ruined/run/log.csv").read_text() == log
     assert "all is done" in run(*accepting)
 
 
 def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_step_more(shipped: Path) -> None:
     tune("--learning-rate", "0.01")
-    log = Path("runs/mine/run/log.csv").read_text()
+    log = Path("runs/bundles-mine/run/log.csv").read_text()
     learnt, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
     assert max((learnt[name] - theirs[name]).abs().max() for name in theirs) > 0.01
     blended = ("--learning-rate", "0.01", "--blend", "0.25", "--replace")
     tune(*blended)
-    assert Path("runs/mine/run/log.csv").read_text() == log
+    assert Path("runs/bundles-mine/run/log.csv").read_text() == log
     ours = loaded("mine")
     for name, weight in ours.model.state_dict().items():
         assert torch.allclose(weight, 0.75 * theirs[name] + 0.25 * learnt[name], atol=1e-3), name

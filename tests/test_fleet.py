@@ -87,6 +87,31 @@ def test_a_new_bundle_serves_after_a_reload_and_not_before(site: Site) -> None:
         assert [model["model"] for model in service.get("/models").json()] == told["models"]
 
 
+def test_a_model_that_stays_keeps_what_it_has_translated(site: Site) -> None:
+    with site.serving() as service:
+        first = site.translate(service)
+        held = _figure(service, "interlinear_cache_bytes")
+        assert held > 0
+        site.put("fr-en", "fr", "en")
+        assert site.reload(service).json()["changed"] is True
+        misses = _figure(service, "interlinear_cache_sentences_total", result="miss")
+        assert site.translate(service).content == first.content
+        assert _figure(service, "interlinear_cache_sentences_total", result="miss") == misses
+        assert _figure(service, "interlinear_cache_bytes") == held
+
+
+def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Site) -> None:
+    with site.serving() as service:
+        site.translate(service)
+        held = _figure(service, "interlinear_cache_bytes")
+        wrong = {"source": "Hello.", "source_ids": [40], "target_ids": [41, 42, 43, 2]}
+        folder = make_bundle(site.bundles.parent / "wrong", seed=99, samples=[wrong])
+        shutil.rmtree(site.bundles / "en-fr")
+        folder.rename(site.bundles / "en-fr")
+        assert site.reload(service).status_code == 409
+        assert _figure(service, "interlinear_cache_bytes") == held > 0
+
+
 def test_what_is_served_already_is_not_loaded_again(site: Site) -> None:
     with site.serving() as service:
         engine = service.state["fleet"].current.engine
@@ -317,3 +342,10 @@ async def _ended(engine: Any) -> None:
 
 def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+
+
+def _figure(service: Service, name: str, **labels: str) -> float:
+    """A metric's value now."""
+    value: float | None = service.state["metrics"].registry.get_sample_value(name, labels)
+    assert value is not None
+    return value

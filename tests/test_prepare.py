@@ -195,7 +195,9 @@ def test_too_long_and_ill_proportioned_pairs_are_left_out_by_number(tmp_path: Pa
     said: list[str] = []
     dev = corpus(tmp_path, [Pair("Dogs.", "Chiens."), long], "dev.tsv")
     summary = prepare_corpora(options(tmp_path, file, dev=str(dev), max_tokens=100), said.append)
-    assert "1 development pairs left out: longer than 100 tokens" in said
+    assert "dev.tsv: 1 line left out: longer than 100 tokens (line 2)" in said
+    report = json.loads((tmp_path / "data" / "report.json").read_text())["corpora"][-1]
+    assert (report["read"], report["kept"]) == (2, 1)
     assert summary.dev_pairs == 1
     assert summary.corpora[0]["skipped"] == {
         "a sentence is in the development set": 1,
@@ -304,12 +306,30 @@ def test_a_failed_replacement_leaves_the_old_folder_and_what_a_killed_one_left_i
     prepare_corpora(chosen, lambda line: None)
     before = (chosen.out / "tokens-00000.bin").read_bytes()
     with pytest.raises(ValueError, match="too small"):
-        prepare_corpora(replace(chosen, vocab_size=10), lambda line: None)
+        prepare_corpora(replace(chosen, vocab_size=300), lambda line: None)
     assert (chosen.out / "tokens-00000.bin").read_bytes() == before
     (tmp_path / ".data.x.partial").mkdir()
     (tmp_path / ".data.x.partial" / "half").touch()
+    (tmp_path / ".data.v2.x.partial").mkdir()
     prepare_corpora(chosen, lambda line: None)
-    assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "data"}
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "data", ".data.v2.x.partial"}, "another's"
+
+
+def test_a_vocabulary_without_room_for_bytes_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a vocabulary of 0 pieces is too small: the bytes and symbols alone are"):
+        options(tmp_path, tmp_path / "none.tsv", vocab_size=0)
+
+
+def test_a_file_that_changes_while_it_is_read_makes_no_data(tmp_path: Path) -> None:
+    file = corpus(tmp_path)
+
+    def say(line: str) -> None:
+        if line.startswith("learning a vocabulary"):
+            corpus(tmp_path, [*PAIRS, Pair("More.", "Plus.")])
+
+    with pytest.raises(ValueError, match=r"pairs.tsv has changed while it was read"):
+        prepare_corpora(options(tmp_path, file), say)
+    assert not (tmp_path / "data").exists()
 
 
 def test_data_is_known_to_be_prepared_until_a_file_or_an_option_changes(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("[training]\nwarmup = 0", "[training] warmup must be at least 1, not 0"),
         ("[training]\nsteps = 1\nepochs = 1", "[training] has steps and epochs: one of the two"),
         ("[training]\nepochs = 0", "[training] epochs must be above 0, not 0"),
+        ("[training]\nepochs = inf", "[training] epochs must be above 0, not inf"),
+        ("[prepare]\nvocab_size = 0", "[prepare] a vocabulary of 0 pieces is too small"),
         ("[model]\nnorm = 'none'", "[model] norm must be one of post, pre, residual_post, not 'none'"),
         ("[model]\narchitecture = 'huge'", "[model] no architecture 'huge'"),
         ("[model]\nnum_heads = 7", "[model] d_model 256 is not divisible by num_heads 7"),
@@ -107,6 +109,8 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("dev = 'd.tsv'\n[prepare]\ndev_size = 5", "[prepare] give --dev or --dev-size, not both"),
         ("source = 'fr'\ntarget = 'fr'", "[prepare] --source and --target are both fr"),
         ("[export]\ndtype = 'int4'", "[export] --dtype must be one of"),
+        ("[export]\nblend = 0.5", "[export] blend is unknown here: there are attribution, dtype, licence, remarks, "),
+        ("[export]\naccept_loss = 1.0", "[export] accept_loss is unknown here: there are "),
         ("[export]\nencoding = 'cp1252'", "[export] encoding is unknown here: it belongs to [prepare]"),
         ("[export]\nattribution = 'me'", "[export] attribution must be a list of texts, not 'me'"),
         ("pairs = 'a.tsv'", "pairs must be a list of texts, not 'a.tsv'"),
@@ -228,10 +232,13 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
 
 def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> None:
     run()
-    begun, shorter = (Path("runs/b/run/log.csv").read_text(), load_bundle(Path("bundles/b"), torch.device("cpu")).name)
+    begun, shorter = (
+        Path("runs/bundles-b/run/log.csv").read_text(),
+        load_bundle(Path("bundles/b"), torch.device("cpu")).name,
+    )
     Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 8"))
     assert "at most 8 steps of 256 tokens" in run("--replace")
-    assert Path("runs/b/run/log.csv").read_text().startswith(begun)
+    assert Path("runs/bundles-b/run/log.csv").read_text().startswith(begun)
     training = config_of("b")["training"]
     assert (training["steps"], training["recipe"]["steps"], training["recipe"]["evaluate_every"]) == (8, 8, 2)
     assert load_bundle(Path("bundles/b"), torch.device("cpu")).name != shorter
@@ -253,10 +260,10 @@ def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
 
 def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
     run()
-    Path("runs/b/run", STATE).unlink()
+    Path("runs/bundles-b/run", STATE).unlink()
     Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 2"))
     run("--replace")
-    assert json.loads(Path("runs/b/plan.json").read_text())["recipe"]["steps"] == 2
+    assert json.loads(Path("runs/bundles-b/plan.json").read_text())["recipe"]["steps"] == 2
 
 
 def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None:
@@ -264,7 +271,7 @@ def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None
     Path("r.toml").write_text(turned.replace("[prepare]", "[prepare]\ncolumns = [2, 1]"))
     run()
     assert config_of("b")["source"] == "fr"
-    assert Path("runs/b/data/dev.tsv").read_text().split("\t")[0] == PAIRS[0].target
+    assert Path("runs/bundles-b/data/dev.tsv").read_text().split("\t")[0] == PAIRS[0].target
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> N
     bundle = load_bundle(Path("bundles/mine"), CPU)
     assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
     assert bundle.config["remarks"] == ["Not for contracts."]
-    assert sorted(path.name for path in Path("runs/mine").iterdir()) == ["data", "plan.json", "run"]
+    assert sorted(path.name for path in Path("runs/bundles-mine").iterdir()) == ["data", "plan.json", "run"]
 
 
 def test_the_command_to_serve_names_the_python_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:
     assert "after the" in run()
     assert load_bundle(Path("bundles/mine"), CPU).name == whole
     os.rename("bundles/mine", "elsewhere2")
-    os.rename("runs/mine/run", "elsewhere3")
+    os.rename("runs/bundles-mine/run", "elsewhere3")
     assert "timing" not in run()
     assert load_bundle(Path("bundles/mine"), CPU).name == whole
 
@@ -144,29 +144,29 @@ def test_a_run_whose_data_are_lost_says_so_and_not_that_other_pairs_were_given(
     harm: Callable[[Path], object], said: str
 ) -> None:
     run()
-    harm(Path("runs/mine/data"))
+    harm(Path("runs/bundles-mine/data"))
     last = run("--replace", code=1).rstrip("\n").split("\n")[-1]
-    assert last.startswith("error: runs/mine has lost the data that it was begun with (")
+    assert last.startswith("error: runs/bundles-mine has lost the data that it was begun with (")
     assert said in last
     assert "other pairs" not in last
 
 
 def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_anew() -> None:
     run()
-    os.remove(Path("runs/mine/run", STATE))
-    plan = Path("runs/mine/plan.json").read_text()
+    os.remove(Path("runs/bundles-mine/run", STATE))
+    plan = Path("runs/bundles-mine/plan.json").read_text()
     write_pairs(Path("my.tsv"), PAIRS[:200])
     run("--replace")
-    assert Path("runs/mine/plan.json").read_text() != plan
+    assert Path("runs/bundles-mine/plan.json").read_text() != plan
     assert load_bundle(Path("bundles/mine"), CPU).config["training"]["corpora"][0]["pairs"] == 190
 
 
 def test_the_minutes_are_planned_once_and_kept() -> None:
     run("--architecture", "toy", "--minutes", "100")
-    steps = json.loads(Path("runs/mine/plan.json").read_text())["recipe"]["steps"]
+    steps = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
     os.rename("bundles/mine", "elsewhere")
     assert "architecture toy" in run("--minutes", "0.0001")
-    assert json.loads(Path("runs/mine/plan.json").read_text())["recipe"]["steps"] == steps
+    assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"] == steps
     os.rename("bundles/mine", "elsewhere2")
     assert "was begun with the architecture toy" in run("--architecture", "tiny", code=1)
 
@@ -207,19 +207,19 @@ def test_any_language_code_is_accepted() -> None:
 
 def test_the_command_killed_on_its_way_ends_with_the_bundle_of_one_that_was_not() -> None:
     run()
-    plan = json.loads(Path("runs/mine/plan.json").read_text())
+    plan = json.loads(Path("runs/bundles-mine/plan.json").read_text())
     plan["recipe"] |= {"steps": 60, "evaluate_every": 20}
     plan["speed"]["step"] = 10.0  # so that it saves after every third step
     for name in ("whole", "killed"):
-        os.makedirs(f"runs/{name}")
-        Path(f"runs/{name}/plan.json").write_text(json.dumps(plan))
+        os.makedirs(f"runs/bundles-{name}")
+        Path(f"runs/bundles-{name}/plan.json").write_text(json.dumps(plan))
     run("--out", "bundles/whole")
     program = [sys.executable, "-m", "training", "run", "--pairs", "my.tsv", "--source", "en", "--target", "fr"]
     program += ["--device", "cpu", "--threads", "1", "--out", "bundles/killed"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     for sign in ("data", f"run/{STATE}"):
         process = subprocess.Popen(program, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not Path("runs/killed", sign).exists():
+        while process.poll() is None and not Path("runs/bundles-killed", sign).exists():
             time.sleep(0.01)
         process.kill()
         assert process.wait() == -signal.SIGKILL

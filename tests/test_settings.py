@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +24,16 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     settings = load_settings()
     assert settings.port == 9000
     assert settings.cors_origins == ["https://a.example", "https://b.example"]
+
+
+def test_the_shell_s_settings_reach_the_container() -> None:
+    """But for those that say where in it things are, and the device, which is the profile's."""
+    compose = (Path(__file__).parent.parent / "docker-compose.yml").read_text(encoding="utf-8")
+    passed_on = re.findall(r"^  (INTERLINEAR_\w+):$", compose, re.M)
+    all_of_them = [f"INTERLINEAR_{name.upper()}" for name in Settings.model_fields]
+    own = {f"INTERLINEAR_{name}" for name in ("HOST", "PORT", "BUNDLES", "DEVICE")}
+    assert passed_on == [name for name in all_of_them if name not in own]
+    assert compose.count("<<: *settings") == 2
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from training.corpus import Pair, Skipped, look_at
 from training.download import download
+from training.languages import look_at_facing
 from training.locking import BusyError, alone_making
 from training.sources import resolve
 from training.text_file import CorpusError
@@ -80,6 +81,7 @@ def tarred(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
         ("a.tsv", TSV),
         ("a.zip", zipped({"README": b"x", "deep/x.en": SIDES["x.en"], "deep/x.fr": SIDES["x.fr"], "x.xml": b"<x/>"})),
         ("a.zip", zipped({"pairs.tsv": TSV, "LICENSE": b"CC0"})),
+        ("a.zip", zipped({**SIDES, **{f"__MACOSX/._{name}": b"\0\5" for name in SIDES}})),
         ("a.zip", zipped({"memory.tmx": tmx(PAIRS)})),
         ("a.tgz", tarred(SIDES)),
         ("a.tar", tarred({"pairs.tsv": TSV}, "w")),
@@ -95,6 +97,33 @@ def test_whatever_they_come_in_the_pairs_are_the_same(tmp_path: Path, name: str,
     spec = resolve(f"{tmp_path / name}:0.5", "en", "fr")
     assert spec.weight == 0.5
     assert resolve(str(tmp_path / name), "en", "fr").paths == spec.paths
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.zip", zipped(SIDES)), ("a.tmx", tmx(PAIRS))])
+def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, name: str, content: bytes) -> None:
+    """Beside a `my.tsv` that stands the other way round there may be a memory whose sides name their languages."""
+    (tmp_path / name).write_bytes(content)
+    spec = resolve(str(tmp_path / name), "en", "fr")
+    encoding = "utf-16" if name == "a.tmx" else None
+    for look in (look_at, look_at_facing):
+        corpus = look(spec, "en", "fr", (2, 1), encoding)
+        assert [pair for _, pair in corpus.pairs(Skipped())] == PAIRS
+
+
+def test_of_what_was_killed_while_unpacking_nothing_is_left(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(zipped(SIDES))
+    paths = resolve(str(tmp_path / "a.zip"), "en", "fr").paths
+    for path in paths:
+        path.rename(path.with_name(f".{path.name}.partial"))
+    assert read(str(tmp_path / "a.zip")) == PAIRS
+    assert sorted(path for path in cache.rglob("*") if path.is_file()) == sorted(paths)
+
+
+def test_a_name_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv"))
+    path.write_bytes(TSV)
+    with pytest.raises(CorpusError, match="its name is not in UTF-8"):
+        read(str(path))
 
 
 def test_a_file_that_has_changed_is_unpacked_anew(tmp_path: Path) -> None:
@@ -122,6 +151,7 @@ def test_nothing_is_written_where_an_archive_says(tmp_path: Path, cache: Path) -
         ("a.tgz", tarred(SIDES)[:60], "cannot be read"),
         ("a.tar", b"no archive" * 100, "cannot be read"),
         ("a.tmx", tmx(PAIRS)[:-30], "damaged XML"),
+        ("a.tmx.gz", gzip.compress(tmx(PAIRS), mtime=0)[:100] + b"\xff" * 99, "cannot be read: Error -3"),
         ("a.tmx", tmx([]), "no unit of this TMX is in both en and fr"),
     ],
 )
@@ -254,6 +284,13 @@ def test_a_file_is_downloaded_once_and_checked_each_time(server: Server, cache: 
     assert read(checked(server)) == read(f"{checked(server)}:2") == read(address(server)) == PAIRS
     assert resolve(f"{checked(server)}:2", "en", "fr").weight == 2.0
     assert server.asked == [None]
+    with pytest.raises(CorpusError, match=f"which came before, has the SHA-256 .*, not {'0' * 64}"):
+        read(f"{address(server)}#sha256={'0' * 64}")
+    assert read(checked(server)) == PAIRS, "a wrong checksum may be the caller's fault"
+    assert server.asked == [None]
+
+
+def test_a_download_that_is_not_what_was_meant_is_not_kept(server: Server, cache: Path) -> None:
     with pytest.raises(CorpusError, match=f"not {'0' * 64}; it was thrown away"):
         read(f"{address(server)}#sha256={'0' * 64}")
     assert not [path for path in cache.rglob("*") if path.is_file()]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
+from conftest import PAIRS
 from typer.testing import CliRunner
 
 from model.bundle import BundleError
@@ -94,3 +99,14 @@ def test_a_folder_that_is_no_data_is_refused() -> None:
     result = CliRunner().invoke(cli, ["train", "--data", "nowhere", "--out", "r"])
     assert result.exit_code == 1
     assert "nowhere is no data folder" in result.stderr
+
+
+def test_what_the_terminal_cannot_show_ends_nothing(tmp_path: Path) -> None:
+    lines = [f"{pair.source}\tДа, {pair.source}\n" for pair in PAIRS]
+    (tmp_path / "my.tsv").write_text("".join(lines + lines), encoding="utf-8")
+    command = [sys.executable, "-m", "training", "prepare", "--pairs", "my.tsv", "--source", "en", "--target", "ru"]
+    command += ["--keep", "all", "--vocab-size", "400", "--out", "data"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=True)
+    assert rb"\u0414\u0430, " in done.stdout
+    assert (tmp_path / "data" / "prepared.json").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -66,5 +67,13 @@ for name, verb in VERBS.items():
     cli.command(name)(guarded(verb, name in RESUMABLE))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line, whatever the terminal's encoding: an example that it cannot show must not end hours of work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ docs/training.md has what each drops of clean corpora. What a line of a file is,
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -30,7 +31,7 @@ SWAPPED = "source and target swapped back"
 COPIED = "not translated"
 _COPIED_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]+")
-_NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f ]\d{3}(?!\d))*")
+_NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f\u066c\uff0c ]\d{3}(?!\d))*")
 _LONG_NUMBER = 3
 _SMOOTHING, _FEWEST_FOR_LENGTHS = 25, 200
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -154,10 +155,16 @@ def _is_copy(pair: Pair) -> bool:
 
 def _numbers_differ(pair: Pair) -> bool:
     """Short numbers are words, hours or lists; and 1990 may be the '90s, 1,500,000 may be 1.5 million."""
-    source, target = ([re.sub(r"\D", "", number) for number in _NUMBER.findall(side)] for side in pair)
+    source, target = ([_digits(number) for number in _NUMBER.findall(side)] for side in pair)
     if not all(any(len(number) >= _LONG_NUMBER for number in side) for side in (source, target)):
         return False
     return not any(_agree(one, other) for one in source for other in target)
+
+
+def _digits(number: str) -> str:
+    """Those of any script as our own: ١٩٩٠ and １９９０ are 1990."""
+    digits = re.sub(r"\D", "", number)
+    return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
 def _agree(one: str, other: str) -> bool:

@@ -28,6 +28,7 @@ _SHOWN_LENGTH = 200
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _FEWEST_QUOTED = 3
 _BREAK = re.compile(r"[\t\n\r]")
+_A_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
 WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
@@ -45,11 +46,14 @@ class Pair(NamedTuple):
 class CorpusSpec:
     """One corpus as the user named it: a TSV file, or two plain files of which line n translates line n.
 
-    `weight`: how often each pair is drawn an epoch, on average.
+    `weight`: how often each pair is drawn an epoch, on average. `ordered`: source comes first, whatever `columns` are
+    asked for, since the files say which side is in which language; `ours`: in UTF-8, whatever the encoding asked for.
     """
 
     paths: tuple[Path, ...]
     weight: float = 1.0
+    ordered: bool = False
+    ours: bool = False
 
     @property
     def name(self) -> str:
@@ -214,7 +218,8 @@ def look_at(
     `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and
     `encoding` override what would be guessed. Raises CorpusError, showing line 1, if this is no file of pairs.
     """
-    files = tuple(look_at_text(path, encoding) for path in spec.paths)
+    files = tuple(look_at_text(path, "utf-8" if spec.ours else encoding) for path in spec.paths)
+    columns = None if spec.ordered else columns
     if len(files) == 2:
         return Corpus(spec, files) if columns is None else _with_files(Corpus(spec, files), columns)
     number, first, rows = _first_rows(files[0])
@@ -235,11 +240,23 @@ def look_at(
     if header and (named := _named_columns(names, source, target)):
         note = ", by the header" if named != (0, 1) else ""
         return Corpus(spec, files, count, *named, header=header, quoted=quoted, note=note)
-    if count == 4 and rows and all(row[0].isdecimal() and row[2].isdecimal() for row in rows):
-        note = "; the numbers in 1 and 3 are ignored"
-        return Corpus(spec, files, count, 1, 3, header, note, quoted)
-    ignored = {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
-    return Corpus(spec, files, count, header=header, note=ignored, quoted=quoted)
+    taken = _first_of_text(rows, count)
+    return Corpus(spec, files, count, *taken, header, _ignored(taken, count), quoted)
+
+
+def _first_of_text(rows: list[list[str]], count: int) -> tuple[int, int]:
+    """The first two columns that hold anything but numbers, which are other columns' identifiers or scores."""
+    texts = [column for column in range(count) if not all(_A_NUMBER.fullmatch(row[column].strip()) for row in rows)]
+    return (texts[0], texts[1]) if rows and len(texts) > 1 else (0, 1)
+
+
+def _ignored(taken: tuple[int, int], count: int) -> str:
+    if taken != (0, 1):
+        numbers = " and ".join(str(column + 1) for column in range(taken[1]) if column not in taken)
+        return f"; the numbers in {numbers} are ignored" + (
+            ", and what comes after both" if taken[1] + 1 < count else ""
+        )
+    return {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
 
 
 def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:

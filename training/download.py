@@ -28,7 +28,8 @@ def download(address: str, path: Path, sha256: str | None = None) -> None:
         with alone_making(path):
             if not path.exists():  # else another command has just made it
                 return _download(address, path, sha256)
-    _check(path, address, sha256)
+    if sha256 is not None and (found := _sha256(path)) != sha256:  # which may be right: other commands use it
+        raise CorpusError(address, f"{path}, which came before, has the SHA-256 {found}, not {sha256}")
 
 
 def _download(address: str, path: Path, sha256: str | None) -> None:
@@ -41,7 +42,10 @@ def _download(address: str, path: Path, sha256: str | None) -> None:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise CorpusError(address, f"cannot be downloaded ({reason}); the same command goes on with it") from None
-    _check(partial, address, sha256)
+    if sha256 is not None and (found := _sha256(partial)) != sha256:
+        partial.unlink()
+        path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
+        raise CorpusError(address, f"the file that came has the SHA-256 {found}, not {sha256}; it was thrown away")
     os.replace(partial, path)
     path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
 
@@ -82,16 +86,11 @@ def _save(response: http.client.HTTPResponse, partial: Path, mark: Path, have: i
         while piece := response.read1(_PIECE):
             file.write(piece)
             bar.update(len(piece))
+        os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
     if whole is not None and partial.stat().st_size != whole:
         raise OSError(f"cut off after {partial.stat().st_size:,} of {whole:,} bytes")
 
 
-def _check(path: Path, address: str, sha256: str | None) -> None:
-    """Raises CorpusError if `path` is not the file that was meant, and removes it."""
-    if sha256 is None:
-        return
+def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
-        path.unlink()
-        raise CorpusError(address, f"the file that came has the SHA-256 {found}, not {sha256}; it was thrown away")
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,10 +10,12 @@ is `training.export_ctranslate2`'s.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +35,7 @@ from training.prepared import dev_pairs
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.stopping import python_here
 from training.text_file import look_at_text
-from training.trained import Trained, training_record
+from training.trained import BEGUN_WITH, Trained, training_record
 from training.trainer import pick_device, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
@@ -83,6 +85,8 @@ class ExportOptions:
         """How weights are chosen and stored and where samples come from, as config.json has it."""
         chosen = {"accept_loss": self.accept_loss, "blend": self.blend}
         given = {name: value for name, value in chosen.items() if value is not None}
+        if sentences := self.sentences():
+            given["samples_sha256"] = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
         return {"dtype": self.dtype, "samples": Path(self.samples).name, **given}
 
     def __post_init__(self) -> None:
@@ -117,8 +121,9 @@ def export_run(
 ) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    `tests`: `options.tests()`, if they have been read. `origin`: the weights that the run began with, for
-    `options.blend`. Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError, ValueError.
+    `tests`: `options.tests()`, if they have been read. `origin`: the weights of the bundle that the run adapts, which
+    ship where what was learnt costs too much, and between which and that `options.blend` lies.
+    Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
@@ -135,7 +140,8 @@ def export_run(
     if options.blend is not None:
         assert origin is not None
         offered = run.blended(origin, options.blend)
-    weights, model, metrics, candidates = _choose(run, offered, DTYPES[options.dtype], device, dev, accepted, say)
+    dtype, before = DTYPES[options.dtype], run.beginning(origin)
+    weights, model, metrics, candidates = _choose(run, offered, before, dtype, device, dev, accepted, say)
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
         seen = trained_on([run.tokenizer.encode(pair.source) for pair in test.pairs], pairs)
@@ -167,7 +173,7 @@ def export_run(
         run.limits,
         record,
         card,
-        dtype=DTYPES[options.dtype],
+        dtype=dtype,
         replace=options.replace,
     )
     bundle = load_bundle(options.out, torch.device("cpu"))
@@ -178,7 +184,8 @@ def export_run(
 
 def _choose(
     run: Trained,
-    candidates: Iterable[tuple[str, dict[str, Tensor]]],
+    learnt: Iterable[tuple[str, dict[str, Tensor]]],
+    before: dict[str, Tensor] | None,
     dtype: torch.dtype,
     device: torch.device,
     dev: TestSet,
@@ -186,23 +193,21 @@ def _choose(
     say: Say,
 ) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
     """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there. The
-    weights that the run began with are the best only if they are so by more than `accepted`."""
+    weights from `before` the run are the best only if they are so by more than `accepted`."""
     found = []
-    for what, weights in candidates:
+    for what, weights in chain(learnt, [(BEGUN_WITH, before)] if before else []):
         model = run.model(weights, dtype, device)
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         found.append((result.scores[0].score, what, model, result))
         say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
-    *learnt, last = found
-    best = max(learnt, key=lambda candidate: candidate[0], default=last)
-    begun_with = run.snapshot["state"]["best_step"] == 0
-    ships_last = last[0] > best[0] + begun_with * accepted
-    if ships_last and begun_with:
+    best = max(found[:-1] if before else found, key=lambda candidate: candidate[0])
+    if before and (cost := found[-1][0] - best[0]) > accepted:
+        best = found[-1]
         say(
-            f"warning: what was learnt costs {last[0] - best[0]:.2f} BLEU on the development set: the bundle has the "
-            "weights that the run began with (`run --init` with --accept-loss ships what was learnt)"
+            f"warning: what was learnt costs {cost:.2f} BLEU on the development set: the bundle has the weights that "
+            "the run began with (`run --init` with --accept-loss ships what was learnt)"
         )
-    _, what, model, result = last if ships_last else best
+    _, what, model, result = best
     report(result, dev, run.limits, say)
     tried = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
     return what, model, result.metrics(), tried

@@ -19,6 +19,7 @@ from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 from training.languages import look_at_facing
 from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
 from training.prepare_options import PrepareOptions, require
+from training.shifted import Numbered
 from training.sources import resolve
 from training.split import SideKeys, choose_development, development_size
 from training.text_file import CorpusError
@@ -72,9 +73,9 @@ def read_corpora(
     return pool, keys
 
 
-def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: Skipped) -> list[Pair]:
-    """Every pair, without cleaning, in the script of training. Raises CorpusError if there is none."""
-    pairs = [pair for _, pair in simplify(corpus.pairs(skipped), options.simplified_sides(), mended)]
+def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: Skipped) -> list[Numbered]:
+    """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
+    pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), mended))
     if not pairs:
         raise _unusable(corpus, skipped)
     return pairs

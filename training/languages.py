@@ -134,7 +134,7 @@ def look_at_facing(
     """
     corpus = look_at(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)
-    if columns is not None or check.unknown:
+    if (columns is not None and not spec.ordered) or check.unknown:
         return corpus
     if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(Skipped()), VOTING)):
         return corpus
@@ -148,7 +148,8 @@ def _words(text: str) -> str:
 
 def _label(code: str) -> str:
     base = language_alone(code)
-    return _LABELS.get(base, base)
+    label = _LABELS.get(base, base)
+    return _SAME.get(label, label)
 
 
 @cache

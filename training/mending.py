@@ -26,6 +26,7 @@ _INVISIBLE = re.compile(
 _ENTITY = re.compile(
     r"&(?:amp;)?(?:amp|quot|apos|nbsp|hellip|[lr][sd]quo|[mn]dash|laquo|raquo|#\d{2,6}|#x[\da-fA-F]{2,5});"
 )
+_SURROGATES = re.compile(r"&(?:amp;)?#(\d{5}|[xX][\da-fA-F]{4});&(?:amp;)?#(\d{5}|[xX][\da-fA-F]{4});")
 _TAG = re.compile(
     r"</?(?:a|abbr|b|big|blockquote|br|center|code|dd|div|dl|dt|em|font|h[1-6]|hr|i|img|li|ol|p|pre|q|s|script|small"
     r"|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]{0,500})?/?>",
@@ -63,11 +64,22 @@ def _resolved(pair: Pair) -> Pair:
     source, target = (Counter(_ENTITY.findall(side)) for side in pair)
     if source == target:
         return pair
-    return Pair(*(_ENTITY.sub(_character, side).strip() for side in pair))
+    return Pair(*(_ENTITY.sub(_character, _SURROGATES.sub(_joined, side)).strip() for side in pair))
+
+
+def _joined(halves: re.Match[str]) -> str:
+    """The character that two references spell in UTF-16, as some programs write emoji."""
+    high, low = (int(half[1:], 16) if half[0] in "xX" else int(half) for half in halves.groups())
+    if not (0xD800 <= high < 0xDC00 <= low < 0xE000):
+        return halves[0]
+    return chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00)
 
 
 def _character(reference: re.Match[str]) -> str:
+    """What it refers to; itself where that is no character."""
     character = html.unescape(html.unescape(reference[0]))
+    if "\ufffd" in character:
+        return reference[0]
     return character if character.isprintable() else " "
 
 

@@ -74,9 +74,12 @@ def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     for corpus in [*corpora, *given]:
         say(corpus.describe())
 
+    begun = _digests(options)
     skipped = [Skipped() for _ in [*corpora, *given]]
     with written_whole(options.out) as folder:
         summary = _prepare(options, folder, corpora, given, skipped, say)
+        for name, digest in begun.items():
+            require(summary.sha256.get(name) == digest, f"{name} has changed while it was read: try again")
         write_record(folder, summary)
     for line in summary.describe(options.out):
         say(line)
@@ -95,12 +98,12 @@ def _prepare(
     mended = [Skipped() for _ in skipped]
     pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
     of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
-    dev = [pair for corpus in of_given for pair in read_all(options, *corpus)]
-    pool, dev = set_apart(options, pool, keys, dev, skipped)
+    numbered = [pair for corpus in of_given for pair in read_all(options, *corpus)]
+    pool, dev = set_apart(options, pool, keys, [pair for _, pair in numbered], skipped)
     pool = limited(options, pool, skipped)
     corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
-    dev = _short_enough(options, dev, tokenizer, say)
+    dev = _short_enough(options, dev, tokenizer, [line for line, _ in numbered], skipped[-1], say)
     written = write_tokens(options, pool, tokenizer, [corpus.spec.weight for corpus in corpora], folder, skipped)
     pool = written.pool
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
@@ -188,12 +191,20 @@ def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> It
             yield from pool.pairs[row]
 
 
-def _short_enough(options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, say: Say) -> list[Pair]:
-    short = [pair for pair in dev if max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens]
-    require(bool(short), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
-    if len(short) < len(dev):
-        say(f"{len(dev) - len(short):,} development pairs left out: longer than {options.max_tokens} tokens")
-    return short
+def _short_enough(
+    options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: Skipped, say: Say
+) -> list[Pair]:
+    """Those of `dev` that fit the limit on tokens; the others, whose `lines` are known if a file was given, go to
+    `skipped` then."""
+    fits = [max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens for pair in dev]
+    require(any(fits), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
+    long = f"longer than {options.max_tokens} tokens"
+    for line, pair, short in zip(lines, dev, fits, strict=False):
+        if not short:
+            skipped.add(long, line, pair)
+    if not all(fits) and not lines:
+        say(f"{len(dev) - sum(fits):,} development pairs left out: {long}")
+    return [pair for pair, short in zip(dev, fits, strict=True) if short]
 
 
 def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from training.chinese import in_simplified, is_chinese, writes_ideographs
 from training.cleaning import CleaningOptions
 from training.parallel import cores
 from training.pool import Pool
+from training.vocabulary import check_size
 
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
@@ -76,6 +77,8 @@ class PrepareOptions:
         require(self.script in SCRIPTS, f"--script must be one of {', '.join(SCRIPTS)}, not {self.script!r}")
         chinese = is_chinese(self.source) or is_chinese(self.target)
         require(self.script != "simplified" or chinese, "--script simplified is for Chinese: neither language is")
+        if self.vocab_size is not None:
+            check_size(self.vocab_size, (self.source, self.target))
         self.cleaning()
 
     def recipe(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ given, is theirs.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import typing
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -44,7 +45,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "export": _options_of(
         ExportOptions,
         *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on"),
-        *("columns", "encoding", "below"),
+        *("columns", "encoding", "below", "accept_loss", "blend"),
     ),
 }
 """What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""
@@ -129,7 +130,7 @@ class RecipeFile:
         """Has each section's options say what they cannot be, before any work."""
         if "steps" in self.training and "epochs" in self.training:
             raise RecipeFileError(path, "[training] has steps and epochs: one of the two says how long")
-        if not self.training.get("epochs", 1) > 0:
+        if not 0 < self.training.get("epochs", 1) < math.inf:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
         # One that is not said may yet be given beside the recipe: it stands for any other.
         languages = (self.source or _other_than(self.target), self.target or _other_than(self.source or "en"))

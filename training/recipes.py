@@ -84,7 +84,7 @@ def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **override
 def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str, Any]) -> Recipe:
     """A recipe of `fields` for `epochs` over `pairs` with so many `evaluations`, where `fields` lack `steps` or
     `evaluate_every`. Raises TrainingError for a value that no recipe may have."""
-    if not epochs > 0:
+    if not 0 < epochs < math.inf:
         raise TrainingError(f"epochs must be above 0, not {epochs:g}")
     accumulate = max(1, fields.get("accumulate", 1))
     if (steps := fields.get("steps")) is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +86,11 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
     _train(options, plan, device, say)
     export_run(export, say, tests, options.tuning.initial.weights if options.tuning else None)
     _say_changes(out, say)
+
+
+def work_folder(out: Path) -> Path:
+    """Where what leads to `out` is kept: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not meet."""
+    return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
 
 
 def rivals(out: Path, pair: str) -> Iterator[Path]:
@@ -241,7 +247,10 @@ def run(
     ] = None,
     work: Annotated[
         Path | None,
-        typer.Option(help="Where everything on the way is kept, for the same command to go on. (default: runs/NAME)"),
+        typer.Option(
+            help="Where everything on the way is kept, for the same command to go on. "
+            "(default: runs/mine-en-fr for --out mine/en-fr)"
+        ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Swap a bundle that is there for the new one.")] = False,
     dev: Annotated[
@@ -338,7 +347,7 @@ def run(
     """
     keep_freed_memory()
     use_threads(threads)
-    work = work or Path("runs", out.name)
+    work = work or work_folder(out)
     if corpora is not None and recipe is None:
         raise ValueError("--corpora is where the files are that a recipe names: give one with --recipe")
     below = corpora or Path()

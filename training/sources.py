@@ -17,6 +17,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -24,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 from model.languages import language_alone
 from training.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
 from training.download import download
+from training.locking import alone_making
 from training.text_file import CorpusError
 from training.tmx import is_tmx, tmx_lines
 
@@ -33,6 +35,8 @@ _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
 _CHECKSUM = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _TAR = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|xz|bz2))$", re.IGNORECASE)
+_OF_A_MAC = re.compile(r"(?:^|/)(?:__MACOSX/|\._)")
+"""What its Finder puts into an archive beside each file."""
 _DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -60,12 +64,22 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     remote = is_remote(text)
     if remote and (match := WEIGHTED.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
         name, weight = match[1], weighted(match[1], match[2])
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CorpusError(text, "its name is not in UTF-8, and would have to be written down: rename it") from None
     if text.startswith("mtdata:"):
-        return CorpusSpec((_from_mtdata(name),), weight)
+        return CorpusSpec((_from_mtdata(name),), weight, ours=True)
     spec = CorpusSpec((_fetched(name),), weight) if remote else parse_spec(text)
     if len(spec.paths) == 2:
         return spec
-    return CorpusSpec(_unpacked(spec.paths[0], source, target), spec.weight)
+    found = _unpacked(spec.paths[0], source, target)
+    if len(found) == 1 and found[0].is_file() and is_tmx(found[0]):
+        place = found[0].parent if found != spec.paths else _place_of(found[0], source, target)
+        lines = partial(tmx_lines, found[0], source, target)
+        made = _made(place / f"{found[0].name}.tsv", lambda file: file.writelines(lines()))
+        return CorpusSpec((made,), spec.weight, ordered=True, ours=True)
+    return CorpusSpec(found, spec.weight, ordered=len(found) == 2)
 
 
 def is_remote(text: str) -> bool:
@@ -96,7 +110,7 @@ def _fetched(address: str) -> Path:
 
 
 def _place(key: str) -> Path:
-    return cache_folder() / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return cache_folder() / hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _from_mtdata(name: str) -> Path:
@@ -125,10 +139,10 @@ def _from_mtdata(name: str) -> Path:
 
 
 def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
-    """The text files that are in `path`, or itself if it is one."""
+    """The files that are in `path`, or itself if it is no archive."""
     if not path.is_file():
         return (path,)
-    place = _place(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
+    place = _place_of(path, source, target)
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -141,9 +155,12 @@ def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
                 return _members(path, place, sizes, lambda name: _opened(tar, members[name]), (source, target))
     except _DAMAGE as error:
         raise CorpusError(path, f"the archive cannot be read: {error}") from None
-    if is_tmx(path):
-        return (_made(place / f"{path.name}.tsv", lambda file: file.writelines(tmx_lines(path, source, target))),)
     return (path,)
+
+
+def _place_of(path: Path, source: str, target: str) -> Path:
+    """The folder in the cache of what is made of the file `path` as it is now."""
+    return _place(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
 
 
 def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -172,15 +189,12 @@ def _members(
 
         return write
 
-    found = tuple(_made(copy, copy_of(name)) for name, copy in zip(names, copies, strict=True))
-    if len(found) == 1 and is_tmx(found[0]):
-        lines = tmx_lines(found[0], *languages)
-        return (_made(found[0].with_name(f"{found[0].name}.tsv"), lambda file: file.writelines(lines)),)
-    return found
+    return tuple(_made(copy, copy_of(name)) for name, copy in zip(names, copies, strict=True))
 
 
 def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
     """Two names that differ in the language at their ends, as in `x.en` and `x.fr`, or the only one of a text."""
+    names = [name for name in names if not _OF_A_MAC.search(name)]
     sides = [
         {name[: -len(end)]: name for end in reversed(_ends(code)) for name in names if name.endswith(end)}
         for code in languages
@@ -202,12 +216,13 @@ def _ends(code: str) -> list[str]:
 def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     """`path`, written if it is not there, and then seen only whole."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with open(partial, "wb") as file:
-                write(file)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with alone_making(path):
+            begun = path.with_name(f".{path.name}.partial")  # the same as of one that was killed, whose disk it frees
+            try:
+                with open(begun, "wb") as file:
+                    write(file)
+                    os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
+                os.replace(begun, path)
+            finally:
+                begun.unlink(missing_ok=True)
     return path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
                 _forget(unit)
         except etree.XMLSyntaxError as error:
             raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(path, f"cannot be read: {error}") from None
     if not found:
         raise CorpusError(path, f"no unit of this TMX is in both {source} and {target}")

@@ -28,6 +28,8 @@ from training.prepared import PreparedSummary
 from training.scoring import limits_for
 from training.trainer import TrainingError, resolve_precision
 
+BEGUN_WITH = "those that the run began with"
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -65,14 +67,22 @@ class Trained:
         return model.to(device).eval()
 
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The weights that may ship, and what they are; those that the run began with, if they may, last."""
+        """The weights that were learnt and may ship, and what they are."""
         last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
         for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
             yield f"the average of the last {count} evaluations", average(last[-count:])
         if len(last) == 1 and step_of(last[0]) != best:
             yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
-        if (self.folder / BEST).exists():
+        if best:
             yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
+
+    def beginning(self, origin: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
+        """The weights that the run began with, where they may ship: `origin`, the bundle's that it adapts, or those
+        that a parent gave it, if it has never had a lower development loss since."""
+        if origin is not None:
+            return dict(origin)
+        began_best = self.snapshot["state"]["best_step"] == 0 and (self.folder / BEST).exists()
+        return load_file(self.folder / BEST) if began_best else None
 
     def blended(self, origin: Mapping[str, Tensor], share: float) -> Iterator[tuple[str, dict[str, Tensor]]]:
         """The candidates, each only a `share` of the way from the weights `origin` that the run began with: what they

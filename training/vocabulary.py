@@ -41,9 +41,7 @@ def train_vocabulary(
     lines = [SPACE + sentence for sentence in sentences if sentence.strip()]
     if not lines:
         raise ValueError("no text to learn a vocabulary from")
-    fixed = 4 + 256 + len(control_symbols(languages))  # padding, start, end and unknown; the bytes; ours
-    if vocab_size < fixed:
-        raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")
+    check_size(vocab_size, languages)
     try:
         return _train(lines, vocab_size, languages, threads, rules or {})
     except RuntimeError as error:
@@ -54,6 +52,13 @@ def train_vocabulary(
         if needed:
             raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: this text needs {needed[1]}") from None
         raise
+
+
+def check_size(vocab_size: int, languages: Sequence[str]) -> None:
+    """Raises ValueError if it has no room for the bytes and symbols."""
+    fixed = 4 + 256 + len(control_symbols(languages))  # padding, start, end and unknown; the bytes; ours
+    if vocab_size < fixed:
+        raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")
 
 
 def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads: int, more: Mapping[str, str]) -> bytes:
