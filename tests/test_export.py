@@ -226,6 +226,18 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
     assert [test.name for test in below.tests("en", "fr")] == ["news/test.tsv", "law/test.tsv"]
 
 
+def test_a_bundle_is_of_another_form_where_the_sentences_of_its_samples_have_changed(tmp_path: Path) -> None:
+    file = tmp_path / "samples.txt"
+    options = ExportOptions(tmp_path, tmp_path, tmp_path / "out", samples=str(file))
+    file.write_text("Hello.\n")
+    form = options.form
+    assert form["samples"] == "samples.txt"
+    file.write_text("Hello.\n\n")
+    assert options.form == form
+    file.write_text("Goodbye.\n")
+    assert options.form != form
+
+
 @pytest.mark.parametrize(
     ("learnt", "before", "accepted", "shipped"),
     [

@@ -83,10 +83,10 @@ class ExportOptions:
     @property
     def form(self) -> dict[str, Any]:
         """How weights are chosen and stored and where samples come from, as config.json has it."""
-        chosen = {"accept_loss": self.accept_loss, "blend": self.blend}
+        sentences = self.sentences()
+        digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else None
+        chosen = {"accept_loss": self.accept_loss, "blend": self.blend, "samples_sha256": digest}
         given = {name: value for name, value in chosen.items() if value is not None}
-        if sentences := self.sentences():
-            given["samples_sha256"] = hashlib.sha256("\n".join(sentences).encode()).hexdigest()
         return {"dtype": self.dtype, "samples": Path(self.samples).name, **given}
 
     def __post_init__(self) -> None:
