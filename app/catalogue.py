@@ -49,8 +49,10 @@ def load_catalogue(settings: Settings) -> Catalogue:
 
 
 def bundle_folders(place: Path) -> list[Path]:
-    """The bundles in `place`, or `place` itself if it is one. Hidden folders are exports not finished yet, and lost+found
-    is in the root of every ext4 volume."""
+    """The bundles in `place`, or `place` itself if it is one.
+
+    Hidden folders are exports not finished yet, and lost+found is in the root of every ext4 volume.
+    """
     if (place / "config.json").is_file():
         return [place]
     found = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
