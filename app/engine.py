@@ -9,7 +9,7 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -29,6 +29,8 @@ WELL_AFTER_S = 60.0
 LOOK_S, LOOKS = 5.0, 6
 """A worker that has work and says nothing while it is looked at so often hangs. (Not: for so long. When a machine or
 all of us have been asleep, nobody is to blame.)"""
+LOOKS_AT_A_START = 120
+"""So often one that loads the bundles, which may take minutes on a GPU."""
 END_S = 5.0
 """How long a worker may take to end once its connection is closed."""
 log = logging.getLogger(__name__)
@@ -45,13 +47,16 @@ class Seat:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.state = "starting"
+        self.state: Literal["starting", "working", "ending", "dead"] = "starting"
+        """"ending": the connection is closed, the process perhaps there yet; "dead" also while another is started."""
+        self.failure: str | None = None
+        """Why it is not working."""
         self.link: Link | None = None
         self.worker: Started | None = None
         self.tasks: list[tuple[Any, ...]] = []
         self.cancelled: list[int] = []
         self.silent = 0
-        """Looks at this worker since it last said something, while it had work."""
+        """Looks at this worker since it last said something, while it had work or was loading."""
 
 
 class Engine:
@@ -64,7 +69,6 @@ class Engine:
         self, order: Order, scheduler: Scheduler[Hypothesis], metrics: Metrics, launch: Launch, workers: int = 1
     ) -> None:
         self.scheduler, self.metrics = scheduler, metrics
-        self.failure: str | None = None
         self.precisions: dict[str, str] = {}
         """By bundle name, as the workers report them."""
         self.device = order.device
@@ -79,6 +83,11 @@ class Engine:
         self._flush_is_due = False
         self._stopping = False
         self._settled = asyncio.Event()
+
+    @property
+    def failure(self) -> str | None:
+        """Of the first worker that is not there, why."""
+        return next((seat.failure for seat in self._seats if seat.failure), None)
 
     @property
     def alive(self) -> int:
@@ -103,7 +112,7 @@ class Engine:
     @property
     def _hopeful(self) -> bool:
         """Whether a worker is there, or has not had the time yet to be."""
-        return any(seat.state != "dead" for seat in self._seats)
+        return any(seat.state in ("starting", "working") for seat in self._seats)
 
     def speed(self, model: str) -> float:
         """Target tokens a second of the bundle of this name, of late."""
@@ -254,19 +263,24 @@ class Engine:
         while True:
             await asyncio.sleep(LOOK_S)
             for seat in self._seats:
-                at_work = seat.state == "working" and self.scheduler.holds(seat.number)
-                seat.silent = seat.silent + 1 if at_work else 0
-                if seat.silent > LOOKS and seat.worker:
+                working = seat.state == "working"
+                loading = seat.link is not None and not seat.link.closed.done()
+                expected = self.scheduler.holds(seat.number) if working else loading
+                seat.silent = seat.silent + 1 if expected else 0
+                if seat.silent > (LOOKS if working else LOOKS_AT_A_START) and seat.worker and seat.link:
                     log.critical("worker %d hangs", seat.number)
                     seat.worker.kill()
+                    seat.link.abort()  # one that cannot even be killed must not be given any more
 
     async def _live(self, seat: Seat) -> str:
         """One worker from its start to its end; how it ended."""
+        seat.silent = 0
         seat.link, seat.worker = await Link.open(self._launch, partial(self._heard, seat))
         seat.link.send(self._order)
         if self._stopping:
             seat.link.close()
         await seat.link.closed
+        self._gone(seat)
         ended = asyncio.create_task(asyncio.to_thread(seat.worker.wait))
         await asyncio.wait({ended}, timeout=END_S)
         if not ended.done():
@@ -275,27 +289,34 @@ class Engine:
 
     def _greeted(self, seat: Seat, greeting: Greeting) -> None:
         if greeting.failure:
-            self.failure = greeting.failure  # and it ends
+            seat.failure = greeting.failure  # and it ends
             return
         log.info("worker %d is ready", seat.number)
-        seat.state, self.failure = "working", None
+        seat.state, seat.failure = "working", None
         self.precisions = dict(zip(self._names, greeting.precisions, strict=True))
         rows = greeting.rows
         self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
         self._see_whether_settled()
         self._flush()
 
+    def _gone(self, seat: Seat) -> None:
+        """Its connection is closed: others do its work, however long its process takes to end."""
+        if seat.state == "working":
+            seat.state, seat.failure = "ending", None if self._stopping else "The workers have died."
+        self.scheduler.leave(seat.number)
+        self._flush()
+
     def _died(self, seat: Seat, reason: str) -> None:
+        has_worked = seat.state in ("working", "ending")
         if not self._stopping:
             log.critical("worker %d has died: %s", seat.number, reason)
-        if seat.state == "working" or not self.failure:
-            self.failure = f"The workers have died: {reason}."
-        hopeless = seat.state != "working" or self._stopping
+            if has_worked or not seat.failure:
+                seat.failure = f"The workers have died: {reason}."
         seat.state, seat.link = "dead", None
         self._see_whether_settled()
         self.scheduler.leave(seat.number)
-        if hopeless and not self._hopeful:
-            self.scheduler.give_up(Unavailable(self.failure))
+        if (self._stopping or not has_worked) and not self._hopeful:
+            self.scheduler.give_up(Unavailable(self.failure or "The service is stopping."))
         self._flush()
 
     def _see_whether_settled(self) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -33,6 +33,8 @@ from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
 """So often is the folder looked at, if it is watched."""
+RETIRE_S = 3600.0
+"""So long may requests need what was replaced: a document that is translated in the background, the longest."""
 RETRY_S = 30.0, 120.0, 600.0, 3600.0
 """After each refusal of what lies there, so long until the next try, which costs as much as a start of the service."""
 log = logging.getLogger(__name__)
@@ -75,7 +77,8 @@ class Generation:
 
     async def retire(self) -> None:
         """Ends the workers once nobody needs them. No request may begin to use them any more."""
-        await self._unused.wait()
+        with suppress(TimeoutError):  # then they are of clients that do not read what they asked for
+            await asyncio.wait_for(self._unused.wait(), RETIRE_S)
         await self.engine.stop()
 
 
@@ -94,7 +97,7 @@ class Fleet:
         self._retiring: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._sight = Sight({}, math.inf)
-        self.current = self._generation(bundles, _stamp(settings))
+        self.current = self._generation(bundles, _stamp_of(bundles, settings))
 
     async def start(self) -> None:
         """The workers begin to load. From now on the folder is watched, if the settings say so."""
@@ -125,14 +128,26 @@ class Fleet:
             await new.engine.start()
             if not await new.engine.settled():
                 await new.engine.stop()
+                self._forget(new)
                 raise BundlesRefused(new.engine.failure or "The workers could not be started.")
             old, self.current = self.current, new
             new.engine.show()
             log.info("serving %s", ", ".join(bundle.name for bundle in new.translator.catalogue))
-            retiring = asyncio.create_task(old.retire())
+            retiring = asyncio.create_task(self._retire(old))
             self._retiring.add(retiring)
             retiring.add_done_callback(self._retiring.discard)
             return True
+
+    async def _retire(self, old: Generation) -> None:
+        await old.retire()
+        self._forget(old)
+
+    def _forget(self, gone: Generation) -> None:
+        """Its figures, but for those of models that serve on."""
+        served = {bundle.name for bundle in self.current.translator.catalogue}
+        for bundle in gone.translator.catalogue:
+            if bundle.name not in served:
+                self.metrics.forget(bundle.name)
 
     async def _loaded(self) -> Generation | None:
         """What is in the folder now, not started yet; None if it is served. Raises BundlesRefused."""
@@ -203,6 +218,12 @@ def _stamp(settings: Settings) -> Stamp:
         return [(str(folder), (folder / SUMS).read_bytes()) for folder in bundle_folders(settings.bundles)]
     except OSError as error:
         raise BundleError(f"{error.filename} cannot be read ({error.strerror})") from None
+
+
+def _stamp_of(bundles: Catalogue, settings: Settings) -> Stamp:
+    """That of `bundles`, without what has been replaced since they were loaded: a reload then finds a change."""
+    sums = {str(bundle.folder): bundle.checksum.encode() for bundle in bundles}
+    return [(folder, content) for folder, content in _stamp(settings) if folder in sums and sums[folder] in content]
 
 
 def _files(settings: Settings) -> Files:

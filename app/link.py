@@ -194,14 +194,20 @@ class Link(asyncio.Protocol):
         return link, worker
 
     def send(self, message: tuple[Any, ...]) -> None:
-        """Never waits; what the socket does not take yet is kept."""
+        """Never waits; what the socket does not take yet is kept. To a worker that is gone nothing is sent."""
         assert self._transport is not None
-        self._transport.write(frame(message))
+        if not self._transport.is_closing():  # uvloop raises, where asyncio does not
+            self._transport.write(frame(message))
 
     def close(self) -> None:
         """Tells the worker to end."""
         assert self._transport is not None
         self._transport.close()
+
+    def abort(self) -> None:
+        """The connection ends now, whatever the worker has not read."""
+        assert self._transport is not None
+        self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no common class

@@ -74,6 +74,13 @@ class Metrics:
         """Counts an error that was answered."""
         self.refusals.labels(cause).inc()
 
+    def forget(self, model: str) -> None:
+        """Of a model that is served no more, nothing is shown any more."""
+        for metric in (self.rows, self.step_seconds, self.sentences):
+            metric.remove(model)
+        for side in ("source", "target"):
+            self.tokens.remove(model, side)
+
     def exposition(self) -> bytes:
         """All of them, in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -132,7 +132,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such bundle folder")
     try:
-        files = {name: (folder / name).read_bytes() for name in (CONFIG, WEIGHTS, VOCABULARY, SUMS)}
+        files = {name: (folder / name).read_bytes() for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
     except OSError as error:
         raise BundleError(f"{folder}: {Path(error.filename).name} cannot be read ({error.strerror})") from None
     expected = _checksums(files[SUMS])

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from ctypes import POINTER, Structure, c_float, c_int, c_int32, c_void_p
 from functools import cache
 from pathlib import Path
@@ -178,7 +179,8 @@ class _Arena:
         self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._used = 0
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # a system that has none
+                self._memory.madvise(mmap.MADV_HUGEPAGE)
 
     def keep(self, tensor: Tensor) -> int:
         """Copies `tensor` in; returns its address, a multiple of 64."""
@@ -194,7 +196,8 @@ class _Layout:
 
     def __init__(self, model: Transformer) -> None:
         config = model.config
-        floats = sum(parameter.numel() for parameter in model.parameters())
+        # A matrix that is shared is kept by each who has it. What is not used takes no memory.
+        floats = sum(parameter.numel() for _, parameter in model.named_parameters(remove_duplicate=False))
         self._arena = _Arena(4 * floats + 4 * 2 * config.max_positions * config.d_model + (1 << 21))
         self.structure = _Model(
             d_model=config.d_model,

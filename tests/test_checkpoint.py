@@ -1,6 +1,8 @@
 """What a run leaves on disk: whole files only, the last few weights, and their average."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from safetensors.torch import load_file
 
 from training.checkpoint import (
     BEST,
+    STATE,
     average,
     discard_weights,
     load_state,
@@ -71,3 +74,32 @@ def test_discarding_leaves_no_weights(tmp_path: Path) -> None:
     save_state(tmp_path, {})
     discard_weights(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_a_full_disk_is_called_by_its_name_and_not_left_full(tmp_path: Path) -> None:
+    """In a process of its own, whose files may have a mebibyte; PyTorch makes a RuntimeError of what a file says."""
+    save_state(tmp_path, {"state": {"step": 1}})
+    program = (
+        "import resource, signal, sys, torch; from pathlib import Path; from training.checkpoint import save_state\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+        "try: save_state(Path(sys.argv[1]), {'model': torch.zeros(1 << 19), 'more': torch.zeros(1 << 19)})\n"
+        "except OSError as error: print(error.strerror)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "File too large\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+    assert load_state(tmp_path) == {"state": {"step": 1}}
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_damaged_file_is_named(tmp_path: Path, kept: int) -> None:
+    save_state(tmp_path, {"state": {"step": 1}})
+    save_best(tmp_path, {"w": torch.ones(3)})
+    for name in (STATE, BEST):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"state.pt is damaged: "):
+        load_state(tmp_path)
+    with pytest.raises(ValueError, match=r"best.safetensors is damaged: "):
+        average([tmp_path / BEST])

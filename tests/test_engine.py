@@ -6,13 +6,16 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
+import uvloop
 from conftest import Gate, decode_with, make_bundle
 
 from app.engine import LOOK_S, Engine
@@ -341,6 +344,137 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
     asyncio.run(scenario())
     assert len(started) == 2
     assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
+
+
+def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that waits for a disk or a GPU for ever: the kernel takes it away when that answers."""
+
+    class Undying:
+        """Says that it is ready, and nothing more; its process never ends."""
+
+        def __init__(self, end: socket.socket) -> None:
+            self.end = end
+            end.sendall(frame(Greeting("", 8, ["float32"])))
+
+        def kill(self) -> None:
+            monkeypatch.setattr("app.engine.LOOK_S", 60.0)
+
+        def wait(self) -> str:
+            done.wait()
+            return "killed"
+
+    def launch(end: socket.socket) -> Worker:  # two at once
+        return Undying(end) if next(numbers) == 0 else InProcessWorker(end)
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
+            await until(lambda: engine.alive == 2)
+            try:
+                await asyncio.gather(*map(engine.decode, jobs))
+                assert engine.alive == 1
+            finally:
+                done.set()
+
+    done = threading.Event()
+    numbers = count()
+    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
+    jobs = [job(bundle, text) for text in TEXTS]
+    asyncio.run(scenario())
+    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
+
+
+def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Loading:
+        def __init__(self, end: socket.socket) -> None:
+            self.end = end
+
+        def kill(self) -> None:
+            self.end.close()
+
+        def wait(self) -> str:
+            return "killed"
+
+    def launch(end: socket.socket) -> Worker:  # two at once
+        return Loading(end) if next(numbers) == 0 else InProcessWorker(end)
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
+            await until(lambda: engine.alive > 0)
+            assert not engine.ready
+            monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 3)
+            assert not await engine.settled()
+            assert engine.ready
+            assert engine.failure == "The workers have died: killed."
+
+    numbers = count()
+    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
+    monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 1_000_000)
+    monkeypatch.setattr("app.engine.RESTART_S", (60.0,))
+    asyncio.run(scenario())
+
+
+def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where bundles are replaced: all of the new workers end, since one could not serve them."""
+
+    class Refusing:
+        def __init__(self, end: socket.socket) -> None:
+            threading.Thread(target=self.refuse, args=[end]).start()
+
+        def refuse(self, end: socket.socket) -> None:
+            with end:
+                end.recv(1 << 16)
+                end.sendall(frame(Greeting("why", 0, [])))
+
+        def kill(self) -> None:
+            pass
+
+        def wait(self) -> str:
+            return "ended with status 0"
+
+    def launch(end: socket.socket) -> Worker:  # two at once
+        return Refusing(end) if next(numbers) == 0 else InProcessWorker(end)
+
+    async def scenario() -> None:
+        monkeypatch.setattr("app.engine.RESTART_S", (60.0,))
+        engine = engine_of(bundle, workers=2, launch=launch)
+        async with running(engine):
+            assert not await engine.settled()
+            await until(lambda: engine.alive == 1)
+        assert engine.failure == "why"
+
+    numbers = count()
+    asyncio.run(scenario())
+
+
+def test_workers_that_die_together_are_all_started_again(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On uvloop, as in service: there a write to a connection that is closed raises."""
+    workers: list[Worker] = []
+
+    def launch(end: socket.socket) -> Worker:
+        workers.append(InProcessWorker(end))
+        return workers[-1]
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, workers=3, launch=launch)) as engine:
+            await until(lambda: engine.alive == 3)
+            asking = [asyncio.create_task(engine.decode(request)) for request in jobs]
+            await until(lambda: engine.scheduler.holds(0))
+            for worker in list(workers):
+                worker.kill()
+            await asyncio.gather(*asking)
+            await until(lambda: engine.alive == 3)
+
+    monkeypatch.setattr("app.engine.RESTART_S", (0.0,))
+    jobs = [job(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(20)]
+    uvloop.run(scenario())
+    assert [request.errors for request in jobs] == [{}] * len(jobs)
+    sentences = [sentence for request in jobs for sentence in request.sentences]
+    expected = greedy_decode(bundle.model, [sentence.source for sentence in sentences], bundle.limits)
+    assert [sentence.tokens for sentence in sentences] == [h.tokens for h in expected]
 
 
 def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:

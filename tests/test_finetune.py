@@ -201,6 +201,29 @@ def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost
     assert (config["licence"], config["attribution"][-1]) == ("ours", "the general pairs' makers")
 
 
+def test_another_export_of_the_run_still_names_what_it_began_from(shipped: Path) -> None:
+    tune("--learning-rate", "0.01")
+    folders = ["--run", "runs/bundles-mine/run", "--data", "runs/bundles-mine/data"]
+    again = [
+        "export",
+        *folders,
+        "--out",
+        "bundles/again",
+        "--dtype",
+        "float32",
+        "--attribution",
+        "me",
+        "--device",
+        "cpu",
+    ]
+    result = CliRunner().invoke(cli, again)
+    assert result.exit_code == 0, result.output
+    ours, theirs = loaded("mine").config, loaded("again").config
+    assert theirs["training"]["initial"] == ours["training"]["initial"]
+    assert theirs["licence"] == ours["licence"]
+    assert theirs["attribution"] == ["me", *ours["attribution"]]
+
+
 def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> None:
     tune("--learning-rate", "0.01")
     losses = [

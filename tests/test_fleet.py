@@ -15,7 +15,7 @@ from conftest import Gate, Service, make_bundle, serving
 from app import fleet as fleets
 from app.catalogue import Catalogue, load_catalogue
 from app.keys import new_key
-from app.link import WorkerProcess
+from app.link import InProcessWorker, WorkerProcess
 from app.main import create_app
 from app.settings import Settings
 
@@ -98,6 +98,41 @@ def test_a_model_that_stays_keeps_what_it_has_translated(site: Site) -> None:
         assert site.translate(service).content == first.content
         assert _figure(service, "interlinear_cache_sentences_total", result="miss") == misses
         assert _figure(service, "interlinear_cache_bytes") == held
+
+
+def test_a_bundle_that_was_replaced_while_the_service_started_is_served_after_a_reload(site: Site) -> None:
+    settings = Settings(bundles=site.bundles, device="cpu", workers=1, precision="float32", api_keys_file=site._keys)
+    bundles = load_catalogue(settings)
+    site.put("en-fr")
+    with Service(create_app(settings, bundles, InProcessWorker)) as service:
+        assert site.reload(service).json()["changed"] is True
+        assert site.translate(service).status_code == 200
+        assert service.get("/ready").status_code == 200
+
+
+def test_of_a_model_that_serves_no_more_no_figure_is_left(site: Site) -> None:
+    with site.serving() as service:
+        gone = site.translate(service).json()["model"]
+        assert gone in service.state["metrics"].exposition().decode()
+        old = service.state["fleet"].current
+        site.put("en-fr")
+        site.reload(service)
+        service.run(_until(lambda: gone not in service.state["metrics"].exposition().decode()))
+        assert old.engine.alive == 0
+        assert site.translate(service).json()["model"] in service.state["metrics"].exposition().decode()
+
+
+def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
+    site: Site, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate.opened.set()
+    monkeypatch.setattr(fleets, "RETIRE_S", 0.01)
+    with site.serving() as service:
+        old = service.state["fleet"].current
+        with old.held():
+            site.put("en-fr")
+            assert site.reload(service).json()["changed"] is True
+            service.run(asyncio.wait_for(_ended(old.engine), 30))
 
 
 def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Site) -> None:

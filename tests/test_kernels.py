@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import mmap
 import random
 import shutil
 from collections.abc import Sequence
@@ -339,3 +340,20 @@ def test_a_batch_outlives_its_runner() -> None:
         batch.admit([found[-1]])
         run_to_the_end(batch)
     assert found[0].tokens == found[1].tokens
+
+
+@pytest.mark.parametrize("sharing", ["all", "decoder", "none"])
+def test_weights_have_room_whatever_is_shared_and_however_large_the_vocabulary(sharing: str) -> None:
+    """The structures need no processor of a kind; with 10,000 pieces a small model is mostly its embeddings."""
+    sizes = {"source_vocab_size": 10_000, "target_vocab_size": 10_000, "share_embeddings": sharing}
+    layout = kernels._Layout(make_model(**sizes, d_model=128, d_ff=128, encoder_layers=1, decoder_layers=1))
+    assert layout.structure.output.outputs == 10_000
+
+
+def test_a_system_without_huge_pages_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Memory(mmap.mmap):
+        def madvise(self, *hint: Any) -> None:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(mmap, "mmap", Memory)
+    assert kernels._Layout(make_model()).structure.d_model == 64

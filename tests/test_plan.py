@@ -83,8 +83,16 @@ def test_time_to_spare_changes_nothing() -> None:
     assert within(RECIPE, SPEED, 10) is RECIPE
 
 
+def test_what_measuring_takes_at_the_end_is_part_of_the_minutes() -> None:
+    recipe = within(RECIPE, SPEED, 5, exporting=200.0)
+    assert recipe.steps < within(RECIPE, SPEED, 5).steps
+    assert 0.8 * 300 <= plan(recipe=recipe, exporting=200.0).seconds_left() <= 300
+    with pytest.raises(TrainingError, match="take 202 s"):
+        within(RECIPE, SPEED, 3, exporting=200.0)
+
+
 def test_too_little_time_for_one_step_is_refused() -> None:
-    with pytest.raises(TrainingError, match="one step and its evaluation take 8 s"):
+    with pytest.raises(TrainingError, match="one step, its evaluation and the export take 8 s"):
         within(RECIPE, SPEED, 0.1)
 
 

@@ -100,6 +100,8 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("[training]\nsteps = 1\nepochs = 1", "[training] has steps and epochs: one of the two"),
         ("[training]\nepochs = 0", "[training] epochs must be above 0, not 0"),
         ("[training]\nepochs = inf", "[training] epochs must be above 0, not inf"),
+        ("[prepare]\ncolumns = [0, 1]", "[prepare] columns count from 1, and are two, not (0, 1)"),
+        ("[prepare]\ncolumns = [2, 2]", "[prepare] columns count from 1, and are two, not (2, 2)"),
         ("[prepare]\nvocab_size = 0", "[prepare] a vocabulary of 0 pieces is too small"),
         ("[model]\nnorm = 'none'", "[model] norm must be one of post, pre, residual_post, not 'none'"),
         ("[model]\narchitecture = 'huge'", "[model] no architecture 'huge'"),

@@ -161,6 +161,21 @@ def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_an
     assert load_bundle(Path("bundles/mine"), CPU).config["training"]["corpora"][0]["pairs"] == 190
 
 
+def test_more_patience_does_not_undo_what_the_minutes_planned() -> None:
+    run()
+    plan = Path("runs/bundles-mine/plan.json")
+    planned = json.loads(plan.read_text())
+    planned["recipe"] |= {"steps": planned["recipe"]["steps"] + 3, "evaluate_every": 2}
+    plan.write_text(json.dumps(planned))
+    Path("r.toml").write_text("[training]\npatience = 9\nkeep = 4\n")
+    run("--recipe", "r.toml", "--replace")
+    went_on = json.loads(plan.read_text())["recipe"]
+    assert went_on == planned["recipe"] | {"patience": 9, "keep": 4}
+    Path("r.toml").write_text("[training]\npatience = 9\nkeep = 4\nepochs = 2\n")
+    run("--recipe", "r.toml", "--replace")
+    assert json.loads(plan.read_text())["recipe"]["steps"] > went_on["steps"]
+
+
 def test_the_minutes_are_planned_once_and_kept() -> None:
     run("--architecture", "toy", "--minutes", "100")
     steps = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]

@@ -85,6 +85,8 @@ def test_limits_follow_the_corpus_where_targets_are_long_and_positions_few() -> 
     assert limits_for(usual, small_config(10)) == Limits()
     long = Pairs.of([[5] * 10] * 20, [[5] * 66] * 20)
     assert limits_for(long, small_config(10)).ratio == 5.0
+    paragraphs = Pairs.of([[5] * 300], [[5] * 280])
+    assert limits_for(paragraphs, small_config(10, max_positions=513)).max_source == 300
     short = limits_for(usual, small_config(10, max_positions=40))
     assert (short.max_source, short.max_target) == (39, 39)
 

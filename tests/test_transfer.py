@@ -126,6 +126,15 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
     )
 
 
+def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(parent: Parent, german: Tokenizer) -> None:
+    untied = dataclasses.replace(parent.bundle.model.config, share_embeddings="none")
+    other = Parent(dataclasses.replace(parent.bundle, model=Transformer(untied)))
+    with pytest.raises(TrainingError, match='say share_embeddings = "none" in a recipe'):
+        other.check(child(german))
+    other.check(child(german, share_embeddings="none"))
+    parent.check(child(german, share_embeddings="decoder"))
+
+
 @pytest.mark.parametrize(("name", "value"), [("d_model", 64), ("num_heads", 4), ("norm", "post")])
 def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer, name: str, value: Any) -> None:
     with pytest.raises(TrainingError, match=f"has the {name} .*this model {value}: a parent must have the same"):

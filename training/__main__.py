@@ -8,6 +8,7 @@ from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Any
 
+import torch
 import typer
 
 from training.d2l import d2l
@@ -42,6 +43,9 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
         except (ValueError, OSError) as error:
             # Every error of ours is a ValueError; an OSError names the file.
             print(f"error: {error}", file=sys.stderr)
+            raise typer.Exit(1) from None
+        except torch.OutOfMemoryError as error:
+            print(f"error: {str(error).partition('. ')[0]}: fewer --batch-tokens take less", file=sys.stderr)
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped()

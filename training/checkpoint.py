@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from pickle import UnpicklingError
+from typing import Any, BinaryIO, cast
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -30,25 +32,64 @@ def write_atomically(path: Path, content: bytes) -> None:
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that is at `path` once it is whole: written beside it, flushed to the disk, then renamed."""
     temporary = path.with_name(path.name + ".partial")
-    with open(temporary, "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # a full disk must not stay full for it
+        raise
+
+
+class _Honest:
+    """A file for torch.save, which makes a RuntimeError of whatever goes wrong in `write`; `error` is what it was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: BaseException | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._file.write(content)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self._file.flush()
 
 
 def save_state(run: Path, state: dict[str, Any]) -> None:
     """Replaces the state that `load_state` returns."""
     with _replacing(run / STATE) as file:
-        torch.save(state, file)
+        honest = _Honest(file)
+        try:
+            torch.save(state, cast(BinaryIO, honest))
+        except RuntimeError:
+            if honest.error is None:
+                raise
+            raise honest.error from None
 
 
 def load_state(run: Path) -> dict[str, Any] | None:
-    """The last state saved in `run`, tensors on the CPU; None if there is none."""
+    """The last state saved in `run`, tensors on the CPU; None if there is none. Raises ValueError if it is damaged."""
     if not (run / STATE).exists():
         return None
-    state: dict[str, Any] = torch.load(run / STATE, map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = torch.load(run / STATE, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, UnpicklingError) as error:
+        raise ValueError(f"{run / STATE} is damaged: {str(error).partition(chr(10))[0]}") from None
     return state
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Those of a file. Raises ValueError if it is damaged."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def save_weights(run: Path, step: int, weights: dict[str, Tensor], keep: int) -> None:
@@ -81,9 +122,9 @@ def step_of(weights: Path) -> int:
 
 def average(paths: list[Path]) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights, in float32 (Vaswani et al. 2017, section 6.1)."""
-    mean = {name: tensor.double() for name, tensor in load_file(paths[0]).items()}
+    mean = {name: tensor.double() for name, tensor in load_weights(paths[0]).items()}
     for path in paths[1:]:
-        for name, tensor in load_file(path).items():
+        for name, tensor in load_weights(path).items():
             mean[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in mean.items()}
 

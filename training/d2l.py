@@ -109,8 +109,10 @@ def learn(options: D2LOptions, say: Callable[[str], None] = print) -> Learned:
     recipe = Recipe(
         steps=options.epochs * math.ceil(len(src) / BATCH), label_smoothing=0.0, precision="float32", seed=options.seed
     )
-    trainer = Trainer(_config(len(source), len(target)), recipe, pick_device(options.device))
-    trainer.optimizer = torch.optim.Adam(trainer.model.parameters())  # the textbook's, not the paper's, betas
+    device = pick_device(options.device)
+    trainer = Trainer(_config(len(source), len(target)), recipe, device)
+    # The textbook's betas, not the paper's; on a GPU the trainer has the optimiser look at what is not finite.
+    trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), fused=device.type == "cuda")
     random = torch.Generator().manual_seed(options.seed)
     say(f"{len(src)} lines; {len(source)} and {len(target)} words; {trainer.model.parameter_count():,} parameters")
     for epoch in range(1, options.epochs + 1):

@@ -122,6 +122,8 @@ def joined(device: torch.device) -> Iterator[World]:
         return
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if device.index >= torch.cuda.device_count():
+            raise DistributedError(f"there are {torch.cuda.device_count()} GPUs here: --nproc-per-node is to be that")
         torch.cuda.set_device(device)
     try:
         # What processes tell each other of the run goes through Gloo: on a GPU it would wait for the step to end.

@@ -35,7 +35,7 @@ from training.prepared import dev_pairs
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.stopping import python_here
 from training.text_file import look_at_text
-from training.trained import BEGUN_WITH, Trained, training_record
+from training.trained import BEGUN_WITH, Trained, blended, origin_of, training_record
 from training.trainer import pick_device, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
@@ -79,6 +79,12 @@ class ExportOptions:
     """How far to go from the weights that the run began with to those that it learnt; None: all the way."""
     parent: dict[str, Any] | None = None
     """That of the bundle for other languages whose weights the run began from."""
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What must be told of a bundle that the run began with, whoever exports it; nothing if there was none."""
+        began = {name: record for name in ("initial", "parent") if (record := getattr(self, name))}
+        return began | {"licence": self.licence, "attribution": list(self.attribution)} if began else {}
 
     @property
     def form(self) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def export_run(
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
-    run = Trained.load(options.run, options.data)
+    run, learnt = _at_one_moment(options)
     if options.initial:  # what it could translate at length before, it still can
         ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
@@ -136,12 +142,11 @@ def export_run(
         tests = options.tests(run.summary.source, run.summary.target)
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
     accepted = A_DIFFERENCE if options.accept_loss is None else options.accept_loss
-    offered = run.candidates()
     if options.blend is not None:
         assert origin is not None
-        offered = run.blended(origin, options.blend)
+        learnt = blended(learnt, origin, options.blend)
     dtype, before = DTYPES[options.dtype], run.beginning(origin)
-    weights, model, metrics, candidates = _choose(run, offered, before, dtype, device, dev, accepted, say)
+    weights, model, metrics, candidates = _choose(run, learnt, before, dtype, device, dev, accepted, say)
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
         seen = trained_on([run.tokenizer.encode(pair.source) for pair in test.pairs], pairs)
@@ -180,6 +185,18 @@ def export_run(
     check_samples(bundle)
     size = sum(file.stat().st_size for file in options.out.iterdir())
     say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB, with {weights}")
+
+
+def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str, dict[str, Tensor]]]]:
+    """The run and its candidates as they are now: training may go on in its folder while they are measured."""
+    while True:
+        run = Trained.load(options.run, options.data)
+        try:
+            learnt = list(run.candidates())
+        except FileNotFoundError:  # an evaluation has put others in their place
+            continue
+        if Trained.load(options.run, options.data).snapshot["state"]["history"] == run.snapshot["state"]["history"]:
+            return run, learnt
 
 
 def _choose(
@@ -272,6 +289,7 @@ def export(
     assert run is not None and data is not None
     keep_freed_memory()
     use_threads(threads)
+    began = origin_of(run)
     options = ExportOptions(
         run=run,
         data=data,
@@ -279,11 +297,13 @@ def export(
         replace=replace,
         dtype=dtype or "float16",
         evaluate_on=tuple(evaluate_on or ()),
-        licence=licence,
-        attribution=tuple(attribution or (ATTRIBUTION,)),
+        licence=licence if _given(context, "licence") else began.get("licence", licence),
+        attribution=tuple(dict.fromkeys([*(attribution or ()), *began.get("attribution", ())])) or (ATTRIBUTION,),
         remarks=tuple(remark or ()),
         samples=samples,
         device=device,
+        initial=began.get("initial"),
+        parent=began.get("parent"),
     )
     export_run(options, typer.echo)
     typer.echo(f"next: {serve_command(out)}")

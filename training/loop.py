@@ -109,6 +109,8 @@ def train(
         f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
+    if state.step and (before := (load_state(run) or {}).get("precision")) not in (None, trainer.precision):
+        progress.say(f"warning: until now it was in {before}, and the model card will know of the end alone")
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")

@@ -33,10 +33,11 @@ _MOST_EVALUATIONS = 20
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds on this machine, of a step and of an evaluation."""
+    """Seconds on this machine, of a step, of an evaluation, and of the translation of a sentence."""
 
     step: float
     evaluation: float
+    translation: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Plan:
     recipe: Recipe
     speed: Speed
     asked: dict[str, Any] = field(default_factory=dict)
+    exporting: float | None = None
+    """Seconds that measuring and exporting take; None in plans older than this field: about three evaluations."""
 
     @property
     def save_every(self) -> int:
@@ -56,11 +59,11 @@ class Plan:
         return max(1, min(1000, int(30 / self.speed.step)))
 
     def seconds_left(self, done: int = 0, took: float = 0.0) -> float:
-        """What is left after `done` steps, which `took` seconds, if it does not stop early; export takes about three
-        evaluations."""
+        """What is left after `done` steps, which `took` seconds, if it does not stop early; export included."""
         left = max(0, self.recipe.steps - done)
-        evaluations = math.ceil(left / self.recipe.evaluate_every) + 3
-        return left * self._step(done, took) + evaluations * self.speed.evaluation
+        evaluations = math.ceil(left / self.recipe.evaluate_every)
+        exporting = _exporting(self.speed, self.exporting)
+        return left * self._step(done, took) + evaluations * self.speed.evaluation + exporting
 
     def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
         """The plan in lines for a person, after `done` steps, which `took` seconds."""
@@ -113,24 +116,32 @@ def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Deve
     trainer.development_loss(development.pairs)
     # It has learnt nothing yet and would go on to the limit, which is put where a sentence usually ends.
     usual = dataclasses.replace(development, limits=dataclasses.replace(development.limits, ratio=1.2, margin=2))
-    usual.translate(trainer.model, 500)
-    return Speed((ended - began) / steps, time.monotonic() - ended)
+    known = time.monotonic()
+    translated = usual.translate(trainer.model, 500)
+    last = time.monotonic()
+    return Speed((ended - began) / steps, last - ended, (last - known) / len(translated))
 
 
-def within(recipe: Recipe, speed: Speed, minutes: float) -> Recipe:
-    """`recipe` with as many steps as fit into `minutes`, export included, but not more than it has.
+def _exporting(speed: Speed, seconds: float | None) -> float:
+    return 3 * speed.evaluation if seconds is None else seconds
+
+
+def within(recipe: Recipe, speed: Speed, minutes: float, exporting: float | None = None) -> Recipe:
+    """`recipe` with as many steps as fit into `minutes`, the seconds `exporting` included, but not more than it has.
 
     Raises TrainingError if not even one does.
     """
-    budget = 60 * minutes
+    budget = 60 * minutes - _exporting(speed, exporting)
     wanted = math.ceil(recipe.steps / recipe.evaluate_every)
-    if recipe.steps * speed.step + (wanted + 3) * speed.evaluation <= budget:
+    if recipe.steps * speed.step + wanted * speed.evaluation <= budget:
         return recipe
     evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / speed.evaluation)))
-    steps = int((budget - (evaluations + 3) * speed.evaluation) / speed.step)
+    steps = int((budget - evaluations * speed.evaluation) / speed.step)
     if steps < 1:
-        least = speed.step + 4 * speed.evaluation
-        raise TrainingError(f"--minutes {minutes:g} is too short here: one step and its evaluation take {least:.0f} s")
+        least = speed.step + speed.evaluation + _exporting(speed, exporting)
+        raise TrainingError(
+            f"--minutes {minutes:g} is too short here: one step, its evaluation and the export take {least:.0f} s"
+        )
     steps = min(steps, recipe.steps)
     every = math.ceil(steps / evaluations)
     return warmed_within(dataclasses.replace(recipe, steps=steps, evaluate_every=every), 1 + steps // 8)

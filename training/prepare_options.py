@@ -72,6 +72,8 @@ class PrepareOptions:
         require(self.max_ratio > 1, f"--max-ratio must be above 1, not {self.max_ratio}")
         require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
         require(0 <= self.augment_share <= 1, f"--augment-share must be from 0 to 1, not {self.augment_share}")
+        columns = self.columns or (1, 2)
+        require(min(columns) >= 1 and columns[0] != columns[1], f"columns count from 1, and are two, not {columns}")
         require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
         require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
         require(self.script in SCRIPTS, f"--script must be one of {', '.join(SCRIPTS)}, not {self.script!r}")

@@ -37,7 +37,7 @@ from training.recipe_file import RecipeFile
 from training.recipes import FROM_PARENT, Size, architecture_for, recipe_for, size_for
 from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.scoring import Development, limits_for
-from training.trained import data_digest
+from training.trained import MOST_CANDIDATES, data_digest, record_origin
 from training.trainer import Recipe, TrainingError, pick_device, use_threads
 from training.transfer import Parent
 
@@ -70,7 +70,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         summary = _prepare(options, say)
     begun = (options.export.run / STATE).exists()
     if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
-        plan = _make_plan(options, summary, device, say)
+        plan = _make_plan(options, summary, tests, device, say)
         plan.save(options.work)
     else:
         if options.minutes is not None:
@@ -83,6 +83,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         general = tests[len(tests) - len(options.tuning.general) :]  # they come last
         before = options.tuning.measured_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
+    record_origin(export.run, export.origin)
     _train(options, plan, device, say)
     export_run(export, say, tests, options.tuning.initial.weights if options.tuning else None)
     _say_changes(out, say)
@@ -138,7 +139,9 @@ def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
     return prepare_corpora(options.prepare, say)
 
 
-def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.device, say: Say) -> Plan:
+def _make_plan(
+    options: RunOptions, summary: PreparedSummary, tests: Sequence[TestSet], device: torch.device, say: Say
+) -> Plan:
     data, tuning = options.prepare.out, options.tuning
     pairs, _ = load_pairs(data)
     if tuning is not None:
@@ -156,10 +159,15 @@ def _make_plan(options: RunOptions, summary: PreparedSummary, device: torch.devi
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     say("timing a few steps ...")
     speed = measure(config, recipe, pairs, development, device)
+    # The candidates are measured on the development set, the best on the others; what is adapted, before and after.
+    sentences = (MOST_CANDIDATES + 2 * bool(tuning)) * summary.dev_pairs + sum(len(test.pairs) for test in tests)
+    if tuning is not None:
+        sentences += sum(len(test.pairs) for test in tests[len(tests) - len(tuning.general) :])
+    exporting = sentences * speed.translation
     if options.minutes is not None:
-        recipe = within(recipe, speed, options.minutes)
+        recipe = within(recipe, speed, options.minutes, exporting)
         recipe = recipe if tuning is None else tuning.paced(recipe)
-    return Plan(data_digest(data), name, config, recipe, speed, options.asked)
+    return Plan(data_digest(data), name, config, recipe, speed, options.asked, exporting)
 
 
 def _size(options: RunOptions, summary: PreparedSummary, device: torch.device) -> Size:
@@ -185,7 +193,11 @@ def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary
     # What an epoch is in steps is the plan's to say: another device may want other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
     recipe = _recipe(options, given, pairs, summary, device)
-    lasting = {name: getattr(recipe, name) for name in CHANGEABLE}
+    # What is asked for as before stays what it came to then, within --minutes or on another device.
+    changed = options.length_differing(plan)
+    if changed & {"epochs", "steps"}:
+        changed |= {"steps", "evaluate_every"}
+    lasting = {name: getattr(recipe, name) for name in CHANGEABLE if name in changed}
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 
 

@@ -88,6 +88,11 @@ class RunOptions:
         length = {f"training.{name}" for name in _LENGTH}
         return [name for name in sorted({*ours, *theirs} - length) if ours.get(name) != theirs.get(name)]
 
+    def length_differing(self, plan: Plan) -> set[str]:
+        """What `plan` was asked for otherwise of how long a run goes on, and what it reports."""
+        ours, theirs = self.asked.get("training", {}), plan.asked.get("training", {})
+        return {name for name in _LENGTH if ours.get(name) != theirs.get(name)}
+
     def _fits_shape(self, plan: Plan) -> bool:
         name = self.architecture if self.tuning is None else self.tuning.architecture
         return name in (None, plan.architecture)

@@ -152,9 +152,11 @@ class Development:
 
 
 def limits_for(pairs: Pairs, config: ModelConfig) -> Limits:
-    """Limits within which all but one in a thousand of the corpus's targets stay; see `Limits`."""
+    """Limits within which the corpus's sources stay, and of its targets all but one in a thousand; see `Limits`."""
     usual, room = Limits(), config.max_positions - 1
     # Lengths in files have no sign, and most are under the margin.
     ratios = (pairs.target.lengths.astype(np.int64) - usual.margin) / np.maximum(1, pairs.source.lengths)  # [pairs]
     ratio = max(usual.ratio, round(float(np.quantile(ratios, 0.999)), 1))
-    return Limits(min(usual.max_source, room), min(usual.max_target, room), ratio, usual.margin)
+    longest = max(int(side.lengths.max(initial=0)) for side in (pairs.source, pairs.target))
+    most = min(max(usual.max_source, longest), room)
+    return Limits(most, most, ratio, usual.margin)

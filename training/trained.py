@@ -5,17 +5,18 @@ Knows run folders and the data they belong to; which weights are best, `training
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
+import json
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from model.config import ModelConfig
@@ -23,11 +24,15 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs, epoch_rows, load_pairs
-from training.checkpoint import BEST, average, load_state, saved_weights, step_of
+from training.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of, write_atomically
 from training.prepared import PreparedSummary
 from training.scoring import limits_for
 from training.trainer import TrainingError, resolve_precision
 
+ORIGIN = "origin.json"
+"""In a run folder: what its weights began from, and who must be named for that."""
+MOST_CANDIDATES = 3
+"""That `Trained.candidates` yields."""
 BEGUN_WITH = "those that the run began with"
 
 
@@ -51,7 +56,8 @@ class Trained:
         if snapshot is None or not saved_weights(folder):
             raise TrainingError(f"{folder} holds no weights: train first, until its first evaluation at least")
         pairs, record = load_pairs(data)
-        if record != snapshot["identity"]["data"]:
+        younger = {field.name: field.default for field in dataclasses.fields(PreparedSummary)}  # than the state
+        if record != {name: younger.get(name) for name in record} | snapshot["identity"]["data"]:
             raise TrainingError(f"{folder} was not trained on {data} as it is now")
         config = ModelConfig.from_dict(snapshot["identity"]["config"])
         tokenizer = Tokenizer.load(data / "sentencepiece.model")
@@ -74,7 +80,7 @@ class Trained:
         if len(last) == 1 and step_of(last[0]) != best:
             yield f"those of step {step_of(last[0]):,}, the last evaluation's", average(last)
         if best:
-            yield f"those of step {best:,}, of the lowest development loss", load_file(self.folder / BEST)
+            yield f"those of step {best:,}, of the lowest development loss", load_weights(self.folder / BEST)
 
     def beginning(self, origin: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
         """The weights that the run began with, where they may ship: `origin`, the bundle's that it adapts, or those
@@ -82,15 +88,30 @@ class Trained:
         if origin is not None:
             return dict(origin)
         began_best = self.snapshot["state"]["best_step"] == 0 and (self.folder / BEST).exists()
-        return load_file(self.folder / BEST) if began_best else None
+        return load_weights(self.folder / BEST) if began_best else None
 
-    def blended(self, origin: Mapping[str, Tensor], share: float) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The candidates, each only a `share` of the way from the weights `origin` that the run began with: what they
-        knew is kept better than what is learnt is lost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models",
-        section 3)."""
-        for what, weights in self.candidates():
-            between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
-            yield f"those {share:g} of the way from where the run began to {what}", between
+
+def blended(
+    learnt: Iterable[tuple[str, dict[str, Tensor]]], origin: Mapping[str, Tensor], share: float
+) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """What was learnt, only a `share` of the way from the weights `origin` that the run began with: what they knew is
+    kept better than what is learnt is lost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3).
+    """
+    for what, weights in learnt:
+        between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
+        yield f"those {share:g} of the way from where the run began to {what}", between
+
+
+def record_origin(run: Path, origin: Mapping[str, Any]) -> None:
+    """Keeps in the run folder what an export of it must tell of whose weights it began with; see `origin_of`."""
+    if origin:
+        run.mkdir(parents=True, exist_ok=True)
+        write_atomically(run / ORIGIN, (json.dumps(origin, indent=2) + "\n").encode())
+
+
+def origin_of(run: Path) -> dict[str, Any]:
+    """What `record_origin` kept; nothing if the run began with random weights."""
+    return dict(json.loads((run / ORIGIN).read_text(encoding="utf-8"))) if (run / ORIGIN).exists() else {}
 
 
 def data_digest(data: Path) -> str:

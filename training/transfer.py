@@ -22,6 +22,7 @@ from training.origin import Origin
 from training.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
+_SHARING = "none", "decoder", "all"
 _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
 
 
@@ -50,6 +51,11 @@ class Parent(Origin):
                     f"{self.name} has the {name} {getattr(theirs, name)}, this model {ours}: "
                     "a parent must have the same"
                 )
+        if _SHARING.index(config.share_embeddings) > _SHARING.index(theirs.share_embeddings):
+            raise TrainingError(
+                f"{self.name} has different embeddings, this model shares them: say share_embeddings = "
+                f'"{theirs.share_embeddings}" in a recipe, as the parent has it'
+            )
 
     def pieces(self, tokenizer: Tokenizer) -> dict[int, list[int]]:
         """Of the tokens of `tokenizer`, which of the parent's spell each: the same one, or its parts.
