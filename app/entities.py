@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import unescape
 from html.entities import html5
 from typing import NamedTuple
@@ -90,21 +89,19 @@ class Writer:
 
     def __call__(self, text: str) -> str:
         """`text` as markup that stands between tags."""
-        if "&" not in self._table:
+        if self._spelling("&") == "&":
             text = _REFERENCE.sub(lambda found: ("&amp;" if _known(found[0]) else "&") + found[0][1:], text)
-        text = text.translate(self._by_code)
-        return text if "<" in self._table else _OPENING.sub("&lt;", text)
+        text = text.translate(self._table(set(text)))
+        return _OPENING.sub("&lt;", text) if self._spelling("<") == "<" else text
 
-    @cached_property
-    def _table(self) -> dict[str, str]:
-        table: dict[str, str] = {}
-        for character in {*self.passage.references, *self.document.references, *_ESCAPED}:
-            spelling = self.passage.of_passage(character) or self.document.of_document(character)
-            spelling = spelling or _ESCAPED.get(character, character)
-            if spelling != character:
-                table[character] = spelling
-        return table
+    def _table(self, characters: set[str]) -> dict[int, str]:
+        """Of those of `characters` that may be written otherwise, how they are.
 
-    @cached_property
-    def _by_code(self) -> dict[int, str]:
-        return str.maketrans(self._table)
+        A table of all, kept, would be as large as the document's references, and each of its passages would have one.
+        """
+        references = (_ESCAPED, self.passage.references, self.document.references)
+        return {ord(one): self._spelling(one) for known in references for one in characters & known.keys()}
+
+    def _spelling(self, character: str) -> str:
+        spelling = self.passage.of_passage(character) or self.document.of_document(character)
+        return spelling or _ESCAPED.get(character, character)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from html import unescape
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -256,6 +257,17 @@ def test_what_is_translated(markup: str, expected: list[str]) -> None:
 def test_characters_are_spelt_as_the_passage_does_else_the_document(markup: str, text: str, expected: str) -> None:
     passage = next(piece for piece in pieces(markup) if isinstance(piece, Passage))
     assert passage.write(text) == expected
+
+
+def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() -> None:
+    markup = "".join(f"&#{0x20000 + number};" for number in range(3_000)) + "a<br>" * 200
+    found = [piece for piece in pieces(markup) if isinstance(piece, Passage)]
+    tracemalloc.start()
+    assert {passage.write("é \U00020001 &") for passage in found} == {"é &#131073; &amp;"}
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 200
+    assert taken < 100_000
 
 
 @pytest.mark.parametrize(
