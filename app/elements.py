@@ -137,12 +137,15 @@ def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
             _end(ends, element)
     on = [token.kind == "text" and owner.on for token, owner in zip(tokens, found.owners, strict=True)]
     texts_before = [0, *accumulate(on)]
+    done = 0
     for element in found.elements:
         if element.inline and local(element.name) in _OPAQUE and element.last is not None and not element.on:
-            inside = range(element.first + 1, element.last)
+            # Those in one that is done are done as well.
+            inside = range(max(element.first + 1, done), element.last)
             if texts_before[element.last] == texts_before[element.first]:
                 for i in inside:
                     ends[i] = False
+                done = max(done, element.last)
     ends_before = [0, *accumulate(ends)]
     for element in found.elements:
         if element.last is None or not element.inline:

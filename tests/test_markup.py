@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 import tracemalloc
 from html import unescape
 from itertools import pairwise
+from types import FrameType
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.elements import NO_RULES, Rules
+from app.elements import NO_RULES, Rules, boundaries, structure
 from app.entities import parts
 from app.markup import located, phrase, pieces
 from app.passage import Kept, Link, Passage, Piece
@@ -372,3 +375,24 @@ def test_hostile_input_is_read(part: str) -> None:
     # Reading that takes the square of the length is seen here: HTMLParser takes half a minute for the first of these.
     markup = (part * 50_000)[:49_999] + ">"
     assert read(written(pieces(markup))) == read(markup)
+
+
+@pytest.mark.parametrize("name", ["svg", "math", "template", "b", "p", "li", "code", "x"])
+def test_elements_in_elements_take_steps_as_they_have_tags(name: str) -> None:
+    assert steps(f"<{name}>" * 80 + f"</{name}>" * 80) < 5 * steps(f"<{name}>" * 20 + f"</{name}>" * 20)
+
+
+def steps(markup: str) -> int:
+    """Lines of the program that telling what the elements mean goes through."""
+    found, lines = list(tokens(markup)), 0
+
+    def step(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    boundaries(found, structure(found))
+    sys.settrace(before)
+    return lines
