@@ -58,9 +58,10 @@ class Draft:
         text, found = self.text(), dict[str, float]()
         sentences = list(self.sentences)
         options = [_acceptable(sentence) for sentence in sentences]
-        choices = _best_choices([[h.score for h in hypotheses] for hypotheses in options])
+        choices = best_choices([[h.score for h in hypotheses] for hypotheses in options])
         for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
-            chosen = {id(s): of[number] for s, of, number in zip(sentences, options, choice, strict=True)}
+            numbers = (choice.get(place, 0) for place in range(len(sentences)))
+            chosen = {id(s): of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
             other = "".join(part if isinstance(part, str) else part.text(chosen[id(part)]) for part in self.parts)
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
@@ -247,16 +248,25 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _best_choices(scores: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
-    """Ways to take one of each list, those with the greatest sums first; each list is in descending order."""
-    heap = [(-sum(options[0] for options in scores), (0,) * len(scores))]
-    seen = {heap[0][1]}
+def best_choices(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
+    """Ways to take one of each list, those with the greatest sums first; each list is in descending order.
+
+    Of each, the numbers of what is taken by the lists' places, where that is not the first: one that said all would be
+    as long as `scores`, and each has as many next ones.
+    """
+    # With places negated, and the first of them in front, those with equal sums are in the order of all their numbers.
+    best: tuple[tuple[int, int], ...] = ()
+    heap = [(-sum(options[0] for options in scores), best)]
+    seen = {best}
     while heap:
         total, choice = heapq.heappop(heap)
-        yield choice
+        numbers = dict(choice)
+        yield {-place: number for place, number in choice}
         for place, options in enumerate(scores):
-            number = choice[place] + 1
-            other = (*choice[:place], number, *choice[place + 1 :])
-            if number < len(options) and other not in seen:
+            number = numbers.get(-place, 0) + 1
+            if number == len(options):
+                continue
+            other = tuple(sorted({**numbers, -place: number}.items(), reverse=True))
+            if other not in seen:
                 seen.add(other)
                 heapq.heappush(heap, (total + options[number - 1] - options[number], other))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import random
+import tracemalloc
+from collections.abc import Iterator, Sequence
 
 import pytest
 from engines import WORDS, Given, Wild, translated
 
-from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
+from app.drafts import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
 from app.passage import Kept, Passage, Tag
 from app.scheduler import Job
 from app.sentences import Sentence
@@ -83,6 +86,40 @@ def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) 
     assert [text for text, _ in draft.alternatives(2)] == [text for _, text in ranked[1:3]]
     best = [sentences[0].hypotheses[0], sentences[1].hypotheses[1]]
     assert draft.alternatives(1) == [("(a e)", mean_score(best))]
+
+
+@pytest.mark.parametrize("places", [0, 1, 2, 3, 6])
+def test_choices_told_by_what_is_not_best_are_those_told_by_all_numbers(places: int) -> None:
+    draw = random.Random(places)
+    for _ in range(100):
+        # Of few values: where sums are the same, the order is, too.
+        scores = [sorted(draw.choices([-0.1, -0.3, -0.7, -0.7 / 3], k=draw.randint(1, 4)))[::-1] for _ in range(places)]
+        found = itertools.islice(best_choices(scores), 40)
+        expected = list(itertools.islice(choices_told_in_full(scores), 40))
+        assert [tuple(choice.get(place, 0) for place in range(places)) for choice in found] == expected
+
+
+def choices_told_in_full(scores: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
+    """The same with the numbers of all lists, which is readable, and takes the square of their count."""
+    heap = [(-sum(options[0] for options in scores), (0,) * len(scores))]
+    seen = {heap[0][1]}
+    while heap:
+        total, choice = heapq.heappop(heap)
+        yield choice
+        for place, options in enumerate(scores):
+            number = choice[place] + 1
+            other = (*choice[:place], number, *choice[place + 1 :])
+            if number < len(options) and other not in seen:
+                seen.add(other)
+                heapq.heappush(heap, (total + options[number - 1] - options[number], other))
+
+
+def test_thebest_choices_of_many_sentences_take_no_square_of_them() -> None:
+    tracemalloc.start()
+    assert len(list(itertools.islice(best_choices([[-1.0, -2.0]] * 2_000), 5))) == 5
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 2_000 * 2_000
 
 
 def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
