@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.alignment import Pair
 from app.drafts import Draft
 from app.errors import ServiceError
 from app.glossary import Glossary
@@ -30,6 +31,8 @@ class Options:
     deadline_ms: int | None = None
     html: bool = False
     """The texts are HTML or XML."""
+    alignment: bool = False
+    """Which words became which is told as well; of plain text only."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,11 @@ class Translated:
     confidence: float | None = None
     """That `source` is right, if it was told and not given."""
     draft: Draft | None = field(default=None, repr=False)
-    """What it was made of, for those who want alternatives or the alignment."""
+    """What it was made of."""
+    alternatives: Sequence[tuple[str, float]] = ()
+    """Other translations and their scores, the best first."""
+    alignment: Sequence[Pair] | None = None
+    """Words that belong together, in the order of the translation, if they were asked for."""
 
 
 @dataclass(frozen=True)

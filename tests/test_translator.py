@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 import unicodedata
 from collections import Counter
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from app import work
 from app.admission import TILE
 from app.catalogue import Catalogue
-from app.drafts import mend
+from app.drafts import Draft, mend
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
 from app.scheduler import Job
 from app.sentences import Sentence, in_its_letters
@@ -218,6 +219,29 @@ def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | Non
     one = Translator(Catalogue([bundle]), Stuck(2), Settings(deadline_ms=limit_ms))
     with pytest.raises(DeadlinePassed, match="within 1 ms"):
         asyncio.run(one.translate(["Hello."], Options("en", "fr", deadline_ms=asked_ms)))
+
+
+@pytest.mark.parametrize("asked", [Options("en", "fr", alternatives=1), Options("en", "fr", alignment=True)])
+def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, asked: Options
+) -> None:
+    late, threads = threading.Event(), list[threading.Thread]()
+
+    def slowly(*_: object) -> list[Any]:
+        threads.append(threading.current_thread())
+        late.wait(10)
+        return []
+
+    async def scenario() -> None:
+        with pytest.raises(DeadlinePassed):
+            await translator(bundle, deadline_ms=20)[0].translate(["Hello."], asked)
+        late.set()
+
+    monkeypatch.setattr(Draft, "alternatives", slowly)
+    monkeypatch.setattr(work, "word_pairs", slowly)
+    asyncio.run(scenario())
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:

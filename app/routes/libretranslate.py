@@ -99,10 +99,8 @@ def _answer(asked: ToTranslate, items: Sequence[Translated], catalogue: Catalogu
     }
     if asked.source == AUTO:
         lists["detectedLanguage"] = [_detection(catalogue, item.source, item.confidence) for item in items]
-    if wanted := _wanted(asked):
-        lists["alternatives"] = [
-            [text for text, _ in item.draft.alternatives(wanted)] if item.draft else [] for item in items
-        ]
+    if _wanted(asked):
+        lists["alternatives"] = [[text for text, _ in item.alternatives] for item in items]
     return {name: values if isinstance(asked.q, list) else values[0] for name, values in lists.items()}
 
 

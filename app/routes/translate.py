@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
-from app.alignment import word_pairs
 from app.body import JSONRoute, while_connected
 from app.door import Client
 from app.errors import InvalidFields, ServiceError
@@ -66,7 +65,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     translator: Translator = request.state.translator
     done = await while_connected(request, translator.translate(_texts(request, body), _options(body)))
     # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
-    return Response(to_json(_answer(done, body), inf_nan_mode="null"), media_type="application/json")
+    return Response(to_json(_answer(done), inf_nan_mode="null"), media_type="application/json")
 
 
 @router.post(
@@ -125,22 +124,21 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
 
 def _options(body: StreamRequest) -> Options:
     alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
-    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, body.format == "html")
+    alignment = isinstance(body, TranslateRequest) and body.alignment
+    html = body.format == "html"
+    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment)
 
 
-def _answer(done: Translations, body: TranslateRequest | None = None) -> dict[str, object]:
+def _answer(done: Translations) -> dict[str, object]:
     return {
-        "translations": [_translation(item, body) for item in done.items],
+        "translations": [_translation(item) for item in done.items],
         "model": done.model,
         "usage": {"source_tokens": done.source_tokens, "target_tokens": done.target_tokens},
     }
 
 
-def _translation(item: Translated, body: TranslateRequest | None) -> dict[str, object]:
-    draft, pairs = item.draft, None
-    if body and body.alignment and draft:
-        pairs = [{"source": pair.source, "target": pair.target} for pair in word_pairs(draft)]
-    found = draft.alternatives(body.alternatives) if body and body.alternatives and draft else []
+def _translation(item: Translated) -> dict[str, object]:
+    pairs = item.alignment
     return {
         "text": item.text,
         "source": item.source,
@@ -148,7 +146,7 @@ def _translation(item: Translated, body: TranslateRequest | None) -> dict[str, o
         "score": item.score,
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,
-        "alternatives": [{"text": text, "score": score} for text, score in found],
-        "alignment": pairs,
+        "alternatives": [{"text": text, "score": score} for text, score in item.alternatives],
+        "alignment": pairs and [{"source": pair.source, "target": pair.target} for pair in pairs],
         "error": item.error.problem() if item.error else None,
     }
