@@ -116,7 +116,15 @@ async def _written(document: Document, items: Sequence[Translated]) -> bytes:
 
 
 async def _in_turn(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_TWO, work)
+    return await asyncio.get_running_loop().run_in_executor(_TWO, _without_stop, work)
+
+
+def _without_stop(work: Callable[[], T]) -> T:
+    """What `work` returns. A future takes no StopIteration, and whoever waited for it would wait for ever."""
+    try:
+        return work()
+    except StopIteration as error:
+        raise RuntimeError("A document's reader or writer stopped too early") from error
 
 
 async def _source(translator: Translator, document: Document, source: str, target: str) -> str:

@@ -294,6 +294,20 @@ def test_subtitles_without_times_are_refused() -> None:
         read("a.vtt", SRT.encode())
 
 
+@pytest.mark.parametrize(
+    ("catalogue", "line"),
+    [
+        ('msgid "Hello"\n', 1),
+        ('msgid "A"\nmsgstr ""\n\nmsgid "Hello"', 4),
+        ('msgid "One file"\nmsgid_plural "%d files"\n', 1),
+        ('msgctxt "menu"\nmsgid "Hello"\n#~ msgstr ""\n', 1),
+    ],
+)
+def test_a_catalogue_that_is_cut_off_is_refused_by_line(catalogue: str, line: int) -> None:
+    with pytest.raises(UnreadableDocument, match=f"the entry at line {line} has no msgstr"):
+        read("a.po", catalogue.encode())
+
+
 def test_a_catalogue_is_filled_where_it_is_empty_and_marked_fuzzy() -> None:
     document = read("a.po", PO.encode())
     assert texts(document) == ['Hello "%s"\nmy friend', "One file", "%d files"]

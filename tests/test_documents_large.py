@@ -79,3 +79,16 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(documents, "read", slowly)
     asyncio.run(texts_meanwhile())
+
+
+def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(name: str, content: bytes, target: str) -> documents.Document:
+        raise StopIteration
+
+    async def opened() -> None:
+        async with asyncio.timeout(10):
+            await files.open_document("a.txt", b"Hello.", "fr", Settings())
+
+    monkeypatch.setattr(documents, "read", stop)
+    with pytest.raises(RuntimeError, match="stopped too early"):
+        asyncio.run(opened())

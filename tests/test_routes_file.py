@@ -88,6 +88,7 @@ def test_a_name_in_any_characters_comes_back(service: Service) -> None:
         ("a.docx", "Hello", {}, 422, "not .docx"),
         ("a.json", "{", {}, 422, "not JSON"),
         ("a.txt", b"\xe9", {}, 422, "byte 0 is 0xe9"),
+        ("a.po", 'msgid "Hello"\n', {}, 422, "line 1 has no msgstr"),
         ("a.txt", "Hello", {"target": "xx"}, 404, "en to xx"),
         ("a.txt", "Hello", {"source": ""}, 422, "#/source"),
         ("a.txt", "Hello", {"colour": "red"}, 422, "#/colour"),

@@ -42,6 +42,8 @@ def read(content: bytes) -> Content:
     starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
         if _is_empty(entry):
+            if not any(map(_begins_translation, lines[start:end])):
+                raise UnreadableDocument(f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr.")
             texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
             strings = [_collected(text, passages) for text in texts]
             # Where there is one form only, as in Chinese, it is the plural.
@@ -94,11 +96,15 @@ def _is_empty(entry: polib.POEntry) -> bool:
     return any(map(str.isalpha, entry.msgid + entry.msgid_plural))
 
 
+def _begins_translation(line: str) -> bool:
+    return line.lstrip().startswith("msgstr")
+
+
 def _filled(lines: Sequence[str], translations: Sequence[str]) -> list[str]:
     """An entry's lines with its translations."""
     begins = [line.lstrip() for line in lines]
     end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    first = next(i for i, line in enumerate(begins) if line.startswith("msgstr"))
+    first = next(i for i, line in enumerate(lines) if _begins_translation(line))
     after = first + 1
     while after < len(lines) and begins[after].startswith(("msgstr[", '"')):
         after += 1
