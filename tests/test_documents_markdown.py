@@ -166,12 +166,28 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
 @settings(max_examples=300)
 @given(
     st.lists(
-        st.sampled_from([*"*_`[]()<>!#+-=|~\\& \n:1.", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"])
+        st.sampled_from([*"*_`[]()<>!#+-=|~\\& \n:1.\xa0\u3000\v", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"])
     )
 )
 def test_any_markdown_comes_back_to_the_byte(parts: list[str]) -> None:
     content = "".join(parts).encode()
     assert as_it_was(read("a.md", content)) == content
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Hello.\n\xa0\n",
+        "\xa0\nHello\n",
+        "> Hi\n> \xa0\n",
+        "你好 a。\n\u3000\n",
+        "a\n\u3000b\n\u2003\nc",
+        "- [x] \xa0\n  hi",
+        "\xa0\nUnder\n\u3000\n===\n",
+    ],
+)
+def test_white_space_that_is_text_stays_where_it_was(source: str) -> None:
+    assert shouted(read("a.md", source.encode())).decode() == source.upper().replace("[X]", "[x]")
 
 
 @pytest.mark.parametrize(

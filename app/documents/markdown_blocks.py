@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, lheading, paragraph
 from markdown_it.rules_inline.state_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -24,6 +25,8 @@ _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
 _NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
 """What a paragraph of a GitHub task or alert begins with."""
 _CELL = re.compile(r"(?:[^|\\]|\\[\s\S]|\\\Z)*")
+_BLANK = " \t"
+"""White space by CommonMark (section 2.1), which only the ends of a line have; any other is text."""
 _WATCHED = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
 
 
@@ -90,7 +93,8 @@ def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: d
 
 def _place(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int]:
     """Where `content` stands in the line: at its end."""
-    core, shown = content.strip(), text[line.start : line.end].rstrip()
+    blank = None if is_atx else _BLANK  # a heading's content comes without any white space
+    core, shown = content.strip(blank), text[line.start : line.end].rstrip(blank)
     if is_atx and not shown.endswith(core):
         shown = _CLOSING_MARKS.sub("", shown).rstrip()
     assert shown.endswith(core), (shown, core)
@@ -122,6 +126,20 @@ def _in_heading(markup: str) -> str:
 def _tokens(content: str, env: dict[str, object]) -> list[Token]:
     tokens: list[Token] = []
     return _MARKDOWN.inline.parse(content, _MARKDOWN, env, tokens)
+
+
+def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
+    """`rule`, whose content has all of its lines: the parser strips it of lines that are, say, no-break spaces."""
+
+    def with_its_lines(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+        if not rule(state, start_line, end_line, silent):
+            return False
+        inline = state.tokens[-2]
+        assert inline.map
+        inline.content = state.getLines(*inline.map, state.blkIndent, False).strip(_BLANK)
+        return True
+
+    return with_its_lines
 
 
 def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
@@ -161,6 +179,8 @@ def _parser() -> MarkdownIt:
     markdown.use(front_matter_plugin).use(footnote_plugin)
     # The inline content is parsed by us, where it stands, and no token is to be joined with another.
     markdown.disable(["inline", "footnote_tail", "text_join", "fragments_join"])
+    for name, block_rule in (("paragraph", paragraph), ("lheading", lheading)):
+        markdown.block.ruler.at(name, _with_its_lines(block_rule))
     ruler = markdown.inline.ruler
     rules = dict(zip(ruler.get_active_rules(), ruler.getRules(""), strict=True))
     for name in _WATCHED:
