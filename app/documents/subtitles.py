@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,8 +29,8 @@ _MOST_LINES = 6
 _PLACE_TO_BREAK = re.compile(r" +(?=\S)")
 _BETWEEN_WORDS = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
 """Where there are no spaces, as in Chinese; not before punctuation."""
-_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "nbsp": "\xa0"}
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
+"""In WebVTT, whose character references are HTML's; two line ends would be the cue's end."""
 
 
 class _Line(NamedTuple):
@@ -112,7 +113,7 @@ def _passage(lines: Sequence[str], is_vtt: bool) -> Passage | None:
 def _collect(line: str, collector: Collector, is_vtt: bool) -> None:
     end = 0
     for found in _MARKUP.finditer(line):
-        collector.text(_unescaped(line[end : found.start()]) if is_vtt else line[end : found.start()])
+        collector.text(unescape(line[end : found.start()]) if is_vtt else line[end : found.start()])
         end = found.end()
         if not found[3]:
             collector.mark(found[0])
@@ -120,15 +121,11 @@ def _collect(line: str, collector: Collector, is_vtt: bool) -> None:
             collector.close(found[0], found[3])
         else:
             collector.open(found[0], found[3])
-    collector.text(_unescaped(line[end:]) if is_vtt else line[end:])
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"&(amp|lt|gt|nbsp);", lambda found: _CHARACTERS[found[1]], text)
+    collector.text(unescape(line[end:]) if is_vtt else line[end:])
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"[&<>]", lambda found: _ESCAPED[found[0]], text)
+    return re.sub(r"[&<>\n\r]", lambda found: _ESCAPED[found[0]], text)
 
 
 def _broken(breaks: Sequence[str], text: str) -> str:
