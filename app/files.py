@@ -20,6 +20,7 @@ from app.passage import Passage
 from app.settings import Settings
 from app.translation import AUTO, Options, Translated, Translations
 from app.translator import Translator
+from app.work import check_likely
 
 _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
 _LONGEST_NAME = 150
@@ -134,7 +135,8 @@ async def _source(translator: Translator, document: Document, source: str, targe
 def _told(translator: Translator, document: Document, target: str) -> str:
     """The language of the document: told by all of it, since a cell of a table may be a word.
 
-    If it has none, or the one wanted, nothing is to be translated, which the translator finds for each passage.
+    If it has none, or the one wanted, nothing is to be translated, which the translator finds for each passage. Raises
+    PairNotServed if it seems to be in no language served, which of a single passage often cannot be told.
     """
     text, length = [], 0
     for passage in document.passages:
@@ -142,8 +144,11 @@ def _told(translator: Translator, document: Document, target: str) -> str:
         length += len(passage.text)
         if length > _BY_WHICH_TO_TELL:
             break
-    language = translator.detect("\n".join(text)[:_BY_WHICH_TO_TELL]).language
-    return AUTO if language in (None, target) else str(language)
+    detected = translator.detect("\n".join(text)[:_BY_WHICH_TO_TELL])
+    if detected.language is None:
+        return AUTO
+    check_likely(detected, target)
+    return AUTO if detected.language == target else detected.language
 
 
 def download_headers(name: str) -> dict[str, str]:

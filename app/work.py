@@ -226,8 +226,7 @@ class Work:
             if detected.language is None:
                 return copied(pieces)
             source = detected.language
-            if detected.confidence < UNLIKELY:
-                raise PairNotServed(f"The text seems to be in no language that is translated into {options.target}.")
+            check_likely(detected, options.target)
             if detected.confidence < SURE:
                 warnings.append(f"Taken for {language_name(source)}, but that is not sure.")
             if source == options.target:
@@ -298,6 +297,12 @@ def _lacks_terms(sentence: Sentence) -> bool:
     else:
         sentence.keep_terms()  # all: it may become another sentence, without those that it has now
     return True
+
+
+def check_likely(detected: Detected, target: str) -> None:
+    """Raises PairNotServed if a text that holds words is hardly in the language that it was taken for."""
+    if detected.confidence < UNLIKELY:
+        raise PairNotServed(f"The text seems to be in no language that is translated into {target}.")
 
 
 def check_length(characters: int, settings: Settings) -> None:

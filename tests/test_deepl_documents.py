@@ -181,12 +181,25 @@ def test_a_long_document_is_translated_a_part_at_a_time(service: Service, monkey
         patched.setattr("app.errands.PAUSE_S", 0.0)
         patched.setattr("app.files._AT_ONCE", 50)
         patched.setattr(Translator, "translate", sometimes_busy)
-        files = {"file": ("a.json", json.dumps(lines).encode())}
-        handle = service.request("POST", "/deepl/v2/document", files=files, data=EN_FR).json()
-        place, key = f"/deepl/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+        place, key = _left(service, "a.json", json.dumps(lines), **EN_FR)
         while service.post(place, key).json()["status"] != "done":
             time.sleep(0.01)
         translated = service.post(f"{place}/result", key).json()
     assert parts == [6, 6, 6, 5, 3]  # the second one twice
     body = {"text": lines, "source": "en", "target": "fr"}
     assert translated == [item["text"] for item in service.post("/translate", body).json()["translations"]]
+
+
+def _left(service: Service, name: str, content: str, **fields: str) -> tuple[str, dict[str, str]]:
+    """Leaves a document: where it is asked after, and what with."""
+    files = {"file": (name, content.encode())}
+    handle = service.request("POST", "/deepl/v2/document", files=files, data=fields).json()
+    return f"/deepl/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+
+
+def test_a_document_in_no_language_served_ends_in_an_error(service: Service) -> None:
+    text = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
+    place, key = _left(service, "a.txt", text, target_lang="FR")
+    while (told := service.post(place, key).json())["status"] not in {"done", "error"}:
+        time.sleep(0.01)
+    assert "in no language that is translated into fr" in told.get("error_message", "")

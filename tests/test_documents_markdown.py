@@ -166,7 +166,9 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
 @settings(max_examples=300)
 @given(
     st.lists(
-        st.sampled_from([*"*_`[]()<>!#+-=|~\\& \n:1.\xa0\u3000\v", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"])
+        st.sampled_from(
+            [*"*_`[]()<>!#+-=|~\\& \n:1.\xa0\u3000\v", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"]
+        )
     )
 )
 def test_any_markdown_comes_back_to_the_byte(parts: list[str]) -> None:

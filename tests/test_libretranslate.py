@@ -27,6 +27,7 @@ PREFIX = "/libretranslate"
 PATH = f"{PREFIX}/translate"
 HELLO = {"q": "Hello.", "source": "en", "target": "fr"}
 POLISH = "Dzień dobry, jak się dzisiaj masz?"
+GERMAN = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
 
 
 @pytest.fixture(scope="module")
@@ -547,6 +548,7 @@ def test_a_wrong_host_breaks_nothing(service: Service, host: str) -> None:
         ("a.txt", "Hello", {"source": ""}, "missing source parameter"),
         ("a.txt", "Hello", {"target": ""}, "missing target parameter"),
         ("a.txt", POLISH, {"source": "auto"}, "no language"),
+        ("a.txt", GERMAN, {"source": "auto"}, "no language"),
         ("a.txt", "a" * 50_001, {}, "50001"),
     ],
 )

@@ -25,6 +25,9 @@ from model.bundle import Bundle
 
 FIELDS = {"source": "en", "target": "fr"}
 PATH = "/translate/file"
+GERMAN = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
+SPANISH = "Esta mañana fuimos al mercado y compramos pan, queso y unas manzanas."
+"""Where English and French are served, this is closer to French, and German to English."""
 BOUNDARY = {"content-type": "multipart/form-data; boundary=b"}
 
 
@@ -90,6 +93,8 @@ def test_a_name_in_any_characters_comes_back(service: Service) -> None:
         ("a.txt", b"\xe9", {}, 422, "byte 0 is 0xe9"),
         ("a.po", 'msgid "Hello"\n', {}, 422, "line 1 has no msgstr"),
         ("a.txt", "Hello", {"target": "xx"}, 404, "en to xx"),
+        ("a.txt", SPANISH, {"source": "auto"}, 404, "in no language that is translated into fr"),
+        ("a.txt", GERMAN, {"source": "auto"}, 404, "in no language that is translated into fr"),
         ("a.txt", "Hello", {"source": ""}, 422, "#/source"),
         ("a.txt", "Hello", {"colour": "red"}, 422, "#/colour"),
         ("a.txt", "a" * 50_001, {}, 413, "50001 characters"),

@@ -43,7 +43,9 @@ def read(content: bytes) -> Content:
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
         if _is_empty(entry):
             if not any(map(_begins_translation, lines[start:end])):
-                raise UnreadableDocument(f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr.")
+                raise UnreadableDocument(
+                    f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr."
+                )
             texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
             strings = [_collected(text, passages) for text in texts]
             # Where there is one form only, as in Chinese, it is the plural.
