@@ -174,6 +174,15 @@ def test_what_is_no_word_document_is_refused(content: bytes, fault: str) -> None
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(("place", "fault"), [(16, "Bad CRC-32"), (10, "compression"), (8, "encrypted")])
+def test_a_picture_that_cannot_be_copied_is_refused_when_the_file_is_read(place: int, fault: str) -> None:
+    """`place`: of a byte in its entry of the directory: of its checksum, its compression method, its flags."""
+    content = bytearray(word(f"<w:p>{run('Hello')}</w:p>"))
+    content[content.rindex(b"PK\1\2", 0, content.rindex(b"word/media/image1.png")) + place] ^= 1
+    with pytest.raises(UnreadableDocument, match=f"image1.png cannot be unpacked: .*{fault}"):
+        read("a.docx", bytes(content))
+
+
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
     assert len(content) < 1 << 16

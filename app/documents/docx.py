@@ -30,6 +30,7 @@ def read(content: bytes) -> Content:
         )
     names = [name for name, kind in types.items() if kind.endswith(_PARTS)]
     parts = {name: package.read(name) for name in names}
+    package.check()  # before the work, and not after it
     passages = [p.passage for name in names for p in paragraphs(parsed(parts[name], f"The part {name}"))]
 
     def write(translations: Sequence[str]) -> bytes:

@@ -21,6 +21,8 @@ _MOST_BYTES = 256 << 20
 _MOST_PARTS = 10_000
 _MOST_TEXT_BYTES = 48 << 20
 """Of the parts that are parsed: their trees take ten times as much."""
+_AT_ONCE = 1 << 16
+"""Bytes of a part that nobody parses."""
 _ENCRYPTED = b"\xd0\xcf\x11\xe0"
 
 
@@ -54,6 +56,14 @@ class Package:
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info):
             return archive.read(info)  # no more than the directory says: zipfile stops there
 
+    def check(self) -> None:
+        """Raises UnreadableDocument if any part cannot be unpacked: those that are only copied are read here first."""
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
+            for info in self.parts.values():
+                with _unpackable(info), archive.open(info) as part:
+                    while part.read(_AT_ONCE):
+                        pass
+
     def content_types(self) -> dict[str, str]:
         """The content type of each part that has one of its own, in the order of the package."""
         types = parsed(self.read("[Content_Types].xml"), "The list of parts")
@@ -63,14 +73,13 @@ class Package:
         return {name: named[name] for name in self.parts if name in named}
 
     def written(self, parts: Mapping[str, bytes]) -> bytes:
-        """The package with these parts in place of its own, the others as they were. Raises UnreadableDocument."""
+        """The package with these parts in place of its own, the others as they were. All must be `check`ed."""
         out = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(out, "w") as copied:
             for name, info in self.parts.items():
-                with _unpackable(info):
-                    source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
-                    with source, copied.open(copy.copy(info), "w") as place:
-                        shutil.copyfileobj(source, place)
+                source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
+                with source, copied.open(copy.copy(info), "w") as place:
+                    shutil.copyfileobj(source, place)
         return out.getvalue()
 
 
