@@ -105,6 +105,20 @@ def test_runs_that_look_the_same_are_one_text() -> None:
     assert body(shouted(document)) == f"<w:p>{run('A SENTENCE.', english)}</w:p>"
 
 
+@pytest.mark.parametrize("look", ['<w:u w:val="single"/>', '<w:highlight w:val="yellow"/>', "<w:strike/>"])
+def test_white_space_whose_formatting_shows_keeps_it(look: str) -> None:
+    tabs = f"<w:r><w:rPr>{look}</w:rPr><w:tab/><w:tab/></w:r>"
+    paragraph = f"<w:p>{run('Name: ')}{tabs}{run(' Date: ')}{run(' ' * 30, look)}{run('  ')}{run('    ', look)}</w:p>"
+    document = read("a.docx", word(paragraph))
+    written = body(shouted(document))
+    assert written == paragraph.replace("Name", "NAME").replace("Date", "DATE")
+
+
+def test_white_space_whose_formatting_does_not_show_is_of_the_text_beside_it() -> None:
+    document = read("a.docx", word(f"<w:p>{run('A')}{run(' ', BOLD)}{run('cat')}</w:p>"))
+    assert (document.passages[0].text, document.passages[0].tags) == ("A cat", ())
+
+
 def test_tables_text_boxes_and_controls_have_passages_of_their_own() -> None:
     inside = f"<w:txbxContent><w:p>{run('in a box')}</w:p></w:txbxContent>"
     shape = f'<v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>{inside}</v:textbox></v:shape>'

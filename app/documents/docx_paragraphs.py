@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -26,8 +27,17 @@ _CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartL
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 """What was noted about this very text."""
 _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
+_SHOWS_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
+"""Lines and colours: forms have white space with a line under it, to be filled in."""
 _CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+class _Look(NamedTuple):
+    """A run's formatting: equal where runs look the same."""
+
+    of_text: bytes = b""
+    of_space: bytes = b""
 
 
 @dataclass
@@ -39,8 +49,7 @@ class _Atom:
     properties: Element | None = None
     text: str | None = None
     """If it is text."""
-    format: bytes = b""
-    """The same for runs that look the same."""
+    format: _Look = _Look()
 
 
 @dataclass
@@ -87,10 +96,10 @@ class Paragraph:
     def _content(self, parent: Element) -> Element | None:
         """Collects what `parent` holds. Returns the properties of most of its text."""
         atoms = list(_atoms(parent))
-        lengths: Counter[bytes] = Counter()
+        lengths: Counter[_Look] = Counter()
         for atom in atoms:
-            lengths[atom.format] += len(atom.text or "")
-        main = max(lengths, key=lambda key: lengths[key], default=b"")
+            lengths[atom.format] += len((atom.text or "").strip())
+        main = max(lengths, key=lambda key: lengths[key], default=_Look())
         _Walk(self, atoms, main).walk()
         return next((atom.properties for atom in atoms if atom.text is not None and atom.format == main), None)
 
@@ -109,7 +118,7 @@ class Paragraph:
 class _Walk:
     """Goes through the atoms of a paragraph or container, whose main format is `main`."""
 
-    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: bytes) -> None:
+    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: _Look) -> None:
         self.paragraph, self.atoms, self.main = paragraph, atoms, main
         self.collector = paragraph.collector
         self.format = main
@@ -139,11 +148,12 @@ class _Walk:
 
     def _text(self, atom: _Atom) -> None:
         assert atom.text is not None
-        if atom.format != self.format and atom.text.strip():
+        differs = atom.format.of_space != self.format.of_space
+        if differs or (atom.format != self.format and atom.text.strip()):
             self._change(atom.format, atom.properties)
         self.collector.text(atom.text)
 
-    def _change(self, wanted: bytes, properties: Element | None = None) -> None:
+    def _change(self, wanted: _Look, properties: Element | None = None) -> None:
         """From one formatting to another."""
         if self.format not in (wanted, self.main):
             self.collector.close(self.paragraph.refer(_Thing(closes=True)), self.key)
@@ -238,10 +248,12 @@ def _atoms(parent: Element) -> Iterator[_Atom]:
                 yield _Atom(element, True, properties, _characters(element), look)
 
 
-def _look(properties: Element | None) -> bytes:
+def _look(properties: Element | None) -> _Look:
     if properties is None:
-        return b""
-    return b"".join(sorted(etree.tostring(e, with_tail=False) for e in properties if local(e) not in _NOT_FORMAT))
+        return _Look()
+    written = {etree.tostring(e, with_tail=False): local(e) for e in properties if local(e) not in _NOT_FORMAT}
+    of_space = (text for text, name in written.items() if name in _SHOWS_ON_SPACE)
+    return _Look(b"".join(sorted(written)), b"".join(sorted(of_space)))
 
 
 def _characters(element: Element) -> str | None:
