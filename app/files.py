@@ -56,7 +56,7 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
     if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
         raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
     try:
-        document = await _in_turn(partial(documents.read, name, content, target))
+        document = await _in_turn(partial(documents.read, name, content, target, settings.max_text_chars))
     except documents.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
     except documents.UnreadableDocument as error:

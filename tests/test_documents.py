@@ -189,6 +189,28 @@ def test_long_text_is_passages_of_whole_lines() -> None:
     assert shouted(document).decode() == text.upper()
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One.\nTwo.\nThree.\n", ["One.\nTwo.\n", "Three.\n"]),
+        ("One, two. And three.", ["One, two. ", "And three."]),
+        ("One two three four", ["One two ", "three four"]),
+        ("一二三四。五六七八九十。", ["一二三四。", "五六七八九十。"]),
+        ("abcdefghijklm\n\nn", ["abcdefghij", "klm\n\nn"]),
+        ("a\r\n" * 4, ["a\r\n" * 3, "a\r\n"]),
+    ],
+)
+def test_no_passage_of_plain_text_is_longer_than_allowed(text: str, expected: list[str]) -> None:
+    assert texts(read("a.txt", text.encode(), longest=10)) == expected
+
+
+@given(text=st.text(st.sampled_from("ab .。\n\r\x85")), longest=st.integers(1, 12))
+def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, longest: int) -> None:
+    document = read("a.txt", text.encode(), longest=longest)
+    assert as_it_was(document).decode() == "".join(texts(document)) == text
+    assert all(0 < len(passage.text) <= longest for passage in document.passages)
+
+
 def test_of_a_page_only_its_text_changes() -> None:
     document = read("a.html", HTML.encode())
     assert texts(document) == ["A title", "Hello my & your friend."]

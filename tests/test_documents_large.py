@@ -63,9 +63,9 @@ def test_text_has_a_limit_that_pictures_and_markup_have_not(
 def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
 
-    def slowly(name: str, content: bytes, target: str) -> documents.Document:
+    def slowly(name: str, content: bytes, target: str, longest: int) -> documents.Document:
         assert done.wait(60)
-        return read(name, content, target)
+        return read(name, content, target, longest)
 
     async def texts_meanwhile() -> None:
         opening = [asyncio.create_task(files.open_document("a.txt", b"Hello.", "fr", Settings())) for _ in range(100)]
@@ -82,7 +82,7 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(name: str, content: bytes, target: str) -> documents.Document:
+    def stop(name: str, content: bytes, target: str, longest: int) -> documents.Document:
         raise StopIteration
 
     async def opened() -> None:

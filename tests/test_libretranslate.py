@@ -549,7 +549,7 @@ def test_a_wrong_host_breaks_nothing(service: Service, host: str) -> None:
         ("a.txt", "Hello", {"target": ""}, "missing target parameter"),
         ("a.txt", POLISH, {"source": "auto"}, "no language"),
         ("a.txt", GERMAN, {"source": "auto"}, "no language"),
-        ("a.txt", "a" * 50_001, {}, "50001"),
+        ("a.json", f'"{"a" * 50_001}"', {}, "50001"),
     ],
 )
 def test_a_file_that_cannot_be_translated_is_refused(

@@ -77,6 +77,13 @@ def test_every_format_is_served(service: Service, name: str, content: str) -> No
     assert response.headers["content-type"].partition(";")[0] == FORMATS[Path(name).suffix][1]
 
 
+def test_plain_text_may_be_longer_than_one_text(bundle_folder: Path) -> None:
+    with serving(bundle_folder, max_text_chars=200) as service:
+        for content in ("Hello.\n" * 60, "Hello. " * 60, "a" * 420):
+            response = send(service, "a.txt", content)
+            assert response.status_code == 200
+
+
 def test_a_name_in_any_characters_comes_back(service: Service) -> None:
     disposition = send(service, "résumé 猫's.txt", "Hello.").headers["content-disposition"]
     plain, _, encoded = disposition.partition("; filename*=UTF-8''")
@@ -97,7 +104,7 @@ def test_a_name_in_any_characters_comes_back(service: Service) -> None:
         ("a.txt", GERMAN, {"source": "auto"}, 404, "in no language that is translated into fr"),
         ("a.txt", "Hello", {"source": ""}, 422, "#/source"),
         ("a.txt", "Hello", {"colour": "red"}, 422, "#/colour"),
-        ("a.txt", "a" * 50_001, {}, 413, "50001 characters"),
+        ("a.json", json.dumps("a" * 50_001), {}, 413, "50001 characters"),
     ],
 )
 def test_every_refusal_is_a_problem(

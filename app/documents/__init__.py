@@ -34,17 +34,21 @@ FORMATS: dict[str, tuple[_Reader, str]] = {
 }
 
 
-def read(name: str, content: bytes, target: str = "") -> Document:
+def read(name: str, content: bytes, target: str = "", longest: int | None = None) -> Document:
     """The document in `content`, of the format that the suffix of `name` tells.
 
-    `target` is the language that it will be in, for those that say so themselves. Raises UnreadableDocument, and of it
-    UnknownFormat. Takes seconds for megabytes; so does writing.
+    `target` is the language that it will be in, for those that say so themselves; `longest`, how many characters a
+    passage may have, for those that can be cut anywhere. Raises UnreadableDocument, and of it UnknownFormat. Takes
+    seconds for megabytes; so does writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FORMATS:
         raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
     reader, media_type = FORMATS[suffix]
-    found = xliff.read(content, target) if reader is xliff.read else reader(content)
+    if reader is xliff.read:
+        found = xliff.read(content, target)
+    else:
+        found = plain.read(content, longest) if reader is plain.read else reader(content)
     return Document(few(found.passages), found.write, media_type)
 
 
