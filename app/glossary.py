@@ -118,6 +118,21 @@ class Glossary:
         return word.casefold() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
 
 
+class Ranked(Glossary):
+    """Several glossaries as one, in which the first that has a term, in whatever case, says what it is."""
+
+    def __init__(self, glossaries: Sequence[Glossary]) -> None:
+        super().__init__({}, "")
+        self._glossaries = glossaries
+
+    def find(self, text: str) -> list[Kept]:
+        """As of one; where terms of two glossaries overlap, those of the first."""
+        found: list[Kept] = []
+        for glossary in self._glossaries:
+            found = merged(found, glossary.find(text))
+        return found
+
+
 @dataclass(frozen=True)
 class Glossaries:
     """Those that have a name, each for a pair of languages or several."""

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidFields
 from app.fields import Fields
+from app.glossary import MAX_TERMS
+from app.glossary_entries import write_tsv
 from app.routes.deepl_shapes import MultilingualRequest
 from app.routes.deepl_text import TextRequest
 from app.routes.deepl_wire import pair_of, target_languages, validated
@@ -83,6 +85,19 @@ def test_a_form_is_as_good_as_json(service: Service) -> None:
 
 def _all(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
+
+
+def test_several_glossaries_may_have_more_terms_than_one(service: Service) -> None:
+    ids = []
+    entries: dict[str, str]
+    for name, entries in (("one", {"Cat": "chat"}), ("two", {"cat": "chien"})):
+        entries |= {f"{name} {number}": "dort" for number in range(MAX_TERMS * 3 // 5)}
+        made = {"name": name, "source_lang": "EN", "target_lang": "FR", "entries": write_tsv(entries)}
+        answer = service.post("/deepl/v2/glossaries", {**made, "entries_format": "tsv"})
+        ids.append(answer.json()["glossary_id"])
+    answer = service.post("/deepl/v2/translate", {**EN_FR, "text": ["The CAT sleeps."], "glossary_ids": ids})
+    assert answer.status_code == 200
+    assert "chat" in answer.json()["translations"][0]["text"]
 
 
 def test_the_type_of_languages_may_be_in_the_query_or_in_a_form(service: Service) -> None:

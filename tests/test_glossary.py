@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.glossary import MAX_CHARS, MAX_TERMS, Glossary, load_glossaries, merged
+from app.glossary import MAX_CHARS, MAX_TERMS, Glossary, Ranked, load_glossaries, merged
 from app.passage import Kept
 from app.settings import SettingsError
 
@@ -128,6 +128,22 @@ def test_what_cannot_be_a_glossary_is_said_in_one_line(terms: dict[str, str], me
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         Glossary(terms, "en")
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CAT", ["Matou"]),
+        ("the cat", ["Matou"]),
+        ("a black cat flap and a dog", ["Matou", "chien"]),
+        ("a black dog and a black bird", ["chien", "oiseau noir"]),
+    ],
+)
+def test_of_several_glossaries_the_first_that_has_a_term_in_any_case_holds(text: str, expected: list[str]) -> None:
+    terms: list[dict[str, str]] = [{"Cat": "Matou"}, {"cat": "chat", "black cat": "chat noir", "dog": "chien"}, {"black dog": "chien noir", "black bird": "oiseau noir"}]
+    terms[1].update({f"term {number}": "terme" for number in range(MAX_TERMS - 3)})
+    found = Ranked([Glossary(each, "en") for each in terms]).find(text)
+    assert [kept.raw for kept in found] == expected
 
 
 def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from app.catalogue import Catalogue
 from app.door import Client, Door, authorization
 from app.errors import ASCIIResponse, InvalidFields, M, Problem, ServiceError
 from app.fields import FORM, JSON, PARTS, Fields
-from app.glossary import Glossary
+from app.glossary import Glossary, Ranked
 from app.glossary_store import GlossaryStore
 from model.languages import language_alone, language_name
 
@@ -208,7 +208,7 @@ def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 async def glossary_of(
     store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
-) -> Glossary | dict[str, str] | None:
+) -> Glossary | None:
     """The glossaries of a request as one, in which the first that has a term says what it is.
 
     Raises InvalidFields, and HTTPException if there is none of that id.
@@ -227,7 +227,5 @@ async def glossary_of(
             raise not_found("glossary")
         if pair not in glossary.dictionaries:
             raise refused("glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}")
-        found.append(glossary)
-    if len(found) == 1:
-        return await store.ready(found[0], pair)
-    return {term: said for one in reversed(found) for term, said in one.dictionaries[pair].items()}
+        found.append(await store.ready(glossary, pair))
+    return found[0] if len(found) == 1 else Ranked(found)
