@@ -8,6 +8,7 @@ word cannot make a sentence of it: docs/text.md has the figures.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ _COUNTED_MYRIADS = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|m
 """What makes another number of the one before it: "3.5 million" is 350万, 12月 is December."""
 _MYRIADS = {"ja", "ko", "wuu", "yue", "zh"}
 _NO_DIGIT = re.compile(r"\D")
+_OTHER_DIGITS = re.compile(r"[^\D0-9]+")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
@@ -52,9 +54,14 @@ def numbers_in(passage: Passage, terms: Sequence[Kept], most: int, target: str =
         return []
     counted = _COUNTED_MYRIADS if language_alone(target) in _MYRIADS else _COUNTED
     numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
-    found = (Kept(*number.span(), number[0]) for number in numbers)
+    found = (Kept(*number.span(), _with_plain_digits(number[0])) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
     return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.kept))]
+
+
+def _with_plain_digits(text: str) -> str:
+    """With full-width digits as 0 to 9 (NFKC), and those of other scripts as they are."""
+    return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
 def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
@@ -77,6 +84,7 @@ def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
 def _count(given: str, text: str) -> int:
     """How often `given` stands in `text`, as whole words where it begins and ends with letters."""
     if given[0].isdigit():
+        given, text = _with_plain_digits(given), _with_plain_digits(text)
         digits = _NO_DIGIT.sub("", given)
         same = sum(_NO_DIGIT.sub("", number) == digits for number in _WRITTEN.findall(text))
         return max(same, len(re.findall(rf"(?<!\d){re.escape(given)}(?!\d)", text)))

@@ -310,6 +310,17 @@ def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
     assert [one.raw for one in numbers_in(Passage(text), (), 32, target)] == numbers
 
 
+@pytest.mark.parametrize(
+    ("translation", "missing"), [("Born (1984).", 0), ("出生（１９８４）", 0), ("1984²", 0), ("Born.", 1), ("1948", 1)]
+)
+def test_full_width_digits_are_the_plain_ones(bundle: Bundle, translation: str, missing: int) -> None:
+    passage = Passage("他出生于（１９８４）。")
+    one = Sentence.of(passage, bundle, [], 1, 0)
+    one.terms = tuple(numbers_in(passage, (), 32))
+    assert one.terms == (Kept(5, 9, "1984"),)
+    assert len(wanting(one, said(bundle, translation))) == missing
+
+
 def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:
     assert len(numbers_in(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
 
