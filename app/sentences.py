@@ -171,7 +171,7 @@ class Sentence:
         passage = self.passage
         if not (passage.kept or passage.tags):
             text = self.words(hypothesis)
-            return passage.write(text) if text.strip() else passage.text
+            return passage.write(text if text.strip() else passage.text)
         pieces = self.pieces(hypothesis)
         if not any(isinstance(piece, Kept) or piece.strip() for piece in pieces):
             return unchanged(passage)

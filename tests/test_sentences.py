@@ -301,6 +301,12 @@ def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) ->
     assert "No translation was found for “The cat sleeps.”; it is left as it was." in item.warnings
 
 
+def test_a_sentence_that_is_left_is_spelt_as_its_format_does(bundle: Bundle) -> None:
+    text = "<p>The cat &lt; le chat</p>"
+    (item,) = translated(bundle, Given(bundle, lambda _: ""), [text], html=True)
+    assert item.text == text
+
+
 def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle) -> None:
     (item,) = translated(bundle, Given(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
     assert item.text == "<p>The <b>cat</b> &amp; I</p>"
