@@ -195,7 +195,8 @@ def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str,
             learnt = list(run.candidates())
         except FileNotFoundError:  # an evaluation has put others in their place
             continue
-        if Trained.load(options.run, options.data).snapshot["state"]["history"] == run.snapshot["state"]["history"]:
+        now = Trained.load(options.run, options.data)
+        if now.evaluations == run.evaluations:
             return run, learnt
 
 

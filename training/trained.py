@@ -64,6 +64,11 @@ class Trained:
         summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
         return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
 
+    @property
+    def evaluations(self) -> int:
+        """So many there have been."""
+        return len(self.snapshot["state"]["history"])
+
     def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
         """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
         model = Transformer(self.config)
