@@ -140,7 +140,11 @@ def test_what_cannot_be_a_glossary_is_said_in_one_line(terms: dict[str, str], me
     ],
 )
 def test_of_several_glossaries_the_first_that_has_a_term_in_any_case_holds(text: str, expected: list[str]) -> None:
-    terms: list[dict[str, str]] = [{"Cat": "Matou"}, {"cat": "chat", "black cat": "chat noir", "dog": "chien"}, {"black dog": "chien noir", "black bird": "oiseau noir"}]
+    terms: list[dict[str, str]] = [
+        {"Cat": "Matou"},
+        {"cat": "chat", "black cat": "chat noir", "dog": "chien"},
+        {"black dog": "chien noir", "black bird": "oiseau noir"},
+    ]
     terms[1].update({f"term {number}": "terme" for number in range(MAX_TERMS - 3)})
     found = Ranked([Glossary(each, "en") for each in terms]).find(text)
     assert [kept.raw for kept in found] == expected

@@ -36,8 +36,11 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 class _Look(NamedTuple):
     """A run's formatting: equal where runs look the same."""
 
-    of_text: bytes = b""
-    of_space: bytes = b""
+    of_text: bytes
+    of_space: bytes
+
+
+_PLAIN = _Look(b"", b"")
 
 
 @dataclass
@@ -49,7 +52,7 @@ class _Atom:
     properties: Element | None = None
     text: str | None = None
     """If it is text."""
-    format: _Look = _Look()
+    format: _Look = _PLAIN
 
 
 @dataclass
@@ -99,7 +102,7 @@ class Paragraph:
         lengths: Counter[_Look] = Counter()
         for atom in atoms:
             lengths[atom.format] += len((atom.text or "").strip())
-        main = max(lengths, key=lambda key: lengths[key], default=_Look())
+        main = max(lengths, key=lambda key: lengths[key], default=_PLAIN)
         _Walk(self, atoms, main).walk()
         return next((atom.properties for atom in atoms if atom.text is not None and atom.format == main), None)
 
@@ -250,7 +253,7 @@ def _atoms(parent: Element) -> Iterator[_Atom]:
 
 def _look(properties: Element | None) -> _Look:
     if properties is None:
-        return _Look()
+        return _PLAIN
     written = {etree.tostring(e, with_tail=False): local(e) for e in properties if local(e) not in _NOT_FORMAT}
     of_space = (text for text, name in written.items() if name in _SHOWS_ON_SPACE)
     return _Look(b"".join(sorted(written)), b"".join(sorted(of_space)))

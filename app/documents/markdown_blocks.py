@@ -136,7 +136,8 @@ def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Calla
             return False
         inline = state.tokens[-2]
         assert inline.map
-        inline.content = state.getLines(*inline.map, state.blkIndent, False).strip(_BLANK)
+        first, end = inline.map
+        inline.content = state.getLines(first, end, state.blkIndent, False).strip(_BLANK)
         return True
 
     return with_its_lines
