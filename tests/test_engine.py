@@ -377,7 +377,8 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, mo
 
     done = threading.Event()
     numbers = count()
-    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
+    monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 1_000_000)
+    monkeypatch.setattr("app.engine.LOOK_S", 0.1)
     jobs = [job(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
