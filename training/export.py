@@ -195,8 +195,7 @@ def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str,
             learnt = list(run.candidates())
         except FileNotFoundError:  # an evaluation has put others in their place
             continue
-        now = Trained.load(options.run, options.data)
-        if now.evaluations == run.evaluations:
+        if run.is_current():
             return run, learnt
 
 

@@ -96,7 +96,7 @@ def train(
     development = Development.load(data, tokenizer, limits, record["target"])
     trainer = Trainer(config, recipe, device, world, compiled)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
-    state, as_asked = _resume(run, trainer, identity)
+    state, as_asked, precision = _resume(run, trainer, identity)
     begun_at = state.step
     world.check_alike((state.step, state.position, identity))
     redraw = redraw_of(recipe, config, tokenizer)
@@ -109,8 +109,8 @@ def train(
         f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
-    if state.step and (before := (load_state(run) or {}).get("precision")) not in (None, trainer.precision):
-        progress.say(f"warning: until now it was in {before}, and the model card will know of the end alone")
+    if precision not in (None, trainer.precision):
+        progress.say(f"warning: until now it was in {precision}, and the model card will know of the end alone")
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")
@@ -250,13 +250,14 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
     }
 
 
-def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool]:
-    """Where the run stands, and whether that was saved under this `identity`, what is CHANGEABLE included."""
+def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool, str | None]:
+    """Where the run stands, whether that was saved under this `identity`, what is CHANGEABLE included, and in which
+    precision it was computed, if that is known."""
     snapshot = load_state(run)
     if snapshot is None:
         if trainer.world.is_first:
             discard_weights(run)
-        return State(), True
+        return State(), True, None
     as_asked = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
@@ -273,4 +274,5 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
     recent = {"recent_loss": fields["best_loss"], "recent_step": fields["best_step"]}  # of states older than the fields
     if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:
         fields |= {"recent_loss": math.inf, "recent_step": fields["step"]}
-    return State(**{**recent, **fields, "position": Position(**fields["position"])}), as_asked
+    resumed = State(**{**recent, **fields, "position": Position(**fields["position"])})
+    return resumed, as_asked, snapshot.get("precision")

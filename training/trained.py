@@ -64,10 +64,10 @@ class Trained:
         summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
         return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
 
-    @property
-    def evaluations(self) -> int:
-        """So many there have been."""
-        return len(self.snapshot["state"]["history"])
+    def is_current(self) -> bool:
+        """Whether no evaluation has come since it was loaded."""
+        now = load_state(self.folder)
+        return now is not None and len(now["state"]["history"]) == len(self.snapshot["state"]["history"])
 
     def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
         """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
+from model.config import ModelConfig, Sharing
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.origin import Origin
 from training.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
-_SHARING = "none", "decoder", "all"
+_SHARING = get_args(Sharing)
+"""The more is shared, the later."""
 _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
 
 
