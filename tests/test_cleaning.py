@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from training.mending import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
 from training.prepare import prepare_corpora
 from training.prepare_options import PrepareOptions
 from training.shifted import FEWEST, in_step
+from training.text_file import CorpusError
 
 GOOD = [
     Pair("I would like a cup of coffee.", "Je voudrais une tasse de café."),
@@ -70,6 +72,35 @@ def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> Non
     (example,) = found.left_out.examples[reason]
     assert example.line == len(GOOD) + 1
     assert pair.source.startswith(example.source[:20])
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
+def test_several_processes_find_what_one_finds(turned: bool) -> None:
+    rng = random.Random(1)
+    faults = [
+        Pair("The weather is fine today.", "Das Wetter ist heute sehr schön."),
+        Pair("He said &quot;no&quot; to me.", "Il m'a dit &quot;non&quot;."),
+        Pair("It opened in 1950, with 300 seats.", "Il a ouvert en 1972, avec 4500 places."),
+        Pair("Good morning.", "..."),
+    ]
+    pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.98 else rng.choice(faults) for _ in range(3500)]
+    if turned:
+        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+    options, found = CleaningOptions("en", "fr"), [Cleaned(Skipped()), Cleaned(Skipped())]
+    kept = [list(clean(enumerate(pairs, 1), options, found[n], processes)) for n, processes in enumerate((1, 2))]
+    assert kept[0] == kept[1]
+    assert found[0] == found[1]
+    assert len(found[0].left_out.counts) == 3
+    assert found[0].mended.counts[SWAPPED] > 3000 if turned else not found[0].mended.counts[SWAPPED]
+
+
+def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> None:
+    def broken() -> Iterator[tuple[int, Pair]]:
+        yield from ((number, GOOD[0]) for number in range(1, 2500))
+        raise CorpusError("corpus.tsv.xz", "the file is cut off")
+
+    with pytest.raises(CorpusError, match="cut off"):
+        list(clean(broken(), CleaningOptions("en", "fr"), Cleaned(Skipped()), 2))
 
 
 @pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])

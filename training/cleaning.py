@@ -10,11 +10,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 
 from training.corpus import Pair, Skipped
 from training.languages import VOTING, LanguageCheck
 from training.mending import mend
+from training.parallel import cores, in_order
 from training.shifted import Numbered, in_step
 from training.split import comparison_key
 
@@ -36,6 +38,10 @@ _LONG_NUMBER = 3
 _SMOOTHING, _FEWEST_FOR_LENGTHS = 25, 200
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WIDE_AS_LETTERS = 3
+_PIECE = 1000
+"""Pairs that a process takes at a time."""
+_MANY = 10_000
+"""Fewer pairs than this are done by the time that other processes have started."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +71,21 @@ class Cleaned:
     left_out: Skipped
     mended: Skipped = field(default_factory=Skipped)
 
+    def add(self, later: Cleaned) -> None:
+        """What became of the lines that follow."""
+        self.left_out.add_all(later.left_out)
+        self.mended.add_all(later.mended)
 
-def clean(pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+
+def clean(
+    pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None = None
+) -> Iterator[Numbered]:
     """The pairs with their line numbers, put right where that is sure, without those of no use; in order.
 
-    What is done is added to `found`. Holds some ten thousand pairs at most, however many there are.
+    What is done is added to `found`. So many `processes` share what takes longest; None: one a core, if there is much.
+    Holds some ten thousand pairs and a few thousand a process at most, however many there are.
     """
-    stream: Iterator[Numbered] = iter(pairs)
-    if options.applies("markup"):
-        stream = _mended(stream, options, found)
-    stream = _filled(stream, options, found.left_out)
-    if options.applies("languages"):
-        stream = _in_their_languages(stream, options, found)
+    stream = _each_by_itself(iter(pairs), options, found, processes)
     if options.applies("shifted"):
         stream = in_step(stream, found.left_out)
     for rule, fault in _FAULTS.items():
@@ -91,6 +100,38 @@ def as_mended(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]
     """The pairs as `clean` would train on them, if it kept them all."""
     mended = _mended(enumerate(pairs), options, Cleaned(Skipped())) if options.applies("markup") else enumerate(pairs)
     yield from (pair for _, pair in mended)
+
+
+def _each_by_itself(
+    pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None
+) -> Iterator[Numbered]:
+    """What can be said of a pair without its neighbours; but the first of them say which way round the others stand."""
+    first = list(islice(pairs, _MANY))
+    check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
+    mostly_swapped = check is not None and check.mostly_swapped(
+        pair for _, pair in _mended_and_filled(iter(first[:VOTING]), options, Cleaned(Skipped()))
+    )
+    if processes is None:
+        processes = cores() if len(first) == _MANY else 1
+    stream = chain(first, pairs)
+    pieces = iter(lambda: list(islice(stream, _PIECE)), [])
+    for kept, found_here in in_order(partial(_by_itself, options, mostly_swapped), pieces, processes):
+        found.add(found_here)
+        yield from kept
+
+
+def _by_itself(options: CleaningOptions, mostly_swapped: bool, pairs: list[Numbered]) -> tuple[list[Numbered], Cleaned]:
+    found = Cleaned(Skipped())
+    stream = _mended_and_filled(iter(pairs), options, found)
+    if options.applies("languages"):
+        stream = _in_their_languages(stream, options, mostly_swapped, found)
+    return list(stream), found
+
+
+def _mended_and_filled(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+    if options.applies("markup"):
+        pairs = _mended(pairs, options, found)
+    return _filled(pairs, options, found.left_out)
 
 
 def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
@@ -118,14 +159,14 @@ def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipp
             yield number, pair
 
 
-def _in_their_languages(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+def _in_their_languages(
+    pairs: Iterator[Numbered], options: CleaningOptions, mostly_swapped: bool, found: Cleaned
+) -> Iterator[Numbered]:
     check = LanguageCheck(options.source, options.target)
     if check.unknown:
         yield from pairs
         return
-    first = list(islice(pairs, VOTING))
-    mostly_swapped = check.mostly_swapped(pair for _, pair in first)
-    for number, pair in chain(first, pairs):
+    for number, pair in pairs:
         verdict = check.judge(pair)
         if verdict.order == "swapped" or (mostly_swapped and verdict.order == "unsure"):
             found.mended.add(SWAPPED, number, pair)

@@ -116,6 +116,17 @@ class Skipped:
                 shown = (side if len(side) <= _SHOWN_LENGTH else f"{side[: _SHOWN_LENGTH - 4]} ..." for side in pair)
                 self.examples.setdefault(reason, []).append(Example(line, *shown))
 
+    def add_all(self, later: Skipped) -> None:
+        """Those of the lines that follow."""
+        self.counts.update(later.counts)
+        for reason, numbers in later.first.items():
+            shown = self.first.setdefault(reason, [])
+            taken = numbers[: _SHOWN_NUMBERS - len(shown)]
+            shown += taken
+            examples = [example for example in later.examples.get(reason, ()) if example.line in taken]
+            if examples:
+                self.examples.setdefault(reason, []).extend(examples)
+
     def wants(self, reason: str) -> bool:
         """Whether another example is."""
         return len(self.first.get(reason, ())) < _SHOWN_NUMBERS

@@ -58,7 +58,7 @@ def read_corpora(
         pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
         lines = progress(pairs, f"reading {corpus.name}")
         found = Cleaned(skipped[number], mended[number])
-        if not writer.add_all(number, clean(lines, options.cleaning(), found)):
+        if not writer.add_all(number, clean(lines, options.cleaning(), found, options.processes)):
             raise _unusable(corpus, skipped[number])
     pool = writer.finish()
     codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
