@@ -29,10 +29,10 @@ import typer
 
 from benchmarks.ablation_table import PLACES, Row, read_rows, seen_from, table, toml_text
 from model.bundle import read_bundle
-from training.checkpoint import write_atomically
 from training.evaluate import DEVELOPMENT
 from training.recipe_file import RecipeFile, read_toml
 from training.stopping import stopping_at_once
+from training.whole_file import write_atomically
 
 BEAM = 5
 RESULT = "result.json"

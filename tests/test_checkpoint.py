@@ -20,7 +20,6 @@ from training.checkpoint import (
     save_weights,
     saved_weights,
     step_of,
-    write_atomically,
 )
 
 
@@ -33,18 +32,6 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     assert loaded is not None
     assert torch.equal(loaded["model"]["w"], weights)
     assert loaded["state"] == state["state"]
-
-
-def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_atomically(tmp_path / "file", b"old")
-
-    def full(descriptor: int) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space"):
-        write_atomically(tmp_path / "file", b"new")
-    assert (tmp_path / "file").read_bytes() == b"old"
 
 
 def test_the_last_few_weights_stay(tmp_path: Path) -> None:

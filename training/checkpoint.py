@@ -5,10 +5,7 @@ Knows files; what is in the state is `training.loop`'s.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, BinaryIO, cast
@@ -18,29 +15,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from training.whole_file import replacing, write_atomically
+
 STATE = "state.pt"
 BEST = "best.safetensors"
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` whole or not at all."""
-    with _replacing(path) as file:
-        file.write(content)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is at `path` once it is whole: written beside it, flushed to the disk, then renamed."""
-    temporary = path.with_name(path.name + ".partial")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)  # a full disk must not stay full for it
-        raise
 
 
 class _Honest:
@@ -63,7 +41,7 @@ class _Honest:
 
 def save_state(run: Path, state: dict[str, Any]) -> None:
     """Replaces the state that `load_state` returns."""
-    with _replacing(run / STATE) as file:
+    with replacing(run / STATE) as file:
         honest = _Honest(file)
         try:
             torch.save(state, cast(BinaryIO, honest))

@@ -20,13 +20,13 @@ from model.config import ModelConfig
 from training.batches import Pairs, load_pairs
 from training.card import changes
 from training.cautions import flattered
-from training.checkpoint import write_atomically
 from training.chinese import knows_simplified_only
 from training.evaluate import DEVELOPMENT, TestSet, evaluate_set
 from training.origin import Origin
 from training.prepare_options import PrepareOptions
 from training.recipes import recipe_of
 from training.trainer import Recipe, TrainingError
+from training.whole_file import write_atomically
 
 BEFORE = "before.json"
 LEARNING_RATE = 1e-3

@@ -17,12 +17,12 @@ import torch
 
 from model.config import ModelConfig
 from training.batches import Pairs, Position, batches_from
-from training.checkpoint import write_atomically
 from training.progress import duration
 from training.recipes import warmed_within
 from training.sampling import redraw_of
 from training.scoring import Development
 from training.trainer import Recipe, Trainer, TrainingError
+from training.whole_file import write_atomically
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1

@@ -28,6 +28,7 @@ from training.download import download
 from training.locking import alone_making
 from training.text_file import CorpusError
 from training.tmx import is_tmx, tmx_lines
+from training.whole_file import replacing
 
 CACHE = "INTERLINEAR_CACHE"
 """The environment variable that names the folder of what was downloaded and unpacked."""
@@ -216,13 +217,6 @@ def _ends(code: str) -> list[str]:
 def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     """`path`, written if it is not there, and then seen only whole."""
     if not path.exists():
-        with alone_making(path):
-            begun = path.with_name(f".{path.name}.partial")  # the same as of one that was killed, whose disk it frees
-            try:
-                with open(begun, "wb") as file:
-                    write(file)
-                    os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
-                os.replace(begun, path)
-            finally:
-                begun.unlink(missing_ok=True)
+        with alone_making(path), replacing(path) as file:
+            write(file)
     return path

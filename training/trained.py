@@ -24,10 +24,11 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.batches import Pairs, epoch_rows, load_pairs
-from training.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of, write_atomically
+from training.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
 from training.prepared import PreparedSummary
 from training.scoring import limits_for
 from training.trainer import TrainingError, resolve_precision
+from training.whole_file import write_atomically
 
 ORIGIN = "origin.json"
 """In a run folder: what its weights began from, and who must be named for that."""
