@@ -13,11 +13,10 @@ import pytest
 from chromium import REFUSED, Visit
 from conftest import SHIPPED, listening
 from playwright.sync_api import Browser, Page, Route, expect
-from the_page import FRENCH, TEXT, translation, type_in
+from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
 from app.keys import new_key
 
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 LIMIT = 200
 """Characters that the service with keys takes."""
 
@@ -30,11 +29,6 @@ def lit(page: Page) -> tuple[list[str], list[str]]:
 def expect_lit(page: Page, source: str, target: str) -> None:
     expect(page.locator("#mirror .lit")).to_have_text([source])
     expect(page.locator("#target-text .lit")).to_have_text([target])
-
-
-def refuse(route: Route, status: int, slug: str, detail: str, **headers: str) -> None:
-    problem = {"type": f"urn:interlinear:error:{slug}", "title": slug, "status": status, "detail": detail}
-    route.fulfill(status=status, headers=headers, content_type="application/problem+json", body=json.dumps(problem))
 
 
 # The text and its translation

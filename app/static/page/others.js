@@ -24,6 +24,8 @@ export class Others {
 
   /** @param {{text: string, source: string, target: string, translation: string} | null} sentence the chosen one */
   show(sentence) {
+    const isSame = sentence?.text === this.#sentence?.text && sentence?.target === this.#sentence?.target;
+    if (!isSame) list.replaceChildren(); // or one of them could take another sentence's place
     this.#sentence = sentence;
     button.disabled = !sentence;
     if (!sentence) this.#open(false);

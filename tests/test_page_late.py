@@ -1,0 +1,74 @@
+"""The page where the service is slow, refuses or is gone: nothing stays that is not so, and nothing typed is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chromium import Visit
+from playwright.sync_api import Page, Route, expect
+from the_page import FRENCH, TEXT, refuse, translation, type_in
+
+TIRED, FATIGUE = "I am tired.", "Je suis fatigué."
+LETTER: Any = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"I am tired.\n"}
+# A stream that never goes on after its first sentence, of whatever is asked for from now on.
+HALF_A_STREAM = """(part) => {
+    const usual = window.fetch;
+    const body = () => new ReadableStream({
+        start: (stream) => stream.enqueue(new TextEncoder().encode(`event: part\\ndata: ${part}\\n\\n`)),
+    });
+    window.fetch = async (to, options) =>
+        String(to).endsWith("/stream") ? new Response(body()) : usual(to, options);
+}"""
+WRITE_DOWN_WHAT_IS_SAID = """() => {
+    const spoken = document.getElementById("spoken");
+    const area = document.getElementById("source-text");
+    window.said = [];
+    const write = () => spoken.textContent && said.push([spoken.textContent, area.value]);
+    new MutationObserver(write).observe(spoken, { childList: true });
+}"""
+GO_ON_TYPING = """() => {
+    const area = document.getElementById("source-text");
+    let left = 10;
+    const type = () => {
+        area.value += " x";
+        area.dispatchEvent(new InputEvent("input"));
+        if (--left) setTimeout(type, 150);
+    };
+    type();
+}"""
+
+
+def refuse_once(page: Page, pattern: str, status: int, slug: str, **headers: str) -> list[str]:
+    """Refuses the first request for `pattern`; what all of them sent, as they come."""
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.post_data or "")
+        refuse(route, status, slug, "Not now.", **headers) if len(asked) == 1 else route.continue_()
+
+    page.route(pattern, answer)
+    return asked
+
+
+def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
+    page = visit.page()
+    type_in(page, text)
+    expect(translation(page)).to_have_text(french)
+    expect(page.locator("#show-others")).to_be_enabled()
+    return page
+
+
+# Too late
+
+
+def test_what_is_told_instead_of_one_sentence_takes_no_other_s_place(visit: Visit) -> None:
+    page = translated(visit)
+    page.click("#show-others")
+    expect(page.locator("#others button").first).to_be_visible()
+    page.route("**/translate", lambda route: None)
+    page.locator(".word", has_text="chat").click()
+    expect(page.locator("#others")).to_have_text("Looking for other translations…")
+    expect(page.locator("#others button")).to_have_count(0)
+
+
+# What is typed
