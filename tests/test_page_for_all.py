@@ -59,6 +59,16 @@ def test_the_translation_is_spoken_when_typing_has_stopped(visit: Visit) -> None
     expect(page.get_by_role("status").filter(has_text=FRENCH)).to_have_count(1)
 
 
+def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:
+    hebrew: dict[str, Any] = {"text": "מה שלומך?", "alternatives": [{"text": "שלום (Bob)?"}], "warnings": []}
+    page = visit.page()
+    page.route("**/translate", lambda route: route.fulfill(json={"translations": [hebrew]}))
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.click("#show-others")
+    expect(page.locator("#others button").last).to_have_css("direction", "rtl")
+
+
 @pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
 def test_nothing_is_wider_than_the_window(visit: Visit, locale: str) -> None:
     page = visit.page(locale=locale)

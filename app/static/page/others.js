@@ -68,7 +68,7 @@ export class Others {
       this.take(words);
       button.focus();
     };
-    return make("button", { type: "button", lang: this.#sentence.target, on: { click } }, words);
+    return make("button", { type: "button", lang: this.#sentence.target, dir: "auto", on: { click } }, words);
   }
 }
 
