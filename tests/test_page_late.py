@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chromium import Visit
+from chromium import REFUSED, Visit
 from playwright.sync_api import Page, Route, expect
 from the_page import FRENCH, TEXT, refuse, translation, type_in
 
@@ -56,6 +56,22 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
     expect(translation(page)).to_have_text(french)
     expect(page.locator("#show-others")).to_be_enabled()
     return page
+
+
+# Refused
+
+
+def test_words_that_could_not_be_joined_are_asked_for_again(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = translated(visit)
+    refuse_once(page, "**/translate", 503, "overloaded", **{"Retry-After": "1"})
+    word = page.locator(".word", has_text="maison")
+    word.hover()
+    expect(page.get_by_role("alert")).to_contain_text("The service is busy")
+    page.mouse.move(1, 1)
+    word.hover()
+    expect(page.locator("#mirror .lit")).to_have_text(["house"])
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 # Too late

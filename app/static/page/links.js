@@ -19,8 +19,10 @@ export class Links {
   #stepped = null; // the word that the arrow keys are at
   #unit; // of the text, that is pointed at
   #pointing = 0; // what was pointed at last; answers to what was before are too late
+  #failed = false; // the last answer, which was told
 
-  /** @param {{choose: (index: number) => void, fault: (error: Error) => void, say: (words: string) => void}} told */
+  /** @param {{choose: (index: number) => void, fault: (error: Error) => void, mended: () => void,
+   *           say: (words: string) => void}} told */
   constructor(told) {
     this.told = told;
     target.addEventListener("pointerover", (event) => this.#overTarget(event));
@@ -38,6 +40,7 @@ export class Links {
     this.#result = result;
     this.#chosen = this.#stepped = null;
     this.#unit = undefined;
+    this.#failed = false;
     this.#dark();
   }
 
@@ -63,12 +66,16 @@ export class Links {
   /** Lights of the sentence what `find` finds among its pairs. */
   async #point(index, find) {
     const mine = ++this.#pointing;
+    const result = this.#result;
     try {
-      const found = find(await pairsOf(this.#result, index));
+      const found = find(await pairsOf(result, index));
+      if (this.#failed) this.told.mended();
+      this.#failed = false;
       if (mine === this.#pointing) this.#light(index, found);
       return found;
     } catch (error) {
-      this.told.fault(error);
+      if (result === this.#result) this.told.fault(error);
+      this.#failed = result === this.#result;
       return { source: [], target: [] };
     }
   }

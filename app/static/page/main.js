@@ -31,7 +31,7 @@ let chosen = 0; // the sentence that is looked at more closely
 
 const cycle = createCycle({ wanted, accept, unchanged, begin, sentence: showSentence, done, fault });
 const languages = new Languages({ changed: languagesChanged, swapped, say });
-const links = new Links({ choose, fault: (error) => showFault(faultWords(error)), say });
+const links = new Links({ choose, fault: (error) => showFault(faultWords(error)), mended, say });
 const others = new Others(replaceSentence);
 const models = new ModelPanel();
 const attention = new AttentionPanel();
@@ -100,6 +100,11 @@ function done(answer) {
 function showAbout({ warnings, milliseconds }) {
   showWarnings(warnings);
   at("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
+}
+
+/** Words that could not be joined can be: what was said of that is over. */
+function mended() {
+  if (result) showWarnings(result.warnings);
 }
 
 function fault(error, wait) {

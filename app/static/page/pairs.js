@@ -18,7 +18,11 @@ export async function pairsOf(result, index) {
   if (!known.has(result)) known.set(result, new Map());
   const blocks = known.get(result);
   const first = index - (index % TOGETHER);
-  if (!blocks.has(first)) blocks.set(first, ask(result, first));
+  if (!blocks.has(first)) {
+    const asked = ask(result, first);
+    blocks.set(first, asked);
+    asked.catch(() => blocks.delete(first)); // who points again asks again
+  }
   return (await blocks.get(first))[index - first];
 }
 
