@@ -74,6 +74,22 @@ def test_words_that_could_not_be_joined_are_asked_for_again(visit: Visit) -> Non
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.new()
+    refuse_once(page, "**/translate/stream", 401, "not-authorised")
+    page.goto(visit.url)
+    type_in(page, TIRED)
+    dialog = page.get_by_role("dialog", name="This service asks for a key")
+    page.get_by_label("API key").fill("copied…")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("The key that was sent is not one of its keys.")
+    page.get_by_label("API key").fill("another")
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    expect(translation(page)).to_have_text(FATIGUE)
+
+
 # Too late
 
 

@@ -8,6 +8,7 @@ const form = document.getElementById("key-form");
 const field = document.getElementById("key");
 const remember = document.getElementById("key-remember");
 const problemLine = document.getElementById("key-problem");
+const SENDABLE = /^[\x20-\xff]+$/; // the characters that a header can hold
 
 /** From now on, a request that needs a key waits for it. */
 export function askForKeys() {
@@ -25,7 +26,9 @@ function ask(problem) {
     let given = false;
     const take = (event) => {
       event.preventDefault();
-      setKey(field.value.trim(), remember.checked);
+      const value = field.value.trim();
+      if (!SENDABLE.test(value)) return void (problemLine.textContent = text("key.wrong"));
+      setKey(value, remember.checked);
       given = true;
       dialog.close();
     };
