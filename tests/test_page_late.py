@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from chromium import REFUSED, Visit
@@ -88,6 +89,32 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()
     expect(translation(page)).to_have_text(FATIGUE)
+
+
+# Gone
+
+
+def test_a_file_goes_on_by_itself_once_the_service_is_there(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.page("/#en/fr/")
+    expect(page.locator("#target-language")).to_have_value("fr")
+    page.route("**/translate/file", lambda route: route.abort(), times=1)
+    page.set_input_files("#file", LETTER)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save letter.fr.txt").click()
+    assert Path(download.value.path()).read_text() == f"{FATIGUE}\n"
+
+
+def test_a_file_that_is_given_up_does_not_keep_the_next_one_waiting(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.page("/#en/fr/")
+    expect(page.locator("#target-language")).to_have_value("fr")
+    refuse_once(page, "**/translate/file", 429, "too-many-requests", **{"Retry-After": "600"})
+    page.set_input_files("#file", [LETTER, LETTER])
+    first = page.get_by_role("listitem").first
+    expect(first).to_contain_text("More requests than are allowed")
+    first.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
 # Too late

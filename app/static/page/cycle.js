@@ -112,7 +112,9 @@ export async function untilReady(signal, pause = 500) {
   }
 }
 
-function sleep(milliseconds, signal, event) {
+/** @param {number} milliseconds @param {AbortSignal} [signal] @param {string} [event] of the window
+ *  @returns {Promise<void>} after that time, or sooner if one of the two comes */
+export function sleep(milliseconds, signal, event) {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds);
     signal?.addEventListener("abort", resolve, { once: true });

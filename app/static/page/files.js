@@ -1,8 +1,9 @@
 // Files: dropped anywhere or chosen, translated one after another, given back as links.
 
 import * as api from "./api.js";
+import { isGone, sleep, untilReady } from "./cycle.js";
 import { make } from "./dom.js";
-import { faultWords, say } from "./notes.js";
+import { faultWords, goneWords, say } from "./notes.js";
 import { languageName, number, text } from "./texts.js";
 
 const list = document.getElementById("files");
@@ -81,15 +82,18 @@ class FileJob {
     this.line.classList.remove("busy");
   }
 
-  /** Refused with a time to come back: then once more. */
+  /** Refused with a time to come back, or the service is gone: then once more. */
   async #asked(signal) {
+    const ask = () => api.postForm("translate/file", this.form, { signal });
     try {
-      return await api.postForm("translate/file", this.form, { signal });
+      return await ask();
     } catch (error) {
-      if (!error.retryAfter) throw error;
-      this.said.textContent = faultWords(error, error.retryAfter);
-      await new Promise((resolve) => setTimeout(resolve, 1000 * error.retryAfter));
-      return api.postForm("translate/file", this.form, { signal });
+      const wait = error.retryAfter;
+      if (signal.aborted || !(wait || isGone(error))) throw error;
+      this.said.textContent = wait ? faultWords(error, wait) : goneWords(error);
+      await (wait ? sleep(1000 * wait, signal) : untilReady(signal));
+      this.said.textContent = text("file.busy");
+      return ask();
     }
   }
 

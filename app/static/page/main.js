@@ -9,7 +9,7 @@ import { askForKeys } from "./keys.js";
 import { Languages } from "./languages.js";
 import { Links } from "./links.js";
 import { ModelPanel } from "./model.js";
-import { clearNotes, faultWords, say, showFault, showWarnings } from "./notes.js";
+import { clearNotes, faultWords, goneWords, say, showFault, showWarnings } from "./notes.js";
 import { Others } from "./others.js";
 import * as panes from "./panes.js";
 import { linkTo, readPlace, writePlace } from "./place.js";
@@ -113,9 +113,10 @@ function fault(error, wait) {
   at("time").textContent = "";
   others.show(null);
   enable();
-  const words = faultWords(error, wait);
+  const isWaitedFor = !wait && isGone(error);
+  const words = isWaitedFor ? goneWords(error) : faultWords(error, wait);
   const isKey = error.status === 401;
-  const helps = !wait && !isGone(error);
+  const helps = !wait && !isWaitedFor;
   const action = helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined;
   showFault(words, action, wait ? "warning" : "fault");
 }
@@ -260,7 +261,7 @@ async function loadLanguages() {
     if (!isGone(error)) {
       return showFault(faultWords(error), { words: text("again"), act: loadLanguages });
     }
-    showFault(faultWords(error));
+    showFault(goneWords(error));
     await untilReady();
     await loadLanguages();
   }

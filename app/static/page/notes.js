@@ -47,6 +47,11 @@ export function faultWords(error, wait = null) {
   return wait ? `${problemWords(error).replace(RETRY, "")} ${waitWords(wait)}` : problemWords(error);
 }
 
+/** @param {Error} error after which the service is waited for @returns {string} the same, and that it is */
+export function goneWords(error) {
+  return `${faultWords(error)} ${text("goes-on")}`;
+}
+
 function problemWords(error) {
   if (error instanceof Unreachable || error.status === 502) return text("unreachable");
   if (!(error instanceof Problem)) return text("bug", { error: `${error.name}: ${error.message}` });
