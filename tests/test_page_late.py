@@ -62,6 +62,17 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
 # Refused
 
 
+def test_who_clears_the_text_does_not_wait_for_it(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = translated(visit)
+    refuse_once(page, "**/translate/stream", 429, "too-many-requests", **{"Retry-After": "600"})
+    type_in(page, TIRED)
+    expect(page.get_by_role("alert")).to_contain_text("More requests than are allowed")
+    page.click("#clear")
+    expect(translation(page)).to_be_empty()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_words_that_could_not_be_joined_are_asked_for_again(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = translated(visit)

@@ -34,7 +34,7 @@ export function createCycle(view) {
     firstChange ||= now;
     const end = pause ? Math.min(now + PAUSE_MS, firstChange + LONGEST_PAUSE_MS) : now;
     clearTimeout(timer);
-    timer = setTimeout(ask, Math.max(0, end - now, notBefore - now));
+    timer = setTimeout(ask, Math.max(0, end - now));
   }
 
   function again() {
@@ -49,11 +49,16 @@ export function createCycle(view) {
     if (same(wanted, asked)) return view.unchanged();
     current.abort(); // the service drops what nobody waits for
     asked = null;
-    if (!view.accept(wanted)) return;
+    // With nothing to ask for, no wait is told of any more either.
+    if (!view.accept(wanted)) return void (notBefore = 0);
     asked = wanted;
     current = new AbortController();
+    const { signal } = current;
+    const wait = notBefore - performance.now();
+    if (wait > 0) await sleep(wait, signal);
+    if (signal.aborted) return;
     view.begin();
-    await untilItWorks(wanted, current.signal);
+    await untilItWorks(wanted, signal);
   }
 
   async function untilItWorks(wanted, signal) {
