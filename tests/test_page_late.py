@@ -7,7 +7,7 @@ from typing import Any
 
 from chromium import REFUSED, Visit
 from playwright.sync_api import Page, Route, expect
-from the_page import FRENCH, TEXT, refuse, translation, type_in
+from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
 TIRED, FATIGUE = "I am tired.", "Je suis fatigué."
 LETTER: Any = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"I am tired.\n"}
@@ -142,3 +142,13 @@ def test_what_is_told_instead_of_one_sentence_takes_no_other_s_place(visit: Visi
 
 
 # What is typed
+
+
+def test_a_word_that_a_phone_s_keyboard_still_composes_is_translated(visit: Visit) -> None:
+    page = visit.page(**PHONE)
+    keyboard = page.context.new_cdp_session(page)
+    page.locator("#source-text").focus()
+    for end in range(1, len(TIRED) + 1):
+        place = {"selectionStart": end, "selectionEnd": end}
+        keyboard.send("Input.imeSetComposition", {"text": TIRED[:end], **place})
+    expect(translation(page)).to_have_text(FATIGUE)

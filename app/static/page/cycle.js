@@ -5,6 +5,7 @@ import { unitsOf } from "./spans.js";
 
 const PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 1000;
+const COMPOSING_MS = 1000;
 
 /** What a translation is asked for. @typedef {{text: string, source: string, target: string}} Wanted
  *  @typedef {Wanted & {
@@ -20,8 +21,8 @@ const LONGEST_PAUSE_MS = 1000;
  *  @property {(result: Result) => void} done
  *  @property {(error: Error, wait: number | null) => void} fault `wait`: seconds until it is tried again by itself */
 
-/** @param {View} view @returns {{change: (pause?: boolean) => void, again: () => void}} what to call when what is
- *  wanted has changed (`pause`: it may change again at once), and to ask anew */
+/** @param {View} view @returns {{change: (by?: "typing" | "composing") => void, again: () => void}} what to call when
+ *  what is wanted has changed (by what, if it may change again at once), and to ask anew */
 export function createCycle(view) {
   let current = new AbortController();
   let asked = null; // what the last request was for
@@ -29,10 +30,11 @@ export function createCycle(view) {
   let firstChange = 0;
   let notBefore = 0;
 
-  function change(pause = false) {
+  function change(by) {
     const now = performance.now();
     firstChange ||= now;
-    const end = pause ? Math.min(now + PAUSE_MS, firstChange + LONGEST_PAUSE_MS) : now;
+    const typing = Math.min(now + PAUSE_MS, firstChange + LONGEST_PAUSE_MS);
+    const end = { typing, composing: now + COMPOSING_MS }[by] ?? now;
     clearTimeout(timer);
     timer = setTimeout(ask, Math.max(0, end - now));
   }

@@ -188,10 +188,12 @@ function startText() {
   const area = at("source-text");
   area.addEventListener("input", (event) => {
     typed();
-    // Half a character of Chinese is not worth translating; what was pasted is whole.
-    if (!event.isComposing) cycle.change(event.inputType !== "insertFromPaste");
+    // Half a character of Chinese is not worth translating. But keyboards of phones compose every word, the last one
+    // until something follows: what is left as it is, is meant. What was pasted is whole.
+    const isPasted = event.inputType === "insertFromPaste";
+    cycle.change(event.isComposing ? "composing" : isPasted ? undefined : "typing");
   });
-  area.addEventListener("compositionend", () => cycle.change(true));
+  area.addEventListener("compositionend", () => cycle.change("typing"));
   at("clear").addEventListener("click", () => {
     panes.setSourceText("");
     typed();
