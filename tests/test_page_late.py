@@ -144,6 +144,16 @@ def test_what_is_told_instead_of_one_sentence_takes_no_other_s_place(visit: Visi
 # What is typed
 
 
+def test_a_reload_keeps_what_was_typed_after_a_link(visit: Visit) -> None:
+    page = visit.page("/#en/fr/I%20am%20tired.")
+    expect(translation(page)).to_have_text(FATIGUE)
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.reload()
+    expect(page.locator("#source-text")).to_have_value(TEXT)
+    expect(page.locator("#source-language")).to_have_value("en")
+
+
 def test_a_word_that_a_phone_s_keyboard_still_composes_is_translated(visit: Visit) -> None:
     page = visit.page(**PHONE)
     keyboard = page.context.new_cdp_session(page)

@@ -166,6 +166,13 @@ function languagesChanged(byHand) {
   cycle.change();
 }
 
+/** By hand: from now on a reload is to bring this text, and not that of the link. */
+function edited() {
+  const place = readPlace();
+  if (place?.text) writePlace(place.source, place.target);
+  typed();
+}
+
 /** What follows from the text alone, at once. */
 function typed() {
   panes.reflect();
@@ -187,7 +194,7 @@ function showCount() {
 function startText() {
   const area = at("source-text");
   area.addEventListener("input", (event) => {
-    typed();
+    edited();
     // Half a character of Chinese is not worth translating. But keyboards of phones compose every word, the last one
     // until something follows: what is left as it is, is meant. What was pasted is whole.
     const isPasted = event.inputType === "insertFromPaste";
@@ -196,7 +203,7 @@ function startText() {
   area.addEventListener("compositionend", () => cycle.change("typing"));
   at("clear").addEventListener("click", () => {
     panes.setSourceText("");
-    typed();
+    edited();
     cycle.change();
     area.focus();
   });
