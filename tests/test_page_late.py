@@ -62,6 +62,19 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
 # Refused
 
 
+def test_why_there_are_no_languages_stays_said_while_somebody_types(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.new()
+    refuse_once(page, "**/languages", 429, "too-many-requests")
+    page.goto(visit.url)
+    again = page.get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    type_in(page, TIRED)
+    page.wait_for_timeout(600)
+    again.click()
+    expect(translation(page)).to_have_text(FATIGUE)
+
+
 def test_who_clears_the_text_does_not_wait_for_it(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = translated(visit)

@@ -43,8 +43,9 @@ function wanted() {
 /** Whether there is something to ask for; if not, shows nothing, or why. */
 function accept({ text: words, target }) {
   forget();
+  if (!target) return false; // the languages are not there yet, and if there is a fault, it is said
   const count = codePoints(words);
-  if (!words.trim() || !target) empty();
+  if (!words.trim()) empty();
   else if (count > LIMIT) showFault(text("too-long", { count: number(count), limit: number(LIMIT) }));
   else return true;
   return false;
