@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,16 @@ def test_what_is_told_instead_of_one_sentence_takes_no_other_s_place(visit: Visi
     page.locator(".word", has_text="chat").click()
     expect(page.locator("#others")).to_have_text("Looking for other translations…")
     expect(page.locator("#others button")).to_have_count(0)
+
+
+def test_a_translation_that_is_not_whole_is_not_copied(visit: Visit) -> None:
+    page = translated(visit)
+    expect(page.locator("#copy")).to_be_enabled()
+    part = {"item": 0, "text": FATIGUE, "source": [0, len(TIRED)], "score": -0.1}
+    page.evaluate(HALF_A_STREAM, json.dumps(part))
+    type_in(page, f"{TIRED} He reads a book.")
+    expect(page.locator(".sentence").first).to_have_text(FATIGUE)
+    expect(page.locator("#copy")).to_be_disabled()
 
 
 # What is typed

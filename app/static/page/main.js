@@ -82,7 +82,7 @@ function begin() {
 function showSentence(index, sentence) {
   if (index === 0) clearNotes();
   panes.showSentence(index, sentence);
-  at("copy").disabled = false;
+  enable(); // what follows is of an older translation, until this one is whole
 }
 
 function done(answer) {
