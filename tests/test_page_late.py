@@ -165,6 +165,29 @@ def test_a_translation_that_is_not_whole_is_not_copied(visit: Visit) -> None:
     expect(page.locator("#copy")).to_be_disabled()
 
 
+def test_new_bundles_are_seen_as_they_are(visit: Visit) -> None:
+    """Their models may have fewer layers and heads than those that were there when the page was opened."""
+    page = translated(visit)
+    page.click("#attention-panel summary")
+    page.wait_for_selector('#attention[aria-busy="false"] .thumb.ready')
+
+    def models(route: Route) -> None:
+        [model] = route.fetch().json()
+        shape = {**model["architecture"], "encoder_layers": 1, "decoder_layers": 1, "num_heads": 1}
+        route.fulfill(json=[{**model, "model": "en-fr@1", "architecture": shape}])
+
+    def attention(route: Route) -> None:
+        told = route.fetch().json()
+        fewer = {kind: [heads[:1] for heads in layers[:1]] for kind, layers in told["attention"].items()}
+        route.fulfill(json={**told, "model": "en-fr@1", "attention": fewer})
+
+    page.route("**/models", models)
+    page.route("**/attention", attention)
+    type_in(page, TIRED)
+    expect(page.locator(".grid thead th")).to_have_count(2)
+    expect(page.locator("#attention")).to_have_attribute("aria-busy", "false")
+
+
 # What is typed
 
 
