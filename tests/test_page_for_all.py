@@ -57,6 +57,13 @@ def test_the_translation_is_spoken_when_typing_has_stopped(visit: Visit) -> None
     page = visit.page()
     type_in(page, TEXT)
     expect(page.get_by_role("status").filter(has_text=FRENCH)).to_have_count(1)
+    expect(page.locator("#spoken [lang=fr]")).to_have_text(FRENCH)
+
+
+def test_warnings_are_spoken_after_the_translation(visit: Visit) -> None:
+    page = visit.page()
+    type_in(page, "Bonjour mon ami.")
+    expect(page.locator("#spoken")).to_contain_text("In French already")
 
 
 def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:

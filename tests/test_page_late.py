@@ -165,6 +165,17 @@ def test_a_translation_that_is_not_whole_is_not_copied(visit: Visit) -> None:
     expect(page.locator("#copy")).to_be_disabled()
 
 
+def test_who_goes_on_typing_is_not_told_what_was(visit: Visit) -> None:
+    page = visit.page()
+    page.evaluate(WRITE_DOWN_WHAT_IS_SAID)
+    type_in(page, TIRED)
+    expect(translation(page)).to_have_text(FATIGUE)
+    page.evaluate(GO_ON_TYPING)
+    typed = TIRED + 10 * " x"
+    expect(page.locator("#spoken")).not_to_be_empty()
+    assert {text for _, text in page.evaluate("said")} == {typed}
+
+
 def test_new_bundles_are_seen_as_they_are(visit: Visit) -> None:
     """Their models may have fewer layers and heads than those that were there when the page was opened."""
     page = translated(visit)

@@ -4,12 +4,13 @@ import * as api from "./api.js";
 import { startAppearance } from "./appearance.js";
 import { copy } from "./clipboard.js";
 import { createCycle, isGone, untilReady } from "./cycle.js";
+import { make } from "./dom.js";
 import { startFiles } from "./files.js";
 import { askForKeys } from "./keys.js";
 import { Languages } from "./languages.js";
 import { Links } from "./links.js";
 import { ModelPanel } from "./model.js";
-import { clearNotes, faultWords, goneWords, say, showFault, showWarnings } from "./notes.js";
+import { clearNotes, faultWords, goneWords, hush, say, showFault, showWarnings } from "./notes.js";
 import { Others } from "./others.js";
 import * as panes from "./panes.js";
 import { linkTo, readPlace, writePlace } from "./place.js";
@@ -90,17 +91,20 @@ function done(answer) {
   panes.endAfter(answer.sentences.length);
   links.show(answer);
   languages.tell(answer.source, answer.confidence);
-  showAbout(answer);
+  const warned = showAbout(answer);
   models.measured(answer);
   look(0);
   enable();
   const words = panes.targetText();
-  say(words.length <= SPOKEN ? words : text("spoken.done"), QUIET_MS);
+  // In the voice of its language, where the browser has one.
+  const said = words.length <= SPOKEN ? make("span", { lang: answer.target }, words) : text("spoken.done");
+  say(said, QUIET_MS, warned);
 }
 
+/** @returns {string[]} the warnings that are shown */
 function showAbout({ warnings, milliseconds }) {
-  showWarnings(warnings);
   at("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
+  return showWarnings(warnings);
 }
 
 /** Words that could not be joined can be: what was said of that is over. */
@@ -176,6 +180,7 @@ function edited() {
 
 /** What follows from the text alone, at once. */
 function typed() {
+  hush();
   panes.reflect();
   links.show(null);
   showCount();

@@ -11,11 +11,17 @@ const notes = document.getElementById("notes");
 const spoken = document.getElementById("spoken");
 let speaking = 0;
 
-/** Says something to those who do not see the page. @param {string} words @param {number} [afterMs] */
-export function say(words, afterMs = 50) {
-  clearTimeout(speaking);
+/** Says something to those who do not see the page.
+ *  @param {string | Node} words @param {number} [afterMs] @param {string[]} [more] said after them */
+export function say(words, afterMs = 50, more = []) {
+  hush();
   spoken.textContent = ""; // or the same words twice would be said once
-  speaking = setTimeout(() => (spoken.textContent = words), afterMs);
+  speaking = setTimeout(() => spoken.replaceChildren(words, ...more.map((line) => ` ${line}`)), afterMs);
+}
+
+/** What was about to be said is not so any more. */
+export function hush() {
+  clearTimeout(speaking);
 }
 
 /** Nothing is wrong any more. */
@@ -23,12 +29,13 @@ export function clearNotes() {
   notes.replaceChildren();
 }
 
-/** @param {string[]} warnings of an answer */
+/** @param {string[]} warnings of an answer @returns {string[]} those that are shown */
 export function showWarnings(warnings) {
   const shown = warnings.slice(0, MOST_WARNINGS);
   const more = warnings.length - shown.length;
   if (more) shown.push(text("warnings.more", { count: number(more) }));
   notes.replaceChildren(...shown.map((words) => note(words)));
+  return shown;
 }
 
 /** @param {string} words that hinder @param {{words: string, act: () => void}} [action] what helps
