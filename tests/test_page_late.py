@@ -142,6 +142,17 @@ def test_a_file_that_is_given_up_does_not_keep_the_next_one_waiting(visit: Visit
     expect(page.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
+def test_a_view_that_could_not_be_loaded_is_there_after_a_reload(visit: Visit) -> None:
+    """Nor can it be before: browsers remember that a module failed."""
+    visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
+    page = translated(visit)
+    page.route("**/page/attention.js", lambda route: route.abort(), times=1)
+    page.click("#attention-panel summary")
+    expect(page.locator("#attention")).to_contain_text("Reload the page")
+    page.reload()
+    expect(page.get_by_role("tab", name="Cross-attention")).to_be_visible()
+
+
 # Too late
 
 

@@ -85,7 +85,7 @@ export const chinese = {
   attention: "译文是怎样得出的",
   "attention.aside": "逐词、逐头展示注意力",
   "attention.which": "第 {number} 句，共 {count} 句。点击译文中的另一句即可查看。",
-  "attention.failed": "无法加载此视图。",
+  "attention.failed": "无法加载此视图。请刷新页面重试，文字会保留。",
   model: "模型",
   "model.aside": "{size}参数，{precision}，{device}",
   "model.pair": "{from}译成{into}",

@@ -85,7 +85,7 @@ export const english = {
   attention: "How it was translated",
   "attention.aside": "word by word, head by head",
   "attention.which": "Sentence {number} of {count}. To look at another, click it in the translation.",
-  "attention.failed": "This view could not be loaded.",
+  "attention.failed": "This view could not be loaded. Reload the page to try again; your text stays.",
   model: "The model",
   "model.aside": "{size} parameters, {precision}, on {device}",
   "model.pair": "{from} to {into}",
