@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 from chromium import REFUSED, Visit
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 
 SENTENCE = "The children were playing in the garden."
 OTHER = "The cat sleeps."
@@ -372,6 +372,31 @@ def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: B
         page.wait_for_selector('html[data-theme="dark"]')
         dark = page.eval_on_selector(".map-cells", GROUND)
         assert dark < 110 < light
+
+
+def with_first_tokens(page: Page, piece: str) -> None:
+    """From now on each sentence and its translation begin with another token."""
+
+    def change(route: Route) -> None:
+        told = route.fetch().json()
+        for side in ("source_tokens", "target_tokens"):
+            told[side][0]["piece"] = piece
+        route.fulfill(json=told)
+
+    page.route("**/attention", change)
+
+
+def test_long_tokens_are_whole_on_a_phone(browser: Browser, shipped_url: str) -> None:
+    with Window(browser, shipped_url, viewport={"width": 360, "height": 740}) as window:
+        with_first_tokens(window.page, "▁Verantwortlichkeiten")
+        page = window.translate()
+        room = page.locator(".lines-scroll").bounding_box()
+        assert room
+        tokens = page.locator(".down .token")
+        for place in range(tokens.count()):
+            box = tokens.nth(place).bounding_box()
+            assert box
+            assert room["x"] - 1 < box["x"] < box["x"] + box["width"] < room["x"] + room["width"] + 1
 
 
 def test_tokens_are_text_whatever_they_hold(browser: Browser, shipped_url: str) -> None:

@@ -52,11 +52,12 @@ function paintToken(context, token, frame, colours) {
   context.fill();
   context.textBaseline = "middle";
   for (const part of token.querySelectorAll(".rest, .share")) {
-    const { left, top, bottom } = part.getBoundingClientRect();
+    const { left, top, bottom, width } = part.getBoundingClientRect();
     const style = getComputedStyle(part);
     context.font = `${style.fontWeight} ${style.fontSize} ${colours.font}`;
     context.fillStyle = style.color;
-    context.fillText(part.textContent, left - frame.left, (top + bottom) / 2 - frame.top);
+    // What takes two lines on a narrow page is drawn narrow in one.
+    context.fillText(part.textContent, left - frame.left, (top + bottom) / 2 - frame.top, width + 1);
   }
   const space = token.querySelector(".space");
   if (space) paintSpace(context, space, frame);
