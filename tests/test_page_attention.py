@@ -399,6 +399,15 @@ def test_long_tokens_are_whole_on_a_phone(browser: Browser, shipped_url: str) ->
             assert room["x"] - 1 < box["x"] < box["x"] + box["width"] < room["x"] + room["width"] + 1
 
 
+def test_a_token_from_right_to_left_leaves_what_is_around_it_in_place(browser: Browser, shipped_url: str) -> None:
+    with Window(browser, shipped_url) as window:
+        with_first_tokens(window.page, "▁שלום")
+        page = window.translate()
+        page.locator(".map-cells").hover(position={"x": 5, "y": 5})
+        isolated = "\u2068שלום\u2069"
+        expect(page.locator(".map-said")).to_contain_text(f"“{isolated}” → “{isolated}”: 0")
+
+
 def test_tokens_are_text_whatever_they_hold(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         page = window.translate("The <b>cat</b> & <img src=x onerror=alert(1)> sleep.")

@@ -4,6 +4,7 @@
 export const KINDS = ["cross", "encoder", "decoder"];
 
 const WORD_BEGINS = "\u2581";
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/; // the blocks of Hebrew, Arabic and the like
 const START = { piece: "<s>", start: 0, end: 0 };
 
 /**
@@ -119,9 +120,11 @@ export function isSymbol(piece) {
   return piece === "<s>" || piece === "</s>";
 }
 
-/** What a piece is called in running text: without the mark of the space before it, unless it is nothing else. */
+/** What a piece is called in running text: without the mark of the space before it, unless it is nothing else. One that
+ *  runs from right to left is isolated, or it would turn round the numbers and quotation marks beside it. */
 export function spoken({ piece }) {
-  return piece.replace(WORD_BEGINS, "") || piece;
+  const name = piece.replace(WORD_BEGINS, "") || piece;
+  return RIGHT_TO_LEFT.test(name) ? `\u2068${name}\u2069` : name;
 }
 
 /** A piece as a picture has it: the space before it as an open box, which every font's is narrower than the mark. */
