@@ -311,6 +311,15 @@ def test_another_translation_can_be_looked_at_and_left(window: Window, shipped_u
     expect(page.get_by_text("As translated", exact=True)).to_be_hidden()
 
 
+def test_the_keyboard_stays_beside_another_translation_that_it_asked_for(browser: Browser, shipped_url: str) -> None:
+    with Window(browser, shipped_url) as window:
+        page = window.translate()
+        page.locator(".forced input").fill(FORCED)
+        page.get_by_role("button", name="Look at this one").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="As translated")).to_be_focused()
+
+
 def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays(
     browser: Browser, shipped_url: str
 ) -> None:

@@ -36,7 +36,9 @@ export class Forced {
   }
 
   mark() {
+    const isLeft = document.activeElement === this.submit;
     this.submit.hidden = this.field.value.trim() === this.translation.trim();
     this.back.hidden = !this.forced;
+    if (isLeft && this.submit.hidden) this.back.focus(); // or the keyboard would be nowhere
   }
 }
