@@ -44,7 +44,24 @@ def test_little_is_padding() -> None:
     pairs = make_pairs(3000)
     batches = [pairs.batch(rows, CONFIG) for rows in epoch_rows(pairs, 1000, 1, 0)]
     target = sum(batch.target_tokens for batch in batches) / sum(batch.tgt_out.numel() for batch in batches)
+    source = sum(int((batch.src != CONFIG.pad_id).sum()) for batch in batches)
     assert target > 0.9
+    # Its lengths are drawn by themselves here: by target length alone, half would be padding.
+    assert source / sum(batch.src.numel() for batch in batches) > 0.7
+
+
+def test_which_pairs_share_a_batch_is_drawn_anew_in_every_epoch() -> None:
+    pairs = Pairs.of([[5] * 6] * 300, [[5] * 8] * 300)  # of equal lengths, so that any may share one
+    one, other = ({frozenset(rows) for rows in rows_of(pairs, epoch)} for epoch in (0, 1))
+    assert len(one) == len(other) > 10
+    assert not one & other
+
+
+def test_the_batches_do_not_come_by_length() -> None:
+    """They are cut from pairs in that order, in which a model would be taught short sentences first, then long ones."""
+    pairs = make_pairs()
+    longest = [pairs.target.lengths[rows].max() for rows in epoch_rows(pairs, 200, 1, 0)]
+    assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5
 
 
 def test_epochs_and_seeds_differ_and_the_same_ones_do_not() -> None:
