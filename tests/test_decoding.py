@@ -443,6 +443,39 @@ def test_decoding_makes_no_gradients() -> None:
     assert not again.cross_attention.requires_grad
 
 
+# ---- Beams
+
+
+@torch.no_grad()
+def plain_beam(model: Transformer, source: Sequence[int], limit: int, width: int) -> list[tuple[float, list[int]]]:
+    """Beam search without a cache, over the whole vocabulary: what ended, with its score, the best first."""
+    src = torch.tensor([[*source, EOS]])
+    memory, mask = model.memory(model.encode(src)), model.source_mask(src)
+    going: list[tuple[float, list[int]]] = [(0.0, [])]
+    ended: list[tuple[float, list[int]]] = []
+    while going and len(ended) < width:
+        options = []
+        for total, tokens in going:
+            hidden = model.decode(torch.tensor([[BOS, *tokens]]), memory, mask)
+            log_probs = model.output(hidden[0, -1]).log_softmax(-1).tolist()
+            options += [(total + log_prob, [*tokens, token]) for token, log_prob in enumerate(log_probs)]
+        options.sort(reverse=True)
+        ends = [tokens[-1] == EOS or len(tokens) == limit for _, tokens in options]
+        best = zip(options[:width], ends[:width], strict=True)
+        ended += [(total / len(tokens), tokens) for (total, tokens), end in best if end]
+        going = [option for option, end in zip(options, ends, strict=True) if not end][:width]
+    return sorted(ended, reverse=True)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_a_beam_finds_what_a_plain_one_does(width: int) -> None:
+    model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
+    for source, found in zip(sources, beam_decode(model, sources, LIMITS, width), strict=True):
+        expected = plain_beam(model, source, LIMITS.target(len(source)), width)
+        assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
+        assert [h.score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
+
+
 @pytest.mark.parametrize("rows", [3, 7, 64])
 def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) -> None:
     model, sources = lively_model(seed=5), random_sources(12, seed=9)
