@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from model.tokenizer import Tokenizer
 from training import progress
 from training.checkpoint import STATE, load_state, saved_weights
 from training.loop import State, train
-from training.stopping import Stopped, stop_requests, stopping_at_once
+from training.stopping import Stopped, stop_requests, stopping_at_once, this_command
 from training.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,6 +85,14 @@ def test_in_a_thread_there_are_no_signals_to_hear() -> None:
     thread.start()
     thread.join()
     assert found == [None]
+
+
+def test_the_command_that_goes_on_has_a_python_that_a_shell_finds_whatever_its_folder_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my checkout/.venv/bin/python"))
+    assert shlex.split(this_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]
 
 
 def test_a_real_process_saves_and_its_last_line_is_a_command_that_goes_on(data: Path, tmp_path: Path) -> None:

@@ -80,9 +80,9 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 
 def python_here() -> str:
-    """The Python that runs now, as one types it: that of a checkout's .venv is not on the path."""
+    """The Python that runs now, for a shell: that of a checkout's .venv is not on the path."""
     python = Path(sys.executable)
-    return str(python.relative_to(Path.cwd())) if python.is_relative_to(Path.cwd()) else "python"
+    return shlex.quote(str(python.relative_to(Path.cwd()))) if python.is_relative_to(Path.cwd()) else "python"
 
 
 def this_command() -> str:
