@@ -214,9 +214,9 @@ def started(data: Path, run: Path) -> subprocess.Popen[str]:
 
 
 def workers(agent: int) -> list[int]:
-    """Of torchrun's process, the ones that train: by rank."""
-    shown = subprocess.run(["ps", "-o", "pid=", "--ppid", str(agent)], capture_output=True, text=True).stdout.split()
-    return [int(child) for child in shown]
+    """Of torchrun's process, the ones that train: by rank. A machine need not have `ps`."""
+    lists = [file.read_text() for file in Path(f"/proc/{agent}/task").glob("*/children")]
+    return sorted(int(child) for text in lists for child in text.split())
 
 
 def wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None:
