@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import math
 import mmap
+import platform
 import random
 import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -289,6 +291,17 @@ def test_a_row_is_rounded_to_its_own_scale() -> None:
 def test_widths_that_fill_no_vector_are_refused() -> None:
     with pytest.raises(KernelsUnavailable, match="multiples of 16"):
         KernelRunner(make_model(d_model=72, num_heads=3))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the int8 kernels: this processor has no such instructions")
+def test_the_source_compiles_on_a_processor_without_the_instructions_too() -> None:
+    """Where it does not compile, the tests that run it are skipped."""
+    compiler = next(filter(None, map(shutil.which, kernels.COMPILERS)), None)
+    if compiler is None:
+        pytest.skip("no C compiler")
+    command = [compiler, *kernels.FLAGS, "-fsyntax-only", str(kernels.SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @here
