@@ -87,6 +87,22 @@ def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: P
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"curves.png", STATE, BEST}
 
 
+def test_the_training_loss_of_a_row_is_the_mean_over_the_tokens_since_the_row_before(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = Trainer.step, list[tuple[float, int]]()
+
+    def step(trainer: Trainer, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+        nats = real(trainer, batches, learning_rate)
+        seen.append((nats.item(), sum(batch.target_tokens for batch in batches)))
+        return nats
+
+    monkeypatch.setattr(Trainer, "step", step)
+    rows = run_training(data, tmp_path / "run").history
+    sums = [[sum(each) for each in zip(*seen[first : first + 6], strict=True)] for first in range(0, 24, 6)]
+    assert [row["train_loss"] for row in rows] == pytest.approx([nats / tokens for nats, tokens in sums])
+
+
 def test_evaluating_more_often_changes_no_weight(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "often", evaluate_every=2)
     run_training(data, tmp_path / "once", evaluate_every=24)
