@@ -8,7 +8,7 @@
 # TORCH_INDEX_URL    one more index for pip to find PyTorch in; its CPU-only one saves several GB without a GPU.
 # INTERLINEAR_*      settings of the service.
 
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 TORCH_INDEX_URL ?=
 PYTEST_ARGS ?=
@@ -43,7 +43,7 @@ format: .venv/.everything  ## let ruff format the code and mend what it can
 	$(BIN)/ruff format
 
 bench: .venv/.benchmarks  ## measure on this machine, briefly, on made data: BENCHMARK=engine is benchmarks/engine.py alone
-	$(foreach name,$(BENCHMARK),$(BIN)/python -m benchmarks.$(name) $(if $(filter-out training,$(name)),--short) &&) true
+	$(foreach name,$(BENCHMARK),$(BIN)/python -m benchmarks.$(name) $(if $(filter engine serving,$(name)),--short) &&) true
 
 clean:  ## remove .venv and what the tools left
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

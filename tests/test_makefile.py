@@ -1,0 +1,39 @@
+"""The Makefile by what `make -n` would run in a fresh checkout whose path has a space in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAKE = shutil.which("make") or "make"
+
+
+def said(folder: Path, *words: str, **environment: str) -> str:
+    """What make would run, and what it says beside."""
+    checkout = folder / "a checkout"
+    checkout.mkdir()
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, checkout)
+    environment = {**os.environ, **environment}
+    done = subprocess.run([MAKE, "-n", *words], cwd=checkout, env=environment, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["python3", "python3.11", "python3.12", "python3.13", "python3.14"])
+def test_a_python_is_found_by_whatever_name_it_has(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to(sys.executable)
+    assert f"\n{name} -m venv .venv\n" in said(tmp_path, "serve", PATH=str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["training", "engine", "serving", "gpu"])
+def test_a_benchmark_is_given_the_option_that_makes_it_short_if_it_has_one(tmp_path: Path, name: str) -> None:
+    has = '"--short"' in (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+    *_, line = said(tmp_path, "bench", f"BENCHMARK={name}", f"PYTHON={sys.executable}").splitlines()
+    assert f"-m benchmarks.{name} " in line
+    assert ("--short" in line) == has
