@@ -11,7 +11,8 @@ from conftest import SENTENCES, small_config
 
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.batches import Batch, Pairs, Position, batches_from
-from training.sampling import BPEDropout
+from training.sampling import BPEDropout, redraw_of
+from training.trainer import Recipe
 from training.vocabulary import train_vocabulary
 
 TOKENIZER = Tokenizer(train_vocabulary(SENTENCES, 400, ["en", "fr"], threads=1))
@@ -57,6 +58,16 @@ def test_a_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
     assert max(map(len, free)) > longest >= max(map(len, bound))
     for kept, drawn, old in zip(bound, free, stored, strict=True):
         assert kept == (drawn if len(drawn) <= longest else old)
+
+
+def test_what_is_drawn_fits_into_the_positions_with_the_symbol_at_its_begin_or_end() -> None:
+    longest = max(map(len, PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)))
+    config = small_config(TOKENIZER.vocab_size, max_positions=longest + 1)
+    redraw = redraw_of(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)
+    assert redraw is not None
+    drawn = {len(side) for batch in range(50) for side in sides(redraw(PAIRS, ROWS, Position(0, batch)))}
+    assert max(drawn) == longest
+    assert redraw_of(Recipe(steps=1), config, TOKENIZER) is None
 
 
 def equal(ours: Batch, theirs: Batch) -> bool:

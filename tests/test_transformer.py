@@ -415,6 +415,16 @@ def test_initial_scaled_embeddings_have_unit_variance(sharing: str) -> None:
         assert (embedding.tokens.weight * embedding.scale).std().item() == pytest.approx(1, rel=0.02)
 
 
+def test_initial_learned_positions_are_small_beside_the_embeddings() -> None:
+    torch.manual_seed(0)
+    shape = {"d_model": 64, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "max_positions": 200}
+    model = Transformer(
+        ModelConfig.from_dict({"source_vocab_size": 50, "target_vocab_size": 50, **shape, "positions": "learned"})
+    )
+    for embedding in (model.source_embedding, model.target_embedding):
+        assert embedding.positions.std().item() == pytest.approx(0.02, rel=0.05)
+
+
 def test_fused_attention_is_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model(dropout=0.0).train()
     src, tgt = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 4, 0]])
@@ -429,6 +439,13 @@ def test_fused_attention_is_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Attention, "fused", lambda self, device: True)
     for fused, other in zip(outcome(), explicit, strict=True):
         torch.testing.assert_close(fused, other, rtol=1e-4, atol=1e-5)
+
+
+def test_fused_attention_drops_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Attention, "fused", lambda self, device: True)
+    model = make_model(dropout=0.0, attention_dropout=0.5).train()
+    src, tgt = random_tokens(6), random_tokens(6, seed=2)
+    assert not torch.allclose(model(src, tgt), model(src, tgt))
 
 
 # ---- Dropout
