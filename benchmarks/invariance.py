@@ -8,6 +8,7 @@ go at random; its token ids and every step's log probability are compared with t
 
 from __future__ import annotations
 
+import platform
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from typing import Annotated
 import torch
 import typer
 
+from benchmarks.cores import processor
 from model.allocator import keep_freed_memory
 from model.batch import Runner
 from model.bundle import Bundle, load_bundle
@@ -165,6 +167,7 @@ def main(
     keep_freed_memory()
     loaded = load_bundle(bundle, torch.device("cpu"))
     sources = sources_of(loaded, pairs, sentences)
+    typer.echo(f"{processor()}; Python {platform.python_version()}, PyTorch {torch.__version__}")
     typer.echo(f"{loaded.name}, {len(sources):,} sentences of {pairs.name if pairs else 'random tokens'}")
     changed = 0
     for name in precision or [*PRECISIONS["cpu"], TORCH_INT8]:

@@ -30,6 +30,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from benchmarks.cores import processor
 from benchmarks.servers import CACHE, CACHE_BYTES
 
 SYLLABLES = ("ba", "den", "fi", "gor", "lu", "mas", "nel", "o", "pra", "qui", "ros", "tan", "u", "vel", "xi", "zo")
@@ -269,9 +270,9 @@ def main(
     seed: int = 0,
 ) -> None:
     """Many requests of random lengths: is any lost, answered twice or changed, and does the memory grow?"""
-    print(f"Python {platform.python_version()}, torch {torch.__version__}, {os.cpu_count()} cores; cache {CACHE}")
-    print(f"{requests:,} requests")
     options = dict(locals())
+    print(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, torch {torch.__version__}")
+    print(f"{bundle}; {requests:,} requests from {clients} clients; cache {CACHE}")
     settings = {"INTERLINEAR_MAX_WAIT_MS": "60000", "INTERLINEAR_CACHE_BYTES": CACHE_BYTES}
     with served(bundle, settings) as (process, port):
         wrong = asyncio.run(soak(process.pid, port, options))

@@ -1,0 +1,41 @@
+"""The invariance benchmark: it says on what it ran, and fails if a sentence changes."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer import Typer
+from typer.testing import CliRunner
+
+from benchmarks import invariance
+
+
+def ran(bundle: Path) -> tuple[int, list[str]]:
+    """The exit status and what was printed."""
+    app = Typer()
+    app.command()(invariance.main)
+    options = ["--bundle", str(bundle), "--precision", "float32", "--sentences", "12", "--no-costs"]
+    result = CliRunner().invoke(app, options)
+    return result.exit_code, result.output.splitlines()
+
+
+def test_it_says_on_what_it_ran_and_that_no_company_changes_a_sentence(bundle_folder: Path) -> None:
+    status, (machine, _, *companies, last) = ran(bundle_folder / "en-fr")
+    assert machine.endswith(f"Python {platform.python_version()}, PyTorch {torch.__version__}")
+    assert len(companies) == len(invariance.SIZES) + len(invariance.ROWS)
+    assert (status, last) == (0, "0 differ")
+
+
+def test_a_sentence_that_changes_is_counted_and_fails_it(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = invariance.decode_together
+
+    def changed(*given: Any, **named: Any) -> list[invariance.Bits]:
+        return [*together(*given, **named)[:-1], ((), ())]
+
+    monkeypatch.setattr(invariance, "decode_at_random", changed)
+    status, lines = ran(bundle_folder / "en-fr")
+    assert (status, lines[-1]) == (1, f"{len(invariance.ROWS)} differ")
