@@ -58,7 +58,8 @@ class Count:
 
     @property
     def wrong(self) -> int:
-        unexpected = self.answered - self.statuses[200] - self.statuses[503]
+        """How many; refused ones are not, unless all are."""
+        unexpected = self.answered - self.statuses[200] - (self.statuses[503] if self.statuses[200] else 0)
         return self.lost + self.twice + self.changed + unexpected
 
     def __str__(self) -> str:
@@ -126,11 +127,16 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, body: bytes) -> None:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        """Raises Lost."""
         head = f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-        self._streams[1].write(head.encode() + b"\r\n\r\n" + body)
-        await self._streams[1].drain()
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            self._streams[1].write(head.encode() + b"\r\n\r\n" + body)
+            await self._streams[1].drain()
+        except OSError as error:
+            self.leave()
+            raise Lost from error
 
     async def answer(self) -> tuple[int, bytes]:
         """Status and body. Raises Lost."""

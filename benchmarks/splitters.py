@@ -159,7 +159,8 @@ class Result:
 
 def sentences(path: Path, column: int) -> list[str]:
     """The lines of a file of sentence pairs, in one column, that are one sentence each."""
-    lines = (line.split("\t")[column].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").split("\n"))
+    lines = (cells[column].strip() for cells in rows if len(cells) > column)
     return [line for line in dict.fromkeys(lines) if ENDED.search(line) and not is_two(line)]
 
 
