@@ -125,18 +125,19 @@ class Errands(Generic[R]):
         errand.end(asyncio.get_running_loop().time())
 
     def _make_room(self, size: int) -> None:
-        """Raises Overloaded."""
+        """Raises Overloaded, and then nothing has given way: a result is not lost for what is refused all the same."""
         latest = asyncio.get_running_loop().time() - self.rest_s
         ended = [errand for errand in self._errands.values() if errand.ended is not None and errand.ended <= latest]
-        ended.sort(key=lambda errand: -(errand.ended or 0.0))
-        while not self._has_room(size):
-            if not ended:
+        ended.sort(key=lambda errand: errand.ended or 0.0)
+        held, number = sum(errand.size for errand in self._errands.values()), len(self._errands)
+        leaving = 0
+        while number - leaving >= self.most or held + size > self.most_bytes:
+            if leaving == len(ended):
                 raise Overloaded("There are too many documents here that nobody has fetched yet.", (), PAUSE_S)
-            self.forget(ended.pop())
-
-    def _has_room(self, size: int) -> bool:
-        held = sum(errand.size for errand in self._errands.values())
-        return len(self._errands) < self.most and held + size <= self.most_bytes
+            held -= ended[leaving].size
+            leaving += 1
+        for errand in ended[:leaving]:
+            self.forget(errand)
 
 
 async def patiently(work: Callable[[], Awaitable[T]]) -> T:

@@ -167,6 +167,22 @@ def test_the_oldest_results_that_have_lain_give_way_and_what_is_worked_on_does_n
     running(scenario)
 
 
+def test_no_result_gives_way_to_what_is_refused_all_the_same() -> None:
+    async def scenario() -> None:
+        many = Errands[Result](100, rest_s=0.0)
+        many.begin("", 60, never)
+        done = many.begin("", 1, at_once)
+        await until(done, "done")
+        with pytest.raises(Overloaded):
+            many.begin("", 50, never)
+        assert many.find(done.id, done.key, "") is done
+        many.begin("", 40, never)
+        assert many.find(done.id, done.key, "") is None
+        await many.close()
+
+    running(scenario)
+
+
 def test_what_nobody_fetches_is_forgotten_and_what_is_not_done_by_then_is_ended() -> None:
     ended = asyncio.Event()
 
