@@ -156,6 +156,14 @@ def test_every_refusal_is_in_deepls_words(
     assert all(isinstance(text, str) and text for text in answer.values())
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_field_that_is_missing_in_the_query_is_named(service: Service, method: str) -> None:
+    path = "entries" if method == "GET" else "dictionaries"
+    response = service.request(method, f"/deepl/v3/glossaries/a/{path}?source_lang=en")
+    assert response.status_code == 400
+    assert response.json()["detail"] == "#/target_lang: Field required"
+
+
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
