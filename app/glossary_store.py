@@ -222,11 +222,15 @@ def _save(folder: Path, changed: StoredGlossary) -> None:
     }
     path = _path(folder, changed)
     unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(record, file, ensure_ascii=False, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            json.dump(record, file, ensure_ascii=False, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)  # the next has another id, and a full disk would stay full for it
+        raise
 
 
 def _remove(folder: Path, glossary: StoredGlossary) -> None:

@@ -164,6 +164,7 @@ def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(Unavailable, match="No space"):
             run(store.add(one))
     assert store.of("ann") == GlossaryStore(tmp_path).of("ann") == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_changes_at_once_are_made_one_after_another() -> None:
