@@ -453,6 +453,13 @@ def test_over_the_rate_is_too_many(bundle_folder: Path) -> None:
     assert int(answers[1].headers["retry-after"]) >= 1
 
 
+@pytest.mark.parametrize("path", ["translate", "detect", "translate_file"])
+def test_what_cannot_be_read_counts_as_a_request(bundle_folder: Path, path: str) -> None:
+    with serving(bundle_folder, rate_requests="1/hour") as service:
+        answers = [service.request("POST", f"{PREFIX}/{path}", content=b"{") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [400, 429]
+
+
 def test_all_the_characters_of_a_list_are_charged_and_none_that_stay(bundle_folder: Path) -> None:
     with serving(bundle_folder, rate_characters="10/hour") as service:
         assert service.post(PATH, {**HELLO, "q": ["a" * 50], "target": "en"}).status_code == 200

@@ -68,8 +68,9 @@ async def translate(request: Request) -> Response:
     in no language that is translated stay as they are, as long as there are others; their confidence is then near 0.
     """
     check_load(request)
+    early = _enter_early(request)
     fields = await read_fields(request)
-    client = _enter(request, fields)
+    client = early or _enter(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     items = await while_connected(request, _translated(translator, client, asked))
@@ -119,8 +120,10 @@ def _detection(catalogue: Catalogue, language: str | None, confidence: float | N
 @router.post("/detect", summary="Tell the language of a text", response_model=list[LibreDetection], **DETECT)
 async def detect(request: Request) -> Response:
     """Tells which of the languages served a text is in. There is one in the list, with how sure that is."""
+    early = _enter_early(request)
     fields = await read_fields(request)
-    _enter(request, fields)
+    if early is None:
+        _enter(request, fields)
     asked = _asked(ToDetect, fields, "q")
     text = "\n".join(asked.q) if isinstance(asked.q, list) else asked.q
     translator: Translator = request.state.translator
@@ -187,8 +190,9 @@ async def _place(request: Request) -> AsyncIterator[Place]:
 async def libre_translate_file(request: Request, place: Annotated[Place, Depends(_place)]) -> Response:
     """Translates a document, and tells where the translation may be fetched in the next minutes."""
     check_load(request)
+    early = _enter_early(request)
     file, fields = await read_upload(request, place)
-    client = _enter(request, fields)
+    client = early or _enter(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(FileToTranslate, fields, "source", "target"), translator.catalogue)
     translated = await while_connected(request, _translated_file(request, client, file, asked))
@@ -221,6 +225,15 @@ async def download_file(
     if file is None:
         raise HTTPException(404, GONE)
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
+
+
+def _enter_early(request: Request) -> Client | None:
+    """Who asks, where no key is wanted, which may be in the body: a body that cannot be read then counts as well.
+
+    Raises TooManyRequests.
+    """
+    door: Door = request.state.door
+    return None if door.wants_keys else door.enter(request, None)
 
 
 def _enter(request: Request, fields: Fields) -> Client:
