@@ -133,13 +133,29 @@ async def _parts(request: Request, limit: int, too_much: TooMuchText, place: Pla
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
     stream = _chunks(request, limit, too_much, place)
     files, most = 1 if place else 0, _most(request)
-    parser = MultiPartParser(headers, stream, max_files=files, max_fields=most, max_part_size=limit)
+    parser = _Parser(headers, stream, max_files=files, max_fields=most, max_part_size=limit)
     parser.spool_max_size = limit + 1  # never on disk
     try:
         with arriving(request):
-            return await parser.parse()
+            found = await parser.parse()
     except MultiPartException as error:
         raise InvalidFields.at("#", error.message) from None
+    if parser.is_cut_off:
+        raise InvalidFields.at("#", "The form is cut off: the boundary at its end is missing")
+    return found
+
+
+class _Parser(MultiPartParser):
+    """Knows whether the form came to its end: a part that is cut off is otherwise left out, and nothing said."""
+
+    is_cut_off = False
+
+    def on_part_begin(self) -> None:
+        super().on_part_begin()
+        self.is_cut_off = True
+
+    def on_end(self) -> None:
+        self.is_cut_off = False
 
 
 async def _chunks(

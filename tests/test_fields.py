@@ -31,6 +31,10 @@ from app.settings import Settings
 
 URL = "http://test/"
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+IN_PARTS = (
+    b'--b\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n'
+    b'--b\r\nContent-Disposition: form-data; name="format"\r\n\r\nhtml\r\n--b--\r\n'
+)
 FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, min_size=1)
 
 
@@ -120,6 +124,12 @@ def test_a_field_of_the_body_hides_that_of_the_query() -> None:
     assert read(url=url, json={"q": None}).one("q") == "query"
 
 
+@pytest.mark.parametrize("body", [IN_PARTS, IN_PARTS.removesuffix(b"\r\n")])
+def test_a_form_in_parts_ends_with_its_boundary(body: bytes) -> None:
+    assert read(**content(body, f"{PARTS}; boundary=b")).by_name() == {"q": "a", "format": "html"}
+    assert read(**content(b"", f"{PARTS}; boundary=b")).by_name() == {}
+
+
 def test_no_body_needs_no_content_type() -> None:
     assert read(url=f"{URL}?q=a", method="GET").one("q") == "a"
     assert read(**content(b"", JSON)).by_name() == {}
@@ -159,6 +169,8 @@ def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
         (in_parts({"q": b"\xe9"}), InvalidFields, "UTF-8"),
         ({"files": {"q": ("a.txt", b"a")}}, InvalidFields, "files"),
         (content(b"--b\r\n\r\n", f"{PARTS}; boundary=b"), InvalidFields, "name"),
+        (content(IN_PARTS.removesuffix(b"-\r\n"), f"{PARTS}; boundary=b"), InvalidFields, "cut off"),
+        (content(IN_PARTS.partition(b"html")[0], f"{PARTS}; boundary=b"), InvalidFields, "cut off"),
         (content(b"--b\r\n", PARTS), InvalidFields, "boundary"),
         (content(b"--b\r\n", f'{PARTS}; boundary="b'), InvalidFields, "multipart"),
         (content(b"", f"{PARTS}; boundary={'b' * 300}"), InvalidFields, "multipart"),
