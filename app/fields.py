@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -28,6 +31,8 @@ _MORE_FIELDS = 32
 AROUND_BYTES = 1 << 16
 """What a body may have beside its file: the fields, and what stands between them."""
 _LONG = 1 << 14
+_ENCODED_WORD = re.compile(r"=\?utf-8\?b\?(.*)\?=", re.IGNORECASE)
+"""RFC 2047, which has no place in a form."""
 _CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
 
 Texts = dict[str, list[str]]
@@ -115,7 +120,7 @@ async def read_upload(request: Request, place: Place) -> tuple[File, Fields]:
         sent = parts.get("file")
         if not isinstance(sent, UploadFile) or not sent.filename:
             raise InvalidFields.at("#/file", "A file with a name is required")
-        file = File(_utf8(sent.filename), await sent.read())
+        file = File(_file_name(sent.filename), await sent.read())
     finally:
         await parts.close()
     if len(file.content) > limit:
@@ -177,6 +182,15 @@ def _texts(parts: FormData) -> Texts:
         if isinstance(value, str):
             found.setdefault(_utf8(name), []).append(_utf8(value))
     return found
+
+
+def _file_name(text: str) -> str:
+    """`text`, in UTF-8 or as .NET's HttpClient writes what is not in ASCII."""
+    name = _utf8(text)
+    if encoded := _ENCODED_WORD.fullmatch(name):
+        with suppress(ValueError):
+            return b64decode(encoded[1], validate=True).decode()
+    return name
 
 
 def _utf8(text: str) -> str:

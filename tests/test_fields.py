@@ -244,6 +244,18 @@ def test_a_file_comes_with_its_name_and_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("=?utf-8?B?csOpc3Vtw6kuZG9jeA==?=", "résumé.docx"),
+        ("=?utf-8?B?/w==?=", "=?utf-8?B?/w==?="),
+        ("=?utf-8?B?a?=", "=?utf-8?B?a?="),
+    ],
+)
+def test_a_file_s_name_may_be_as_net_s_clients_write_it(sent: str, name: str) -> None:
+    assert upload(files={"file": (sent, b"a")})[0].name == name
+
+
+@pytest.mark.parametrize(
     ("options", "error"),
     [
         ({"json": {"file": "Hello"}}, WrongContentType),
