@@ -26,6 +26,8 @@ MAX_KEY_CHARS = 512
 MAX_FILE_BYTES = 1 << 22
 """About forty thousand keys."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_WORD = re.compile(r"\S+(?:\s+burst\s+\S+)?")
+"""A rate may have spaces in it."""
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 log = logging.getLogger(__name__)
 
@@ -114,7 +116,7 @@ def read_keys(lines: Iterable[str]) -> list[Key]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            key = _read_key(line.split())
+            key = _read_key(_WORD.findall(line))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
         if key.name in names or key.digest in digests:

@@ -41,6 +41,9 @@ def test_no_two_keys_are_alike() -> None:
 def test_a_key_may_have_rates_of_its_own() -> None:
     (key,) = read_keys([f"alice {HASH} characters=1000/day requests=5/second"])
     assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (5, 1000)
+    (key,) = read_keys([f"alice {HASH} requests=10/second burst 100 characters=1000/day admin"])
+    assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (100, 1000)
+    assert key.admin
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,7 @@ def test_a_key_may_have_rates_of_its_own() -> None:
         ([f"alice {HASH} often"], "line 1: after the hash come requests=RATE"),
         ([f"alice {HASH} my-secret"], "line 1: after the hash come requests=RATE"),
         ([f"alice {HASH} requests=5"], "line 1: '5' is not a rate"),
+        ([f"alice {HASH} requests=5/day burst my"], "line 1: '5/day burst my' is not a rate"),
         ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: after the hash come requests=RATE"),
         ([f"alice {HASH}", f"bob {HASH}"], "line 2: this name or this key"),
         ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: this name or this key"),
