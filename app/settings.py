@@ -79,6 +79,15 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _as_browsers_send_them(cls, value: list[str]) -> list[str]:
+        origins = [origin.lower().removesuffix("/") for origin in value]
+        for origin in origins:
+            if not re.fullmatch(r"\*|null|[a-z][a-z0-9+.-]*://[^/\s]+", origin):
+                raise ValueError("an origin has a scheme and a host, and a port perhaps, such as https://example.org")
+        return origins
+
     @field_validator("trusted_proxies")
     @classmethod
     def _check_networks(cls, value: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ def test_every_limit_is_on_by_default() -> None:
 
 def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLINEAR_PORT", "9000")
-    monkeypatch.setenv("INTERLINEAR_CORS_ORIGINS", "https://a.example, https://b.example")
+    monkeypatch.setenv("INTERLINEAR_CORS_ORIGINS", "https://a.example, https://B.example/")
     settings = load_settings()
     assert settings.port == 9000
     assert settings.cors_origins == ["https://a.example", "https://b.example"]
@@ -49,6 +49,8 @@ def test_the_shell_s_settings_reach_the_container() -> None:
         ("INTERLINEAR_TRUSTED_PROXIES", "my-proxy"),
         ("INTERLINEAR_ROOT_PATH", "mt"),
         ("INTERLINEAR_ROOT_API", "deepl"),
+        ("INTERLINEAR_CORS_ORIGINS", "example.org"),
+        ("INTERLINEAR_CORS_ORIGINS", "https://example.org/page"),
     ],
 )
 def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
