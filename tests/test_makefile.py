@@ -20,8 +20,10 @@ def said(folder: Path, *words: str, **environment: str) -> str:
     checkout.mkdir()
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, checkout)
-    environment = {**os.environ, **environment}
-    done = subprocess.run([MAKE, "-n", *words], cwd=checkout, env=environment, capture_output=True, text=True)
+    # Not as a part of the make that runs the tests, which would hand down its own words and say where it goes.
+    inherited = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON")
+    ours = {name: value for name, value in os.environ.items() if name not in inherited}
+    done = subprocess.run([MAKE, "-n", *words], cwd=checkout, env=ours | environment, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
