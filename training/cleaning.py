@@ -16,7 +16,7 @@ from itertools import chain, islice
 from training.corpus import Pair, Skipped
 from training.languages import VOTING, LanguageCheck
 from training.mending import mend
-from training.parallel import cores, in_order
+from training.parallel import in_order, share
 from training.shifted import Numbered, in_step
 from training.split import comparison_key
 
@@ -111,11 +111,10 @@ def _each_by_itself(
     mostly_swapped = check is not None and check.mostly_swapped(
         pair for _, pair in _mended_and_filled(iter(first[:VOTING]), options, Cleaned(Skipped()))
     )
-    if processes is None:
-        processes = cores() if len(first) == _MANY else 1
     stream = chain(first, pairs)
     pieces = iter(lambda: list(islice(stream, _PIECE)), [])
-    for kept, found_here in in_order(partial(_by_itself, options, mostly_swapped), pieces, processes):
+    work = partial(_by_itself, options, mostly_swapped)
+    for kept, found_here in in_order(work, pieces, share(processes, much=len(first) == _MANY)):
         found.add(found_here)
         yield from kept
 

@@ -83,6 +83,8 @@ class LanguageCheck:
 
     def mostly_swapped(self, pairs: Iterable[Pair]) -> bool:
         """Whether a corpus that begins with `pairs` stands the other way round, single pairs apart."""
+        if not self._ordered:  # then none is found to be
+            return False
         votes = Counter(self.judge(pair).order for pair in pairs)
         return votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
 
@@ -134,7 +136,7 @@ def look_at_facing(
     """
     corpus = look_at(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)
-    if (columns is not None and not spec.ordered) or check.unknown:
+    if columns is not None and not spec.ordered:
         return corpus
     if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(Skipped()), VOTING)):
         return corpus

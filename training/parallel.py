@@ -21,6 +21,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def share(asked: int | None, much: bool) -> int:
+    """How many processes share the work: as many as asked for, else one a core, if there is `much`."""
+    return asked or (cores() if much else 1)
+
+
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
     """`work` of every piece, in the order of the pieces; a few more are taken than results were asked for.
 

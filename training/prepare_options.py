@@ -12,7 +12,7 @@ from typing import Any
 
 from training.chinese import in_simplified, is_chinese, writes_ideographs
 from training.cleaning import CleaningOptions
-from training.parallel import cores
+from training.parallel import share
 from training.pool import Pool
 from training.vocabulary import check_size
 
@@ -119,8 +119,8 @@ class PrepareOptions:
         return by_script[self.script]
 
     def processes_for(self, pool: Pool) -> int:
-        """How many processes share the work on `pool`: as many as asked for, else one a core, if there is much."""
-        return self.processes or (cores() if len(pool.pairs) >= _MANY_PAIRS else 1)
+        """How many processes share the work on `pool`."""
+        return share(self.processes, much=len(pool.pairs) >= _MANY_PAIRS)
 
 
 def _deciding(fields: Mapping[str, Any]) -> dict[str, Any]:
