@@ -131,7 +131,8 @@ def main(
     plan = Plan(rounds, seconds, precisions=tuple(precision or Plan.precisions))
     if short:
         sentences, plan = min(sentences, 200), shortened(plan)
-    typer.echo(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}")
+    machine = f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
+    typer.echo(machine)
     found: dict[str, Any] = {}
     for folder in bundles or [HERE.parent / "bundles" / "en-fr"]:
         bundle = load_bundle(folder, torch.device("cpu"))
@@ -144,18 +145,20 @@ def main(
                 with Bench(models, chosen, plan, work) as bench:
                     found[f"{bundle.name}, cores: {len(chosen)}"] = tell(bench, bundle, parts or PARTS)
     if json_file:
-        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        figures = {"machine": machine, "measured": found}
+        json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
-def tell(bench: Bench, bundle: Bundle, parts: Sequence[str]) -> list[dict[str, Any]]:
+def tell(bench: Bench, bundle: Bundle, parts: Sequence[str]) -> dict[str, Any]:
     """Prints the tables as they come."""
     tables = []
     typer.echo(f"\ncores: {len(bench.cores)} (numbers {', '.join(map(str, bench.cores))})")
     for table in measure(bench, bundle, parts):
         tables.append(table.as_json())
         typer.echo("\n" + "\n".join(table.lines()))
-    typer.echo("\nwhat computed: " + "; ".join(bench.about()))
-    return tables
+    computed = list(bench.about())
+    typer.echo("\nwhat computed: " + "; ".join(computed))
+    return {"computed": computed, "tables": tables}
 
 
 def shortened(plan: Plan) -> Plan:

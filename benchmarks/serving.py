@@ -166,16 +166,17 @@ def _comparison(labels: dict[str, dict[Load, list[Figures]]], alone: Figures) ->
         yield line
 
 
-def as_json(served: Results, alone: Results) -> dict[str, Any]:
-    """Every round's figures."""
+def as_json(machine: Sequence[str], served: Results, alone: Results) -> dict[str, Any]:
+    """Every round's figures, and what they were measured on."""
     both = {workload: {**alone[workload], **served[workload]} for workload in served}
-    return {
+    measured = {
         workload: {
             label: {("all at once" if not load.amount else str(load)): found for load, found in loads.items()}
             for label, loads in labels.items()
         }
         for workload, labels in both.items()
     }
+    return {"machine": machine, "measured": measured}
 
 
 def versions(names: Sequence[str]) -> str:
@@ -214,8 +215,11 @@ def main(
         typer.echo(f"without the peers, since {' and '.join(lacking)} is missing: pip install '.[bench]'")
     compared = peers and not lacking
     cores = Cores.found()
-    typer.echo(f"{processor()}; servers on core {cores.server}, load from core {cores.load}")
-    typer.echo(versions(["torch", "fastapi", "uvicorn", *(["ctranslate2", "litserve"] if compared else [])]))
+    machine = [
+        f"{processor()}; servers on core {cores.server}, load from core {cores.load}",
+        versions(["torch", "fastapi", "uvicorn", *(["ctranslate2", "litserve"] if compared else [])]),
+    ]
+    typer.echo("\n".join(machine))
     typer.echo(f"our cache of finished sentences: {CACHE}")
     if cores.server == cores.load:
         typer.echo("only one core: the load generator takes time from the servers")
@@ -234,7 +238,7 @@ def main(
     for line in report(served, alone):
         typer.echo(line)
     if json_file:
-        json_file.write_text(json.dumps(as_json(served, alone), indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(as_json(machine, served, alone), indent=1) + "\n", encoding="utf-8")
 
 
 def chosen_loads(short: bool) -> list[Load]:

@@ -214,7 +214,11 @@ def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: Bundle, 
     assert (result.returncode, result.stderr) == (0, "")
     for part in (bundle.name, "at most", "no target over", "CTranslate2 4", "PyTorch", "ours / theirs"):
         assert part in result.stdout
-    (tables,) = json.loads((tmp_path / "all.json").read_text()).values()
+    figures = json.loads((tmp_path / "all.json").read_text())
+    assert figures["machine"] in result.stdout
+    (measured,) = figures["measured"].values()
+    assert measured["computed"] and all(about in result.stdout for about in measured["computed"])
+    tables = measured["tables"]
     assert len(tables) == len(PARTS) + 1
     assert all(table["title"] in result.stdout and table["rows"] for table in tables)
 

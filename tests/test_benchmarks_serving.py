@@ -248,7 +248,9 @@ def test_the_report_says_what_http_keeps_and_how_often_ours_is_theirs() -> None:
 
 
 def test_json_has_every_round() -> None:
-    found = json.loads(json.dumps(as_json(*results())))
+    figures = json.loads(json.dumps(as_json(["a processor", "versions"], *results())))
+    assert figures["machine"] == ["a processor", "versions"]
+    found = figures["measured"]
     assert found["short"]["engine alone"]["all at once"] == [one(100)]
     assert [f["requests"] for f in found["short"]["theirs (of 8)"]["64 clients"]] == [40, 10, 40]
 
