@@ -218,6 +218,18 @@ def test_a_tap_lights_and_stays(visit: Visit) -> None:
     expect(page.locator("#mirror .lit-sentence").first).to_have_text("My ")
 
 
+def test_no_field_is_so_small_that_a_phone_enlarges_the_page_for_it(visit: Visit) -> None:
+    page = visit.page(**PHONE)
+    type_in(page, TEXT)
+    page.locator("#attention-panel summary").tap()
+    expect(page.locator(".choose select").first).to_be_visible()
+    sizes = "fields => fields.map(field => [field.id, parseFloat(getComputedStyle(field).fontSize)])"
+    found: list[tuple[str, float]] = page.locator("select, textarea, input:not([type=checkbox])").evaluate_all(sizes)
+    assert {"source-language", "source-text", "key"} <= {name for name, _ in found}
+    assert min(size for _, size in found) >= 16, found
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_arrow_keys_go_from_word_to_word_and_say_them(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
