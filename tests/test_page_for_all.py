@@ -76,6 +76,20 @@ def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:
     expect(page.locator("#others button").last).to_have_css("direction", "rtl")
 
 
+def test_other_translations_are_told_of_and_come_after_their_button(visit: Visit) -> None:
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    page.click("#show-others")
+    choices = page.locator("#others button")
+    expect(choices.first).to_be_visible()
+    told = f"Instead, for “My house is red.”: Translations: {choices.count()}"
+    expect(page.locator("#spoken")).to_have_text(told)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # over the link that can be copied
+    expect(choices.first).to_be_focused()
+
+
 @pytest.mark.parametrize("locale", ["en-GB", "zh-CN"])
 def test_nothing_is_wider_than_the_window(visit: Visit, locale: str) -> None:
     page = visit.page(locale=locale)

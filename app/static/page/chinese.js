@@ -36,6 +36,7 @@ export const chinese = {
   others: "其他译法",
   "others.wait": "正在寻找其他译法……",
   "others.of": "“{sentence}”的其他译法：",
+  "others.count": "译法：{count}",
   "others.none": "模型没有这句话的其他译法。",
   "others.taken": "已换成：{words}",
   time: "{time} 毫秒",

@@ -36,6 +36,7 @@ export const english = {
   others: "Other translations",
   "others.wait": "Looking for other translations…",
   "others.of": "Instead, for “{sentence}”:",
+  "others.count": "Translations: {count}",
   "others.none": "The model knows no other translation of this.",
   "others.taken": "Replaced by: {words}",
   time: "{time} ms",

@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { make } from "./dom.js";
-import { faultWords } from "./notes.js";
-import { text } from "./texts.js";
+import { faultWords, say } from "./notes.js";
+import { number, text } from "./texts.js";
 
 const COUNT = 5;
 
@@ -14,6 +14,7 @@ const list = document.getElementById("others");
 export class Others {
   #request = new AbortController();
   #sentence = null;
+  #isAwaited = false; // by whoever opened the list, who may not see it
 
   /** @param {(words: string) => void} take what is told of the one that was taken */
   constructor(take) {
@@ -36,6 +37,7 @@ export class Others {
     list.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
     this.#request.abort();
+    this.#isAwaited = open;
     if (open) this.#ask();
   }
 
@@ -43,23 +45,32 @@ export class Others {
     this.#request.abort();
     const { signal } = (this.#request = new AbortController());
     const { text: words, source, target, translation } = this.#sentence;
-    if (!list.children.length) this.#say(text("others.wait"));
+    if (!list.children.length) this.#head(text("others.wait"));
     try {
       const wanted = { text: words, source, target, alternatives: COUNT };
       const [told] = (await api.post("translate", wanted, { signal })).translations;
       const found = [told.text, ...told.alternatives.map((other) => other.text)];
       this.#fill([...new Set(found)].filter((other) => other !== translation));
     } catch (error) {
-      if (!signal.aborted) this.#say(faultWords(error));
+      if (signal.aborted) return;
+      this.#head(faultWords(error));
     }
+    if (this.#isAwaited) this.#tell();
+    this.#isAwaited = false;
   }
 
-  #say(words) {
+  #head(words) {
     list.replaceChildren(make("h3", {}, words));
   }
 
+  /** What there is to choose from: what it says is read by going on from the button. */
+  #tell() {
+    const [head, ...choices] = list.children;
+    say(head.textContent, 0, choices.length ? [text("others.count", { count: number(choices.length) })] : []);
+  }
+
   #fill(found) {
-    this.#say(found.length ? text("others.of", { sentence: shortened(this.#sentence.text) }) : text("others.none"));
+    this.#head(found.length ? text("others.of", { sentence: shortened(this.#sentence.text) }) : text("others.none"));
     list.append(...found.map((words) => this.#choice(words)));
   }
 
