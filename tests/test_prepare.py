@@ -386,6 +386,11 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
         ({"pairs": ()}, "no --pairs"),
     ],
 )
+        ({"source": "English"}, "--source 'English': services call that language en"),
+        ({"target": "fra"}, "--target 'fra': services call that language fr"),
+        ({"target": "ger"}, "services call that language de"),
+        ({"target": "EN"}, "services call that language en"),
+        ({"target": "POR-BR"}, "services call that language pt-BR"),
 def test_options_that_make_no_sense_are_named(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(options(tmp_path, Path("a.tsv")), **fields)  # type: ignore[arg-type]
@@ -407,6 +412,10 @@ def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, charact
 def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
     verb = typer.Typer()
     verb.command()(prepare)
+def test_a_bundle_that_is_tuned_may_be_called_otherwise_than_is_usual(tmp_path: Path) -> None:
+    assert options(tmp_path, Path("a.tsv"), source="ENG", vocabulary="sentencepiece.model").source == "ENG"
+
+
     path = tmp_path / "fr-en.tsv"
     path.write_text("".join(f"{french}\t{english}\n" for english, french in PAIRS), encoding="utf-8")
     arguments = ["--pairs", path, "--source", "en", "--target", "fr", "--columns", "2,1", "--vocab-size", 360]

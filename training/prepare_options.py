@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.languages import NAMES, language_alone
 from training.chinese import in_simplified, is_chinese, writes_ideographs
 from training.cleaning import CleaningOptions
 from training.parallel import share
 from training.pool import Pool
+from training.sources import TWO_LETTERS
 from training.vocabulary import check_size
 
 MAX_TOKENS = 256
@@ -64,6 +66,8 @@ class PrepareOptions:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
         for option, code in (("--source", self.source), ("--target", self.target)):
             require(bool(_LANGUAGE_CODE.fullmatch(code)), f"{option} {code!r} is no language code such as en or pt-BR")
+            usual = code if self.vocabulary else _usual(code)  # a bundle that is tuned keeps what it is called
+            require(usual == code, f"{option} {code!r}: services call that language {usual}")
         require(self.source != self.target, f"--source and --target are both {self.source}")
         require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
         require(self.dev_size is None or self.dev_size >= 1, f"--dev-size must be at least 1, not {self.dev_size}")
@@ -121,6 +125,14 @@ class PrepareOptions:
     def processes_for(self, pool: Pool) -> int:
         """How many processes share the work on `pool`."""
         return share(self.processes, much=len(pool.pairs) >= _MANY_PAIRS)
+
+
+def _usual(code: str) -> str:
+    """What a language is called for whose `code` somebody gave its name, three letters for two, or capitals: a bundle
+    is found by its very code, and by none of these."""
+    language = language_alone(code)
+    by_name = {name.casefold(): short for short, name in NAMES.items()}
+    return by_name.get(language) or TWO_LETTERS.get(language, language) + code[len(language) :]
 
 
 def _deciding(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,11 +47,13 @@ _DAMAGE = (
     RuntimeError,
     NotImplementedError,
 )
-_TWO_LETTERS = {
+TWO_LETTERS = {
     "ara": "ar", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr", "heb": "he",
     "hin": "hi", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro",
     "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
+    "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "rum": "ro",
 }  # fmt: skip
+"""Codes of languages in ISO 639-2, some of which has two, as services call them."""
 
 
 def resolve(text: str, source: str, target: str) -> CorpusSpec:
@@ -126,8 +128,8 @@ def _from_mtdata(name: str) -> Path:
         raise CorpusError(name, "mtdata is not installed: pip install mtdata")
 
     def write(file: IO[bytes]) -> None:
-        if match[2] in _TWO_LETTERS and match[3] in _TWO_LETTERS:
-            file.write(f"{_TWO_LETTERS[match[2]]}\t{_TWO_LETTERS[match[3]]}\n".encode())
+        if match[2] in TWO_LETTERS and match[3] in TWO_LETTERS:
+            file.write(f"{TWO_LETTERS[match[2]]}\t{TWO_LETTERS[match[3]]}\n".encode())
             file.flush()
         command = [sys.executable, "-m", "mtdata", "echo", match[1]]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False)
