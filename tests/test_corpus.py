@@ -192,6 +192,24 @@ def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path
     assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
 
 
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("s{n}\t{english}\t{french}", "the identifiers in 1 are ignored"),
+        ("https://a.b/c\t{english}\t{french}", "the identifiers in 1 are ignored"),
+        ("{n}\teng\t{english}\t{n}\tfra\t{french}", "the identifiers in 1 and 2 and 4 and 5 are ignored"),
+        ("Europarl v7\t{english}\t0.5\t{french}\tx", "the identifiers in 1 and 3 are ignored, and what comes after"),
+        ("{english}\t{french}\ts{n}", "column 3 is ignored"),
+    ],
+)
+def test_of_more_columns_those_of_sentences_are_taken(tmp_path: Path, line: str, note: str) -> None:
+    pairs = [Pair(f"Sentence {n % 15}.", f"Phrase {n % 20}.") for n in range(100, 140)]
+    lines = (line.format(n=n, english=pair.source, french=pair.target) for n, pair in enumerate(pairs))
+    path = write(tmp_path / "a.tsv", "".join(f"{each}\n" for each in lines))
+    assert note in look_at(CorpusSpec((path,)), "en", "fr").describe()
+    assert read(path, source="en", target="fr")[0] == pairs
+
+
 def test_columns_can_be_chosen(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Bonjour.\tx\tHello.\n")
     assert read(path, columns=(3, 1))[0] == [("Hello.", "Bonjour.")]

@@ -29,6 +29,10 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _FEWEST_QUOTED = 3
 _BREAK = re.compile(r"[\t\n\r]")
 _A_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
+_AN_IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
+_FEWEST_FOR_IDENTIFIERS = 10
+_SAME = 10
+"""Cells for each different one, from which on they are no sentences but codes of languages, or names of corpora."""
 WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
@@ -251,22 +255,33 @@ def look_at(
     if header and (named := _named_columns(names, source, target)):
         note = ", by the header" if named != (0, 1) else ""
         return Corpus(spec, files, count, *named, header=header, quoted=quoted, note=note)
-    taken = _first_of_text(rows, count)
-    return Corpus(spec, files, count, *taken, header, _ignored(taken, count), quoted)
+    columns_of_cells = [[row[column].strip() for row in rows] for column in range(count)]
+    taken = _first_of_text(columns_of_cells)
+    return Corpus(spec, files, count, *taken, header, _ignored(taken, columns_of_cells), quoted)
 
 
-def _first_of_text(rows: list[list[str]], count: int) -> tuple[int, int]:
-    """The first two columns that hold anything but numbers, which are other columns' identifiers or scores."""
-    texts = [column for column in range(count) if not all(_A_NUMBER.fullmatch(row[column].strip()) for row in rows)]
-    return (texts[0], texts[1]) if rows and len(texts) > 1 else (0, 1)
+def _first_of_text(columns: list[list[str]]) -> tuple[int, int]:
+    """The first two columns that hold sentences, as far as that can be told, or else the first two."""
+    texts = [number for number, cells in enumerate(columns) if cells and _are_sentences(cells)]
+    return (texts[0], texts[1]) if len(texts) > 1 else (0, 1)
 
 
-def _ignored(taken: tuple[int, int], count: int) -> str:
+def _are_sentences(cells: list[str]) -> bool:
+    """Whether they are anything but numbers, identifiers, addresses, or a few words again and again."""
+    if all(map(_A_NUMBER.fullmatch, cells)):
+        return False
+    if len(cells) < _FEWEST_FOR_IDENTIFIERS:
+        return True
+    return _SAME * len(set(cells)) > len(cells) and not all(map(_AN_IDENTIFIER.fullmatch, cells))
+
+
+def _ignored(taken: tuple[int, int], columns: list[list[str]]) -> str:
+    count = len(columns)
     if taken != (0, 1):
-        numbers = " and ".join(str(column + 1) for column in range(taken[1]) if column not in taken)
-        return f"; the numbers in {numbers} are ignored" + (
-            ", and what comes after both" if taken[1] + 1 < count else ""
-        )
+        others = [column for column in range(taken[1]) if column not in taken]
+        numbers = all(_A_NUMBER.fullmatch(cell) for column in others for cell in columns[column])
+        what, where = "numbers" if numbers else "identifiers", " and ".join(str(column + 1) for column in others)
+        return f"; the {what} in {where} are ignored" + (", and what comes after both" if taken[1] + 1 < count else "")
     return {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
 
 
