@@ -1,5 +1,6 @@
 """What a file of unknown make is taken for, and the lines that come out of it."""
 
+import bz2
 import gzip
 import lzma
 from collections.abc import Callable
@@ -70,7 +71,10 @@ def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(
         (gzip.compress(b"", mtime=0), "the file is empty"),
         (b" \n\n\t\n", "nothing but white space"),
         ("Hello.\tBonjour.".encode("utf-16-le"), "line 1: no text: zero bytes.*byte order mark"),
+        (b"good\tbon\n" * 3 + b"wi\0ne\tvin\n", "line 4: no text: zero bytes in b'wi"),
         (b"PK\x03\x04\x14\x00", "zip archive or a spreadsheet"),
+        (bz2.compress(b"Hello"), "packed with bzip2: unpack it, or pack it with gzip or xz"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "packed with zstd"),
         (gzip.compress(b"Hello", mtime=0)[:10], "line 1: the gzip file is cut off"),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03 no deflate", "line 1: the gzip file is damaged"),
     ],
@@ -80,6 +84,11 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, content: bytes, 
         look_at_text(write(tmp_path / "bad.tsv", content))
     assert str(caught.value).startswith(str(tmp_path / "bad.tsv"))
     assert "\n" not in str(caught.value)
+
+
+def test_a_stray_zero_byte_does_not_cost_the_file(tmp_path: Path) -> None:
+    lines = [f"line {number}" for number in range(30)] + ["with a \0 in it"]
+    assert list(look_at_text(write(tmp_path / "a", "\n".join(lines).encode())).lines()) == lines
 
 
 def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:

@@ -34,6 +34,14 @@ _ENCODING_NAMES = {
     "utf-32": "UTF-32",
 }
 _LINE_END_NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
+_OTHERWISE_PACKED = {
+    b"BZh91AY&SY": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!\x1a\x07": "RAR",
+}
+_FEW = 0.1
+"""The share of lines that may have zero bytes: a stray one is for `training.mending`."""
 # Western European text has one accented letter in ten at the very most; other alphabets are nearly all high bytes.
 _WESTERN_HIGH_BYTES = 0.2
 
@@ -169,8 +177,13 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
             return encoding, False
     if sample.startswith(b"PK\x03\x04"):
         raise CorpusError(path, "this is a zip archive or a spreadsheet; save it as tab-separated text")
-    if b"\0" in sample:
-        raise CorpusError(path, f"no text: zero bytes in {_shown(sample)} (UTF-16 needs a byte order mark)", 1)
+    for mark, packer in _OTHERWISE_PACKED.items():
+        if sample.startswith(mark):
+            raise CorpusError(path, f"this is packed with {packer}: unpack it, or pack it with gzip or xz")
+    parts = sample.split(b"\n")
+    if len(zeros := [number for number, line in enumerate(parts, 1) if b"\0" in line]) > _FEW * len(parts):
+        shown = _shown(parts[zeros[0] - 1])
+        raise CorpusError(path, f"no text: zero bytes in {shown} (UTF-16 needs a byte order mark)", zeros[0])
     lines = _beyond_ascii(sample)
     broken = [line for line in lines if not _is_utf8(line)]
     if 2 * len(broken) <= len(lines):
