@@ -265,6 +265,10 @@ def _swap_in(temporary: Path, folder: Path) -> None:
     """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
     if not folder.exists():
         temporary.rename(folder)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(folder)  # a full disk does not say which it is
+        raise
     elif not _exchange(temporary, folder):
         # Without an exchange the folder is out of its place for the moment between two renames.
         old = folder.with_name(f"{temporary.name}.old")

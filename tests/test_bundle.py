@@ -389,7 +389,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
 
     monkeypatch.setattr(bundle_module, "_flush", full)
     for place, replace in ((folder, True), (folder.with_name("new"), False)):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=f"No space left on device: '{place}'"):
             save_bundle(place, model, tokenizer, LIMITS, RECORD, "", replace=replace)
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     load_bundle(folder, CPU)

@@ -1,5 +1,6 @@
 """That a file is there whole or not at all."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,3 +20,12 @@ def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pyte
         write_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_of_a_full_disk_it_is_said_which_file_found_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'file'}'"):
+        write_atomically(tmp_path / "file", b"new")

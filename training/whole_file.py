@@ -28,6 +28,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)  # a full disk must not stay full for it
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = error.filename or str(path)  # a full disk does not say which it is
         raise
