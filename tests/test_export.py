@@ -31,6 +31,7 @@ from training.batches import load_pairs
 from training.checkpoint import BEST, average, saved_weights
 from training.corpus import Pair, write_pairs
 from training.export import ExportOptions, export_run
+from training.locking import alone_making
 from training.trained import BEGUN_WITH
 from training.trainer import TrainingError
 
@@ -151,6 +152,16 @@ def test_an_existing_bundle_is_refused_before_any_work(
     monkeypatch.setattr(trained.Trained, "load", lambda *folders: pytest.fail("it began to work"))
     with pytest.raises(BundleError, match="--replace"):
         export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
+
+
+@pytest.mark.parametrize("made_of", [["--run", "RUN", "--data", "DATA"], ["--to", "ctranslate2", "--bundle", "x"]])
+def test_what_is_being_made_is_not_made_by_another(
+    run_folder: Path, data: Path, tmp_path: Path, made_of: list[str]
+) -> None:
+    given = [{"RUN": str(run_folder), "DATA": str(data)}.get(word, word) for word in made_of]
+    with alone_making(tmp_path / "en-fr"):
+        result = CliRunner().invoke(cli, ["export", *given, "--out", str(tmp_path / "en-fr")])
+    assert (result.exit_code, "another command is at work on" in result.stderr) == (1, True)
 
 
 def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:

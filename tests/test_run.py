@@ -25,6 +25,7 @@ from training.__main__ import cli
 from training.checkpoint import STATE
 from training.corpus import Pair, write_pairs
 from training.export import serve_command
+from training.locking import alone_making
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,6 +115,19 @@ def test_a_bundle_that_is_there_is_refused_before_any_work() -> None:
     output = run("--pairs", "more.tsv", "--work", "work2", code=1)
     assert "--replace" in output
     assert not Path("work2").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_said_before_any_work() -> None:
+    Path("bundles").touch()
+    assert "error: " in (said := run(code=1)).splitlines()[-1]
+    assert "bundles" in said
+    assert not Path("runs").exists()
+
+
+def test_a_bundle_that_is_being_made_elsewhere_is_refused_before_any_work() -> None:
+    with alone_making(Path("bundles/mine")):
+        assert "another command is at work on bundles/mine" in run(code=1)
+    assert not Path("runs").exists()
 
 
 def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:

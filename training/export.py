@@ -31,6 +31,7 @@ from training.card import model_card
 from training.cautions import trained_on
 from training.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
+from training.locking import alone_making
 from training.prepared import dev_pairs
 from training.samples import MARGIN, choose_samples, own_sentences
 from training.stopping import python_here
@@ -284,7 +285,8 @@ def export(
     """Export the best of a run's weights, averaged or not, measured, as a bundle; or a bundle for CTranslate2."""
     check_given(to, {name for name in context.params if _given(context, name)})
     if bundle is not None:
-        convert_bundle(ConvertOptions(bundle, out, replace, dtype or "float32"), typer.echo)
+        with alone_making(out):
+            convert_bundle(ConvertOptions(bundle, out, replace, dtype or "float32"), typer.echo)
         return
     assert run is not None and data is not None
     keep_freed_memory()
@@ -305,7 +307,8 @@ def export(
         initial=began.get("initial"),
         parent=began.get("parent"),
     )
-    export_run(options, typer.echo)
+    with alone_making(out):
+        export_run(options, typer.echo)
     typer.echo(f"next: {serve_command(out)}")
 
 

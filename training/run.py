@@ -28,7 +28,7 @@ from training.cleaning import RULES
 from training.evaluate import DEVELOPMENT, TestSet
 from training.export import A_DIFFERENCE, ExportOptions, export_run, serve_command
 from training.finetune import LEARNING_RATE, said_changes
-from training.locking import alone_in
+from training.locking import alone_in, alone_making
 from training.loop import CHANGEABLE, train
 from training.plan import Plan, measure, within
 from training.prepare import already_prepared, damage, prepare_corpora, two_columns
@@ -49,7 +49,8 @@ def run_all(options: RunOptions, say: Say = print) -> None:
 
     Raises BundleError, BusyError, CorpusError, TrainingError and ValueError, each in one line.
     """
-    with alone_in(options.work):
+    # Where nothing can be written, or another makes the same, that is said now and not after hours of training.
+    with alone_in(options.work), alone_making(options.export.out):
         _do_what_is_left(options, say)
 
 
