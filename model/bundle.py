@@ -14,10 +14,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -231,14 +232,21 @@ def save_bundle(
             (temporary / name).write_bytes(content)
 
 
-def check_replaceable(folder: Path, replace: bool, kind: str = "bundle", mark: str = WEIGHTS) -> None:
-    """BundleError if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`."""
+def check_replaceable(
+    folder: Path, replace: bool, kind: str = "bundle", mark: str = WEIGHTS, needed: Iterable[Path] = ()
+) -> None:
+    """BundleError if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`, or
+    holds what would be lost with it: another folder, such as a run's, or a file that is `needed`."""
     if not folder.exists():
         return
     if not replace:
         raise BundleError(f"{folder} exists; --replace swaps it for the new {kind}")
     if not folder.is_dir() or (not (folder / mark).exists() and any(folder.iterdir())):
         raise BundleError(f"{folder} is not a {kind}, and is left alone")
+    folders = (path for path in folder.iterdir() if path.is_dir())
+    files = (path for path in needed if path.resolve().is_relative_to(folder.resolve()))
+    for path in chain(folders, files):
+        raise BundleError(f"{path} would be deleted with the {kind} {folder}: move it elsewhere first")
 
 
 @contextmanager
@@ -257,6 +265,10 @@ def written_whole(folder: Path) -> Iterator[Path]:
             _flush(file)
         temporary.chmod(0o755)
         _swap_in(temporary, folder)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(folder)  # a full disk does not say which it is
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -265,10 +277,6 @@ def _swap_in(temporary: Path, folder: Path) -> None:
     """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
     if not folder.exists():
         temporary.rename(folder)
-    except OSError as error:
-        if error.errno is not None:
-            error.filename = error.filename or str(folder)  # a full disk does not say which it is
-        raise
     elif not _exchange(temporary, folder):
         # Without an exchange the folder is out of its place for the moment between two renames.
         old = folder.with_name(f"{temporary.name}.old")

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from model import bundle as bundle_module
-from model.bundle import BundleError, check_samples, load_bundle, read_bundle, save_bundle
+from model.bundle import BundleError, check_replaceable, check_samples, load_bundle, read_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
@@ -379,6 +379,19 @@ def test_what_is_not_a_bundle_is_left_alone(
             save_bundle(place, model, tokenizer, LIMITS, RECORD, "", replace=replace)
     assert (precious / "thesis.txt").read_text() == "years of work"
     assert (tmp_path / "note").read_text() == "remember"
+
+
+def test_what_would_be_lost_with_a_bundle_keeps_it_from_being_replaced(
+    folder: Path, model: Transformer, tokenizer: Tokenizer
+) -> None:
+    """A run's work, or a repository."""
+    check_replaceable(folder, replace=True, needed=[folder.with_name("my.tsv")])
+    with pytest.raises(BundleError, match=r"my\.tsv would be deleted with the bundle .*: move it elsewhere"):
+        check_replaceable(folder, replace=True, needed=[folder / "my.tsv"])
+    (folder / ".git").mkdir()
+    with pytest.raises(BundleError, match=r"\.git would be deleted with the bundle"):
+        save_bundle(folder, model, tokenizer, LIMITS, RECORD, "", replace=True)
+    assert (folder / ".git").is_dir()
 
 
 def test_a_failure_on_the_way_leaves_nothing_behind(

@@ -140,6 +140,14 @@ def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
     assert [test.name for test in exported.tests("en", "fr")] == names
 
 
+def test_what_is_measured_on_is_not_written_over(bundle: Bundle, test_set: Path) -> None:
+    before = test_set.read_bytes()
+    given = ["evaluate", "--bundle", bundle.folder, "--pairs", test_set, "--out", test_set]
+    result = CliRunner().invoke(cli, list(map(str, given)))
+    assert (result.exit_code, "it would be written over" in result.stderr) == (1, True)
+    assert test_set.read_bytes() == before
+
+
 def test_a_folder_for_the_translations_is_made(bundle: Bundle, test_set: Path, tmp_path: Path) -> None:
     evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "new" / "out.txt")
     assert (tmp_path / "new" / "out.txt").read_text(encoding="utf-8").count("\n") == 3

@@ -304,6 +304,7 @@ def test_a_general_set_may_be_an_address(shipped: Path) -> None:
         (["--accept-loss", "-1"], "--accept-loss must lie"),
         (["--blend", "0"], "--blend must be above 0"),
         (["--init", "nowhere"], "nowhere"),
+        (["--out", "bundles/../bundles/shipped", "--replace"], "itself, with which the same command goes on"),
         (["--general", "nowhere.tsv"], "nowhere.tsv"),
     ],
 )

@@ -300,6 +300,17 @@ def test_an_existing_folder_is_replaced_only_when_asked_and_only_if_it_is_data(t
         prepare_corpora(replace(chosen, out=tmp_path / "thesis", replace=True), lambda line: None)
 
 
+def test_a_folder_is_not_replaced_that_holds_what_it_would_be_made_of(tmp_path: Path) -> None:
+    chosen = options(tmp_path, corpus(tmp_path))
+    prepare_corpora(chosen, lambda line: None)
+    inside = corpus(chosen.out, name="mine.tsv")
+    for files, dev in (([inside], None), ([tmp_path / "pairs.tsv"], str(inside))):
+        again = options(tmp_path, *files, dev=dev, replace=True)
+        with pytest.raises(BundleError, match=r"mine\.tsv would be deleted with the data folder"):
+            prepare_corpora(again, lambda line: None)
+    assert inside.exists()
+
+
 def test_a_failed_replacement_leaves_the_old_folder_and_what_a_killed_one_left_is_cleared(tmp_path: Path) -> None:
     file = corpus(tmp_path)
     chosen = options(tmp_path, file, replace=True)
@@ -375,6 +386,11 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
         ({"source": "e"}, "--source 'e' is no language code"),
         ({"target": "français!"}, "--target"),
         ({"target": "en"}, "both en"),
+        ({"source": "English"}, "--source 'English': services call that language en"),
+        ({"target": "fra"}, "--target 'fra': services call that language fr"),
+        ({"target": "ger"}, "services call that language de"),
+        ({"target": "EN"}, "services call that language en"),
+        ({"target": "POR-BR"}, "services call that language pt-BR"),
         ({"dev": "a", "dev_size": 5}, "not both"),
         ({"dev_size": 0}, "--dev-size"),
         ({"limit": 0}, "--limit"),
@@ -386,11 +402,6 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
         ({"pairs": ()}, "no --pairs"),
     ],
 )
-        ({"source": "English"}, "--source 'English': services call that language en"),
-        ({"target": "fra"}, "--target 'fra': services call that language fr"),
-        ({"target": "ger"}, "services call that language de"),
-        ({"target": "EN"}, "services call that language en"),
-        ({"target": "POR-BR"}, "services call that language pt-BR"),
 def test_options_that_make_no_sense_are_named(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(options(tmp_path, Path("a.tsv")), **fields)  # type: ignore[arg-type]
@@ -399,6 +410,10 @@ def test_options_that_make_no_sense_are_named(tmp_path: Path, fields: dict[str, 
 @pytest.mark.parametrize("code", ["en", "pt-BR", "zh_Hant", "ckb", "sr-Latn-RS"])
 def test_any_language_code_is_accepted(tmp_path: Path, code: str) -> None:
     assert options(tmp_path, Path("a.tsv"), target=code + ("-x" if code == "en" else "")).target.startswith(code)
+
+
+def test_a_bundle_that_is_tuned_may_be_called_otherwise_than_is_usual(tmp_path: Path) -> None:
+    assert options(tmp_path, Path("a.tsv"), source="ENG", vocabulary="sentencepiece.model").source == "ENG"
 
 
 @pytest.mark.parametrize(
@@ -412,10 +427,6 @@ def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, charact
 def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
     verb = typer.Typer()
     verb.command()(prepare)
-def test_a_bundle_that_is_tuned_may_be_called_otherwise_than_is_usual(tmp_path: Path) -> None:
-    assert options(tmp_path, Path("a.tsv"), source="ENG", vocabulary="sentencepiece.model").source == "ENG"
-
-
     path = tmp_path / "fr-en.tsv"
     path.write_text("".join(f"{french}\t{english}\n" for english, french in PAIRS), encoding="utf-8")
     arguments = ["--pairs", path, "--source", "en", "--target", "fr", "--columns", "2,1", "--vocab-size", 360]

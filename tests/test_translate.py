@@ -215,6 +215,7 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: Bundle, pairs_file: Pa
         (["--max-ratio", "1"], "--max-ratio must be over 1"),
         (["--precision", "int4"], "precision must be one of"),
         (["--out", "pairs.tsv"], "pairs.tsv exists; give --replace"),
+        (["--out", "pairs.tsv", "--replace"], "--out pairs.tsv is what is translated, and would be lost"),
         (["--out", "out.tsv.gz"], "--out is not packed: give out.tsv"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
         (["--bundle", "nowhere"], "nowhere: no such bundle folder"),

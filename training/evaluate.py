@@ -241,6 +241,8 @@ def evaluate(
     if scoring.moses:
         moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
     if out is not None:
+        if out.resolve() in {Path(part).resolve() for text in pairs for part in (text, *text.split(","))}:
+            raise ValueError(f"--out {out} is measured on: it would be written over")
         out.parent.mkdir(parents=True, exist_ok=True)
         out.open("a").close()  # what cannot be written is said before hours of decoding
     loaded = load_bundle(bundle, where)

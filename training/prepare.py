@@ -68,7 +68,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
 
 
 def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
-    check_replaceable(options.out, options.replace, "data folder", "prepared.json")
+    check_replaceable(options.out, options.replace, "data folder", "prepared.json", input_files(options))
     corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
     given = [looked_at_for_measuring(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
@@ -213,11 +213,16 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
     return {"name": corpus.name, "weight": corpus.spec.weight, **lines}
 
 
+def input_files(options: PrepareOptions) -> Iterator[Path]:
+    """All that is read, each fetched if it is not here. Raises CorpusError."""
+    for text in (*options.pairs, *options.mix, *([options.dev] if options.dev else [])):
+        yield from spec_of(options, text).paths
+    if options.vocabulary:
+        yield Path(options.vocabulary)
+
+
 def _digests(options: PrepareOptions) -> dict[str, str]:
-    given = [options.dev] if options.dev else []
-    vocabulary = [Path(options.vocabulary)] if options.vocabulary else []
-    paths = [path for text in [*options.pairs, *options.mix, *given] for path in spec_of(options, text).paths]
-    return digests([*paths, *vocabulary])
+    return digests(input_files(options))
 
 
 def two_columns(text: str | None) -> tuple[int, int] | None:

@@ -31,7 +31,7 @@ from training.finetune import LEARNING_RATE, said_changes
 from training.locking import alone_in, alone_making
 from training.loop import CHANGEABLE, train
 from training.plan import Plan, measure, within
-from training.prepare import already_prepared, damage, prepare_corpora, two_columns
+from training.prepare import already_prepared, damage, input_files, prepare_corpora, two_columns
 from training.prepared import PreparedSummary
 from training.recipe_file import RecipeFile
 from training.recipes import FROM_PARENT, Size, architecture_for, recipe_for, size_for
@@ -63,7 +63,7 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         _say_changes(out, say)
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
         return
-    check_replaceable(out, options.export.replace)
+    check_replaceable(out, options.export.replace, needed=input_files(options.prepare))
     for rival in rivals(out, f"{options.prepare.source}-{options.prepare.target}"):
         say(f"warning: {rival} is of the same direction, and a service of {out.parent} refuses two: mind --out")
     device = pick_device(options.export.device)

@@ -37,6 +37,9 @@ class RunOptions:
             raise ValueError("--init and --parent both say what to begin from: give one of the two")
         if self.tuning is not None:
             self._check_tuning()
+        for origin in (self.tuning.initial if self.tuning else None, self.parent):
+            if origin is not None and origin.bundle.folder.resolve() == self.export.out.resolve():
+                raise ValueError(f"--out is {origin.name} itself, with which the same command goes on: give another")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
         positions, longest = self.model.get("max_positions"), self.prepare.max_tokens

@@ -114,6 +114,8 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     bundle = load_bundle(options.bundle, torch.device("meta"))
     device = pick_device(options.device).type
     texts = _texts(options, bundle)
+    if options.out.resolve() in [path.resolve() for path in texts.files]:
+        raise ValueError(f"--out {options.out} is what is translated, and would be lost: give another")
     say(texts.describe())
     lines = array("q", (text.line for text in texts))
     if not lines:
