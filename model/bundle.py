@@ -257,7 +257,10 @@ def written_whole(folder: Path) -> Iterator[Path]:
     abandoned = re.compile(rf"\.{re.escape(folder.name)}\.\w+\.partial(\.old)?")
     for path in folder.parent.iterdir():
         if abandoned.fullmatch(path.name):
-            shutil.rmtree(path, ignore_errors=True)
+            if path.suffix == ".old" and not folder.exists():  # killed between two renames
+                path.rename(folder)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
         yield temporary
@@ -281,7 +284,11 @@ def _swap_in(temporary: Path, folder: Path) -> None:
         # Without an exchange the folder is out of its place for the moment between two renames.
         old = folder.with_name(f"{temporary.name}.old")
         folder.rename(old)
-        temporary.rename(folder)
+        try:
+            temporary.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
         old.rename(temporary)
     _flush(folder.parent)
 

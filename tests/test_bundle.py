@@ -366,6 +366,29 @@ def test_replacing_works_where_folders_cannot_be_exchanged(
     test_replacing_leaves_the_new_bundle_alone_in_its_place(folder, tokenizer)
 
 
+def test_where_folders_cannot_be_exchanged_the_old_bundle_outlives_failures_and_kills(
+    folder: Path, model: Transformer, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, name = Path.rename, load_bundle(folder, CPU).name
+
+    def rename_but_not_in(path: Path, target: Path) -> Path:
+        if path.suffix == ".partial":
+            raise PermissionError(13, "in use", str(path))
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bundle_module, "_exchange", lambda first, second: False)
+        patched.setattr(Path, "rename", rename_but_not_in)
+        with pytest.raises(PermissionError):
+            save_bundle(folder, model, tokenizer, LIMITS, RECORD, "", replace=True)
+    assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
+    folder.rename(folder.with_name(".en-fr.x.partial.old"))  # as one leaves it that is killed there
+    with pytest.raises(RuntimeError), bundle_module.written_whole(folder):
+        raise RuntimeError
+    assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
+    assert load_bundle(folder, CPU).name == name
+
+
 @pytest.mark.parametrize("replace", [True, False])
 def test_what_is_not_a_bundle_is_left_alone(
     tmp_path: Path, model: Transformer, tokenizer: Tokenizer, replace: bool
