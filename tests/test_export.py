@@ -175,6 +175,16 @@ def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Pat
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_whose_best_weights_are_gone_is_refused_and_not_waited_for(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns(BEST))
+    again, load = iter(range(3)), trained.Trained.load
+    monkeypatch.setattr(trained.Trained, "load", lambda *folders: (next(again), load(*folders))[1])
+    with pytest.raises(FileNotFoundError, match=BEST):
+        export_run(options(tmp_path / "run", data, tmp_path / "out"), quiet)
+
+
 def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--dtype"):
         options(run_folder, data, tmp_path, dtype="int8")

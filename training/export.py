@@ -29,6 +29,7 @@ from model.transformer import Transformer
 from training.batches import load_pairs
 from training.card import model_card
 from training.cautions import trained_on
+from training.checkpoint import BEST
 from training.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
 from training.export_ctranslate2 import ConvertOptions, convert_bundle
 from training.locking import alone_making
@@ -195,6 +196,8 @@ def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str,
         try:
             learnt = list(run.candidates())
         except FileNotFoundError:  # an evaluation has put others in their place
+            if not (run.folder / BEST).exists():  # which is replaced, and never taken away: it was not copied
+                raise
             continue
         if run.is_current():
             return run, learnt
