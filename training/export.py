@@ -137,8 +137,9 @@ def export_run(
     device = pick_device(options.device)
     run, learnt = _at_one_moment(options)
     if options.initial:  # what it could translate at length before, it still can
-        ratio = max(run.limits.ratio, options.initial["limits"]["ratio"])
-        run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, ratio=ratio))
+        theirs = options.initial["limits"]
+        longer = {name: max(getattr(run.limits, name), theirs[name]) for name in ("max_source", "max_target", "ratio")}
+        run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, **longer))
     sentences = options.sentences()
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
