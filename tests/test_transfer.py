@@ -126,6 +126,19 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
     )
 
 
+@pytest.mark.parametrize("positions", [30, 50])
+def test_learned_positions_go_over_as_far_as_both_models_reach(
+    parent: Parent, german: Tokenizer, positions: int
+) -> None:
+    config = dataclasses.replace(parent.bundle.model.config, positions="learned", max_positions=40)
+    learned = Parent(dataclasses.replace(parent.bundle, model=Transformer(config)))
+    theirs = learned.bundle.model.state_dict()
+    weights = learned.weights(child(german, positions="learned", max_positions=positions), {5: [5]}, seed=1)
+    for name in ("source_embedding.positions", "target_embedding.positions"):
+        assert len(weights[name]) == positions
+        assert torch.equal(weights[name][:40], theirs[name][:positions])
+
+
 def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(parent: Parent, german: Tokenizer) -> None:
     untied = dataclasses.replace(parent.bundle.model.config, share_embeddings="none")
     other = Parent(dataclasses.replace(parent.bundle, model=Transformer(untied)))

@@ -100,6 +100,8 @@ class Parent(Origin):
                 yield name, fresh.index_copy(0, here, torch.stack(means))
             elif match := _FEED_FORWARD.fullmatch(name):
                 yield name, _units(weight, match[2], theirs, match[1], fresh)
+            elif name.endswith(".positions"):  # the model may reach further than the parent, or not as far
+                yield name, torch.cat([weight[: len(fresh)], fresh[len(weight) :]])
             elif weight.shape == fresh.shape:
                 yield name, weight
 
