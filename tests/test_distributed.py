@@ -6,6 +6,7 @@ Run as a program, this file trains in two processes made by forking, and as ofte
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ from training import loop, progress
 from training.__main__ import cli
 from training.batches import epoch_rows, load_pairs
 from training.checkpoint import load_state, saved_weights
-from training.distributed import joined
+from training.distributed import World, joined
 from training.locking import alone_in
 from training.loop import State, train
 from training.trainer import Recipe, Trainer
@@ -194,6 +195,17 @@ def test_without_torchrun_there_is_no_process_group() -> None:
         assert not torch.distributed.is_initialized()
         assert world.from_first(lambda: 5) == 5
         assert world.highest(7) == 7
+
+
+def test_dropout_draws_otherwise_in_every_process_step_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    monkeypatch.setattr(torch, "manual_seed", begun.append)
+    World().seed(1, 1)
+    assert not begun  # the generator of one process goes on by itself
+    for seed, step, rank in itertools.product((1, 2), (1, 2, 11), (0, 1)):
+        World(rank, 2).seed(seed, step)
+    assert len(set(begun)) == 12
+    assert all(0 <= number < 2**63 for number in begun)
 
 
 # ---- Started by torchrun, killed, interrupted, and started again

@@ -18,7 +18,8 @@ from model.tokenizer import Tokenizer
 from training.batches import load_pairs
 from training.corpus import Pair, read_pairs, write_pairs
 from training.encoding import proportionate
-from training.prepare import already_prepared, prepare, prepare_corpora, vocabulary_size
+from training.pool import PoolWriter
+from training.prepare import _vocabulary_sentences, already_prepared, prepare, prepare_corpora, vocabulary_size
 from training.prepare_options import PrepareOptions
 from training.prepared import PreparedSummary, write_record
 from training.split import comparison_key
@@ -103,6 +104,15 @@ def test_the_record_accounts_for_every_line_and_file(prepared: tuple[Path, Prepa
     content = (data.parent / "pairs.tsv").read_bytes()
     assert summary.sha256 == {"pairs.tsv": hashlib.sha256(content).hexdigest()}
     assert summary.vocab_size == Tokenizer.load(data / "sentencepiece.model").vocab_size
+
+
+def test_a_vocabulary_is_learnt_from_the_pairs_in_the_proportions_in_which_they_are_drawn(tmp_path: Path) -> None:
+    writer = PoolWriter(tmp_path / "text.tsv")
+    for number, name in enumerate("abc"):
+        writer.add_all(number, ((line, Pair(name, name.upper())) for line in range(2000)))
+    drawn = Counter(_vocabulary_sentences(writer.finish(), [0.5, 2.0, 1.0], seed=1))
+    assert drawn["b"] == drawn["B"] == 2000  # none twice, however often it is drawn
+    assert {name: drawn[name] / 2000 for name in "ac"} == pytest.approx({"a": 0.25, "c": 0.5}, abs=0.05)
 
 
 def test_training_reads_the_folder(tmp_path: Path) -> None:

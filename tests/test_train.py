@@ -31,7 +31,9 @@ from training import loop, progress
 from training.__main__ import cli
 from training.batches import Batch
 from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
+from training.distributed import World
 from training.loop import State, Unread, train
+from training.schedule import noam
 from training.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")
@@ -87,18 +89,23 @@ def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: P
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"curves.png", STATE, BEST}
 
 
-def test_the_training_loss_of_a_row_is_the_mean_over_the_tokens_since_the_row_before(
+def test_every_step_has_its_learning_rate_and_its_draws_and_a_row_the_mean_loss_since_the_row_before(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, seen = Trainer.step, list[tuple[float, int]]()
+    real, seen, rates, draws = Trainer.step, list[tuple[float, int]](), list[float](), list[tuple[int, int]]()
 
     def step(trainer: Trainer, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         nats = real(trainer, batches, learning_rate)
         seen.append((nats.item(), sum(batch.target_tokens for batch in batches)))
+        rates.append(learning_rate)
         return nats
 
     monkeypatch.setattr(Trainer, "step", step)
-    rows = run_training(data, tmp_path / "run").history
+    monkeypatch.setattr(World, "seed", lambda world, seed, step: draws.append((seed, step)))
+    rows = run_training(data, tmp_path / "run", cooldown=0.5).history
+    width = small_config(9).d_model
+    assert rates == [noam(step, width, RECIPE.warmup, total=24, cooldown=0.5) for step in range(1, 25)]
+    assert draws == [(RECIPE.seed, step) for step in range(1, 25)]
     sums = [[sum(each) for each in zip(*seen[first : first + 6], strict=True)] for first in range(0, 24, 6)]
     assert [row["train_loss"] for row in rows] == pytest.approx([nats / tokens for nats, tokens in sums])
 
