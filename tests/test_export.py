@@ -28,11 +28,11 @@ from training import export as export_module
 from training import trained
 from training.__main__ import cli
 from training.batches import load_pairs
-from training.checkpoint import BEST, average, saved_weights
+from training.checkpoint import BEST, average, save_best, save_weights, saved_weights
 from training.corpus import Pair, write_pairs
 from training.export import ExportOptions, export_run
 from training.locking import alone_making
-from training.trained import BEGUN_WITH
+from training.trained import BEGUN_WITH, Trained
 from training.trainer import TrainingError
 
 CPU = torch.device("cpu")
@@ -257,6 +257,32 @@ def test_a_bundle_is_of_another_form_where_the_sentences_of_its_samples_have_cha
     assert options.form == form
     file.write_text("Goodbye.\n")
     assert options.form != form
+
+
+AVERAGE, STEP = "the average of the last {} evaluations", "those of step {}, of the lowest development loss"
+LAST = "those of step {}, the last evaluation's"
+
+
+@pytest.mark.parametrize(
+    ("steps", "best", "offered"),
+    [
+        ([10, 20, 30, 40, 50], 20, [(AVERAGE, 3, 40), (AVERAGE, 5, 30), (STEP, 20, 20)]),
+        ([10, 20], 20, [(AVERAGE, 2, 15), (STEP, 20, 20)]),
+        ([10], 10, [(STEP, 10, 10)]),
+        ([20], 10, [(LAST, 20, 20), (STEP, 10, 10)]),
+        ([20], 0, [(LAST, 20, 20)]),  # nothing learnt was ever better than what it began with
+    ],
+)
+def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
+    tmp_path: Path, steps: list[int], best: int, offered: list[tuple[str, int, float]]
+) -> None:
+    for step in steps:
+        save_weights(tmp_path, step, {"w": torch.tensor([float(step)])}, keep=9)
+    save_best(tmp_path, {"w": torch.tensor([float(best)])})
+    unread: Any = None
+    run = Trained(tmp_path, tmp_path, {"state": {"best_step": best}}, *[unread] * 5)
+    found = [(what, weights["w"].item()) for what, weights in run.candidates()]
+    assert found == [(what.format(number), mean) for what, number, mean in offered]
 
 
 @pytest.mark.parametrize(
