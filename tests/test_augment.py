@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,6 +170,27 @@ def test_copies_are_as_many_as_wanted_and_no_longer_than_allowed() -> None:
     assert len(found) == 30
     assert all(0 < len(side) <= 40 for copy in found for side in (copy.source, copy.target))
     assert not list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 2, Random(1)))
+
+
+def test_no_copy_has_a_sentence_of_the_development_set(tmp_path: Path) -> None:
+    """Of eighty numbers that may stand for another, half are there."""
+    pages = [Pair(f"On page {number}.", f"À la page {number}.") for number in range(20, 100)]
+    write_pairs(tmp_path / "pairs.tsv", pages[:40])
+    write_pairs(tmp_path / "dev.tsv", pages[40:])
+    asked = PrepareOptions(
+        (str(tmp_path / "pairs.tsv"),),
+        "en",
+        "fr",
+        tmp_path / "data",
+        dev=str(tmp_path / "dev.tsv"),
+        vocab_size=340,
+        reserved_share=0.0,
+        augment_share=1.0,
+    )
+    assert prepare_corpora(asked, list[str]().append).augmented_copies == 40
+    tokenizer, (pairs, _) = Tokenizer.load(tmp_path / "data/sentencepiece.model"), load_pairs(tmp_path / "data")
+    trained = {tokenizer.decode(ids).rstrip(".") for ids in pairs.source.sequences(np.arange(len(pairs)))}
+    assert trained == {pair.source.rstrip(".") for pair in pages[:40]}
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])

@@ -26,6 +26,7 @@ from training.chinese import is_chinese
 from training.corpus import Pair
 from training.names import Names
 from training.reserved import TokenCopy
+from training.split import comparison_key
 
 _LOOKED_AT = 100_000
 """Pairs from which it is learnt which words begin with a small letter, and which names there are."""
@@ -146,12 +147,19 @@ def augmented_copies(
     languages: tuple[str, str],
     max_tokens: int,
     random: Random,
+    dev: Iterable[Pair] = (),
 ) -> Iterator[TokenCopy]:
-    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer where few pairs can be changed."""
+    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer where few pairs can be changed.
+
+    With another number, "Page 12" may become a sentence of the development pairs `dev`: such a copy is not made.
+    """
+    apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
     for index, source, target in text_copies(pairs, languages, random, tokenizer.knows):
         if made == wanted:
             return
+        if comparison_key(source) in apart or comparison_key(target) in apart:
+            continue
         ids = [array("i", tokenizer.encode(side)) for side in (source, target)]
         if max(map(len, ids)) <= max_tokens:
             yield TokenCopy(index, *ids)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.augment import augmented_copies
-from training.corpus import Skipped
+from training.corpus import Pair, Skipped
 from training.intake import progress, progress_of_pieces
 from training.pool import PIECE, Pool, encode
 from training.prepare_options import RATIO_FROM_TOKENS, PrepareOptions, require
@@ -48,15 +48,19 @@ def write_tokens(
     weights: Sequence[float],
     folder: Path,
     skipped: Sequence[Skipped],
+    dev: Sequence[Pair],
 ) -> Written:
     """Writes into `folder` the pairs whose lengths are sound and copies of them; the others go to `skipped`.
 
-    `weights`: how often an epoch draws a pair of each corpus. Raises ValueError if no pair is left.
+    `weights`: how often an epoch draws a pair of each corpus. No copy has a sentence of `dev`. Raises ValueError if no
+    pair is left.
     """
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
     reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
-    augmented = _write_copies(_augmented_copies(options, pool, tokenizer), tokenizer, writer, "copying with changes")
+    augmented = _write_copies(
+        _augmented_copies(options, pool, tokenizer, dev), tokenizer, writer, "copying with changes"
+    )
     copied = np.concatenate([reserved.pairs, augmented.pairs])
     of_corpora = np.append(pool.corpora, pool.corpora[copied])
     files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
@@ -108,13 +112,15 @@ def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) 
     return token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
 
 
-def _augmented_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+def _augmented_copies(
+    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, dev: Sequence[Pair]
+) -> Iterator[TokenCopy]:
     """Copies of pairs in other case and punctuation, and with other names."""
     if options.augment_share == 0:
         return iter(())
     wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
     random = Random(f"augmentation {options.seed}")
-    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random)
+    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random, dev)
 
 
 class _Copied(NamedTuple):

@@ -104,7 +104,8 @@ def _prepare(
     corpora = weighed(options, pool, corpora)
     tokenizer = _vocabulary(options, pool, corpora, say)
     dev = _short_enough(options, dev, tokenizer, [line for line, _ in numbered], skipped[-1], say)
-    written = write_tokens(options, pool, tokenizer, [corpus.spec.weight for corpus in corpora], folder, skipped)
+    weights = [corpus.spec.weight for corpus in corpora]
+    written = write_tokens(options, pool, tokenizer, weights, folder, skipped, dev)
     pool = written.pool
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
     reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
