@@ -117,7 +117,8 @@ def translate(
 ) -> None:
     """Translates standard input, a line for a line, or a document, as fast as the engine can.
 
-    What is typed, or comes from a pipe that pauses, is answered at once.
+    What is typed, or comes from a pipe that pauses, is answered at once. No service has to run, but its settings for
+    bundles, device, precision, workers, glossaries and cache (`serve --help`) hold here as well.
     """
     from app.command import run
     from app.session import Request

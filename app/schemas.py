@@ -31,7 +31,7 @@ def _unicode(text: str) -> str:
 
 def _not_auto(code: str) -> str:
     if code == "auto":
-        raise ValueError("the language is not told here; name it")
+        raise ValueError("the language is not detected here; name it")
     return code
 
 
@@ -101,7 +101,7 @@ class StreamRequest(Body):
     )
 
     text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
-    source: Language = Field(description="The language of the text; `auto`: each text's is told by itself")
+    source: Language = Field(description="The language of the text; `auto`: each text's is detected by itself")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field(
         "text", description="`html`: the text is HTML or XML, whose markup stays as it is"
@@ -159,9 +159,9 @@ class Translation(BaseModel):
     """What became of one text."""
 
     text: str | None = Field(examples=["Bonjour."], description="null if this text failed alone: see `error`")
-    source: str = Field(examples=["en"], description="As given, or as told; `und`: the text holds no words")
+    source: str = Field(examples=["en"], description="As given, or as detected; `und`: the text holds no words")
     confidence: float | None = Field(
-        examples=[None], description="If the language was to be told: the probability that it is `source`"
+        examples=[None], description="If the language was to be detected: the probability that it is `source`"
     )
     score: float | None = Field(
         examples=[-0.21],

@@ -31,7 +31,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, arbitrary_types_allowed=True)
 
     host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
-    port: int = Field(default=8000, ge=0, le=65535)
+    port: int = Field(default=8000, ge=0, le=65535, description="0: any that is free; the log says which")
     bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
     watch_bundles: bool = Field(default=False, description="Serve what is there now whenever that folder changes")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")

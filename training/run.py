@@ -256,7 +256,8 @@ def run(
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="CODE", help="The language to translate into.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Take no longer than about this. (default: until it stops getting better)")
+        float | None,
+        typer.Option(help="About so long at most, preparing apart. (default: until it stops getting better)"),
     ] = None,
     work: Annotated[
         Path | None,

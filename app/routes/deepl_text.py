@@ -51,7 +51,7 @@ class Styled(Body):
     """What can be asked of texts and of documents alike."""
 
     target_lang: Language = Field(description="The language to translate into", examples=["FR"])
-    source_lang: Language | None = Field(None, description="Without it, each text's is told by itself", examples=["EN"])
+    source_lang: Language | None = Field(None, description="Without it, each text's is detected", examples=["EN"])
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
         "default", description="No language has another formality here: `more` and `less` are refused"
     )
@@ -120,7 +120,7 @@ class TextRequest(Styled):
 class TextTranslation(BaseModel):
     """What became of one text."""
 
-    detected_source_language: str = Field(examples=["EN"], description="As given, or as told")
+    detected_source_language: str = Field(examples=["EN"], description="As given, or as detected")
     text: str = Field(description="The translation", examples=["Bonjour."])
     billed_characters: int = Field(description="Code points of the text sent", examples=[6])
     model_type_used: str | None = Field(default=None, description="If `model_type` was sent")
@@ -135,7 +135,7 @@ class TextResponse(BaseModel):
 class LanguagesRequest(Body):
     """Which languages are wanted."""
 
-    type: Literal["source", "target"] = Field("source", description="Which of both")
+    type: Literal["source", "target"] = Field("source", description="Which of the two")
 
 
 class OfferedLanguage(BaseModel):
@@ -147,11 +147,11 @@ class OfferedLanguage(BaseModel):
 
 
 class CharacterUsage(BaseModel):
-    """How much of what a client may translate it has."""
+    """How much a client has translated, and may translate."""
 
-    character_count: int = Field(description="Had, and not come back yet", examples=[1234])
+    character_count: int = Field(description="Used, and not come back yet", examples=[1234])
     character_limit: int = Field(
-        description="That can be had at once; without a limit a million millions", examples=[NO_LIMIT]
+        description="The most that can be had at once; without a limit 1,000,000,000,000", examples=[NO_LIMIT]
     )
 
 
@@ -227,7 +227,7 @@ _USAGE: dict[str, Any] = {"summary": "Characters translated, and how many may be
             {
                 "name": "type",
                 "in": "query",
-                "description": "Which of both",
+                "description": "Which of the two",
                 "schema": {"type": "string", "enum": ["source", "target"], "default": "source"},
             }
         ]

@@ -19,7 +19,7 @@ _HELLO = {"q": "Hello.", "source": "en", "target": "fr"}
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "text": {"summary": "A text", "value": _HELLO},
     "list": {
-        "summary": "A list, whose languages are to be told",
+        "summary": "A list, whose languages are to be detected",
         "value": {"q": ["Hello, my friend.", "How are you?"], "source": "auto", "target": "fr"},
     },
     "html": {

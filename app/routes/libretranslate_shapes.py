@@ -38,7 +38,7 @@ class ToTranslate(Asked):
     """A text, or a list of them, to be translated."""
 
     q: Texts = Field(description="The text; in JSON also a list of texts, which is answered by lists")
-    source: Language = Field(description="The language of the text; `auto`: each text's is told by itself")
+    source: Language = Field(description="The language of the text; `auto`: each text's is detected by itself")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field("text", description="`html`: the markup stays as it is")
     alternatives: Number = Field(
@@ -51,7 +51,7 @@ class ToTranslate(Asked):
 
 
 class ToDetect(Asked):
-    """A text whose language is to be told."""
+    """A text whose language is to be detected."""
 
     q: Texts = Field(description="The text; in JSON also a list of texts, which are taken together")
 
