@@ -1,19 +1,40 @@
-"""The READMEs and the pages they link to, against the service: links lead somewhere, settings and metrics are its."""
+"""The READMEs and the pages they link to, against the code: links, files, commands and options are there, settings,
+metrics and defaults are its own, figures the bundles', and what the examples show comes out."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import typer
 from prometheus_client.parser import text_string_to_metric_families
+from typer.core import TyperGroup
 
+from app.__main__ import cli as app_cli
+from app.exits import EXIT_CODES
 from app.metrics import Metrics
 from app.settings import PREFIX, described
+from model.bundle import CONFIG, SUMS, WEIGHTS
+from training.__main__ import cli as training_cli
+from training.prepare import vocabulary_size
+from training.recipes import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size
 
 READMES = ["README.md", "README.zh-CN.md"]
 PAGES = [*READMES, *map(str, sorted([*Path("bundles").glob("*/README.md"), *Path("docs").glob("*.md")]))]
+TOLD = [*PAGES, "Makefile", "Dockerfile", "docker-compose.yml", *map(str, sorted(Path("recipes").rglob("*.toml")))]
 NOTHING = "none", "无"
+FOREIGN = {"--build", "--index-url", "--logdir", "--nproc-per-node", "--profile", "--standalone"}
+"""Options of docker, pip, TensorBoard and torchrun."""
+CLIS, HELP = {"app": app_cli, "training": training_cli}, {"--help"}
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def anchors(page: Path) -> set[str]:
@@ -50,3 +71,166 @@ def test_operators_are_told_of_every_metric() -> None:
     names = re.findall(r"`(interlinear_\w+)`", Path("docs/operation.md").read_text(encoding="utf-8"))
     told = {name.removesuffix("_total") for name in names}
     assert {name for name in ours if not name.endswith("_created")} == told
+
+
+def read(name: str | Path) -> str:
+    return Path(name).read_text(encoding="utf-8")
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    """Each `python -m` or torchrun command in a page or a file's comments: its module with the verb, and what follows.
+
+    Lines that a backslash joins are one.
+    """
+    joined = re.sub(r"\\\n[#\s]*", " ", text).replace("make train ARGS=", "-m training run ")
+    return re.findall(r"-m ((?:app|training) [a-z]\w*|(?:benchmarks|model)\.\w+)\b([^\n`|;)]*)", joined)
+
+
+def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
+    """Its commands, as typer has them."""
+    group = typer.main.get_command(cli)
+    assert isinstance(group, TyperGroup)
+    return group.commands
+
+
+@cache
+def options_of(command: str) -> set[str] | None:
+    """All of a verb or a benchmark; None if there is none such."""
+    module, _, verb = command.partition(" ")
+    if verb:
+        found = verbs_of(CLIS[module]).get(verb)
+        return found and {name for option in found.params for name in [*option.opts, *option.secondary_opts]} | HELP
+    path = Path(module.replace(".", "/")).with_suffix(".py")
+    if not path.exists():
+        return None
+    # Not imported: some want what is not installed. A parameter's name is its option unless it is spelt out.
+    named = re.findall(r"^    (\w+): Annotated\[", read(path), re.M)
+    spelt = [option for options in re.findall(r'"(--[\w/-]+)"', read(path)) for option in options.split("/")]
+    return HELP | {*spelt, *(f"--{no}{name}".replace("_", "-") for name in named for no in ("", "no-"))}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_every_command_and_its_options_exist(name: str) -> None:
+    for command, rest in commands(read(name)):
+        known = options_of(command)
+        assert known is not None, f"there is no {command}"
+        assert set(OPTION.findall(rest)) <= known | FOREIGN, command
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_every_option_named_alone_is_that_of_some_command(name: str) -> None:
+    """In backquotes, perhaps behind its verb, as in `prepare --limit 10000`."""
+    by_verb: dict[str, set[str]] = {}
+    for module, cli in CLIS.items():
+        for verb in verbs_of(cli):
+            # Both have a `translate`.
+            by_verb[verb] = by_verb.get(verb, set()) | (options_of(f"{module} {verb}") or set())
+    benchmarks = (options_of(f"benchmarks.{path.stem}") or set() for path in Path("benchmarks").glob("*.py"))
+    anyone = set().union(FOREIGN, *by_verb.values(), *benchmarks)
+    for verb, rest in re.findall(r"`(?:([a-z0-9]+) )?(--[a-z][^`\n]*)`", read(name)):
+        assert set(OPTION.findall(rest)) <= by_verb.get(verb, anyone), f"{verb} {rest}"
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_every_file_named_exists(name: str) -> None:
+    """Links apart; with a star, at least one."""
+    folders = "app|benchmarks|docs|model|recipes|tests|training"
+    for path in re.findall(rf"(?<![\w/.(-])((?:{folders})/[\w./*-]*\.(?:py|toml|tsv|md|csv|json|c)\b)", read(name)):
+        assert list(Path().glob(path)), path
+
+
+def test_both_readmes_have_the_same_commands_and_figures() -> None:
+    told = []
+    for name in READMES:
+        blocks = re.findall(r"^    .*\S$", read(name), re.M)
+        # Behind two spaces, or a hash, stands what a command is for.
+        figures = [re.findall(r"\d[\d,.]*", row) for row in re.findall(r"^\| [^`\n]+$", read(name), re.M)]
+        told.append(([re.split(" {2,}|  # ", line.strip())[0] for line in blocks], figures))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_the_readme_s_figures_and_model_are_those_of_the_bundle(name: str) -> None:
+    folder, text = Path("bundles/en-fr"), read(name)
+    config = json.loads(read(folder / CONFIG))
+    [weights] = re.findall(rf"^(\w+)  {WEIGHTS}$", read(folder / SUMS), re.M)
+    assert set(re.findall(r"en-fr@(\w+)", text)) == {weights[:12]}
+    metrics = {(metric["set"], metric["metric"]): metric for metric in config["metrics"]}
+    rows = re.findall(r"^\| [^|]+ \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
+    sets = ["tatoeba.test.tsv", "development set", "newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
+    for row, one in zip(rows, sets, strict=True):
+        bleu, chrf = metrics[one, "BLEU"], metrics[one, "chrF"]
+        assert row == (f"{bleu['sentences']:,}", f"{bleu['score']:.1f}", f"{chrf['score']:.1f}")
+        assert f"`{bleu['signature']}`" in text
+
+
+def test_the_table_of_bundles_has_their_own_figures() -> None:
+    rows = re.findall(
+        r"^\| \[(\w+-\w+)\]\(.*?\) \| ([\d.]+), ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", read("docs/recipes.md"), re.M
+    )
+    assert {pair for pair, *_ in rows} == {path.name for path in Path("bundles").iterdir()}
+    for pair, *told in rows:
+        metrics = json.loads(read(Path("bundles", pair, CONFIG)))["metrics"]
+        found = {}
+        for metric in metrics:
+            name = Path(metric["set"]).name.partition(".")[0].rstrip("0123456789")
+            found[name, metric["metric"]] = f"{metric['score']:.1f}"
+        flores = next(score for (name, metric), score in found.items() if "-" in name and metric == "BLEU")
+        assert told == [found["tatoeba", "BLEU"], found["tatoeba", "chrF"], found["newstest", "BLEU"], flores], pair
+
+
+def test_the_table_of_what_is_chosen_is_what_is_chosen() -> None:
+    table = re.search(r"^\| pairs \| shape .*?\n\n", read("docs/training.md"), re.M | re.S)
+    assert table
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()[2:-1]]
+
+    def row(size: Size, pairs: int) -> list[str]:
+        shape = [size.architecture, str(size.dropout), f"{size.epochs:g}", f"{size.batch_tokens:,}"]
+        return [*shape, f"{vocabulary_size(pairs, characters=100):,}"]
+
+    by_pairs = [int(found[1].replace(",", "")) for cells in rows if (found := re.match(r"to ([\d,]+)$", cells[0]))]
+    expected = [row(next(size for size in SIZES if pairs <= size.pairs), pairs - 1) for pairs in by_pairs]
+    expected += [row(SIZES[-1], 10**6), row(LARGEST_ON_GPU, 10**6)]
+    assert [cells[1:] for cells in rows[:-1]] == expected
+    assert {int(size.pairs) for size in SIZES[:-1]} <= set(by_pairs)
+    assert rows[-1][2:5] == row(FROM_PARENT, 10**6)[1:4]
+
+
+def test_the_exit_codes_told_are_those_of_the_command_line() -> None:
+    table = read("docs/text.md").partition("| exit code | |\n|--:|---|\n")[2]
+    rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
+    assert rows == [tuple(line.split(maxsplit=1)) for line in EXIT_CODES.splitlines()]
+
+
+EXAMPLE = re.compile(r"^    curl (?P<command>\S(?:.|\n {5,})*)\n\n?    (?P<answer>[{\"](?:.|\n {5,})*)$", re.M)
+EXAMPLES = [
+    pytest.param(match["command"], match["answer"], id=f"{name}-{number}")
+    for name in ("README.md", "docs/clients.md")
+    for number, match in enumerate(EXAMPLE.finditer(read(name)))
+]
+
+
+def test_the_examples_are_found() -> None:
+    assert len(EXAMPLES) == 5
+
+
+@pytest.mark.parametrize(("command", "answer"), EXAMPLES)
+def test_what_an_example_shows_comes_out(command: str, answer: str, shipped_url: str) -> None:
+    words = shlex.split(command.replace("\\\n", ""))
+    [path] = [word.partition(":8000")[2] for word in words if word.startswith("http")]
+    sent = [after for word, after in pairwise(words) if word == "-d"]
+    form = dict(field.split("=", 1) for field in sent if not field.startswith("{"))
+    asked = None if form else json.loads(sent[0])
+    got = httpx.post(shipped_url + path, data=form or None, json=asked, timeout=60)
+    body = got.raise_for_status().json()
+    texts = [each["text"] for each in body["translations"]] if "translations" in body else []
+    texts += [body[name] for name in ("translation", "translatedText") if name in body]
+    assert texts
+    assert [text for text in texts if json.dumps(text, ensure_ascii=False) not in answer] == []
+    if answer.startswith("{"):
+        assert all(json.dumps(body[name]) in answer for name in ("alignment", "model") if name in body)
+    if answer.startswith("{") and "usage" in body:
+        shown = json.loads(answer)
+        for each in shown["translations"]:
+            each["score"] = pytest.approx(each["score"], abs=0.02)  # it was served in int8
+        assert shown == body
