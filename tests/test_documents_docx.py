@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import tracemalloc
 import zipfile
 from collections.abc import Mapping
 
@@ -10,7 +12,7 @@ import pytest
 from lxml import etree
 from test_documents import as_it_was, shouted, texts
 
-from app.documents import UnreadableDocument, package, read
+from app.documents import UnreadableDocument, docx_paragraphs, package, read
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -179,8 +181,9 @@ def _cut_short() -> bytes:
         (word("<w:p>"), "not well-formed"),
         (word("", parts={"[Content_Types].xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}), "DOCTYPE"),
         (_cut_short(), "cannot be unpacked"),
+        (word("")[100:], "cannot be unpacked"),
     ],
-    ids=["text", "nothing", "encrypted", "macros", "another", "broken XML", "entities", "broken zip"],
+    ids=["text", "nothing", "encrypted", "macros", "another", "broken XML", "entities", "broken zip", "no beginning"],
 )
 def test_what_is_no_word_document_is_refused(content: bytes, fault: str) -> None:
     with pytest.raises(UnreadableDocument, match=fault) as error:
@@ -207,6 +210,38 @@ def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(package, "_MOST_TEXT_BYTES", 1 << 10)
     with pytest.raises(UnreadableDocument, match="the text of the file"):
         read("a.docx", content)
+
+
+def test_a_part_of_another_compression_is_refused_before_it_is_unpacked() -> None:
+    packed = io.BytesIO(word(RICH))
+    with zipfile.ZipFile(packed, "a") as archive:  # which unpacks as much as there is, whatever the directory says
+        archive.writestr("word/media/image2.png", bytes(9 << 20), zipfile.ZIP_BZIP2)
+    with pytest.raises(UnreadableDocument, match=r"image2.png cannot be unpacked: .*compression"):
+        read("a.docx", packed.getvalue())
+
+
+def test_of_a_part_no_more_is_unpacked_than_the_directory_says() -> None:
+    size = 32 << 20
+    content = word("", parts={"word/document.xml": b" " * size})
+    content = content.replace(struct.pack("<I", size), struct.pack("<I", 100))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableDocument, match="Bad CRC-32"):
+            read("a.docx", content)
+        assert tracemalloc.get_traced_memory()[1] < size // 8
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "marks", ["<w:r><w:drawing/></w:r>" * 200, f"<w:r><w:rPr>LOOK</w:rPr>{'<w:drawing/>' * 200}</w:r>"]
+)
+def test_formatting_that_would_be_copied_without_end_is_refused(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = f'<w:b w:val="{"1" * 10_000}"/>'
+    monkeypatch.setattr(docx_paragraphs, "_MOST_COPIED", 1 << 20)
+    assert texts(read("a.docx", word(f"<w:p>{run('Hello', look)}</w:p>" * 10)))[:2] == ["Hello", "Hello"]
+    with pytest.raises(UnreadableDocument, match="too much formatting"):
+        read("a.docx", word(f"<w:p>{run('Hello', look)}{marks.replace('LOOK', look)}</w:p>"))
 
 
 def test_two_parts_of_one_name_are_refused() -> None:

@@ -11,11 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from lxml import etree
 
-from app.documents.document import few
+from app.documents.document import UnreadableDocument, few
 from app.documents.elements import Collector
 from app.documents.xml_parts import Element, clean, local, reference, resolved
 from app.passage import Passage
@@ -30,6 +31,9 @@ _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
 _SHOWS_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
 """Lines and colours: forms have white space with a line under it, to be filled in."""
 _CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
+_MOST_COPIED = 256 << 20
+"""Characters of formatting that paragraphs are filled with. What stands once in a file goes to each run of a paragraph,
+and may be of megabytes."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -73,7 +77,10 @@ def paragraphs(root: Element) -> list[Paragraph]:
     Raises UnreadableDocument.
     """
     found = few(element for element in root.iter(etree.Element) if local(element) == "p" and _is_word(element))
-    return [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
+    listed = [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
+    if sum(paragraph.copied for paragraph in listed) > _MOST_COPIED:
+        raise UnreadableDocument("The file has too much formatting.")
+    return listed
 
 
 def _is_word(element: Element) -> bool:
@@ -90,6 +97,14 @@ class Paragraph:
         self.collector = Collector()
         self.properties = self._content(element)
         self.passage = self.collector.passage(clean) or Passage("")
+
+    @property
+    def copied(self) -> int:
+        """Characters of formatting that `fill` copies, about: for all in runs, and for the text beside each thing."""
+        length = cache(_length)
+        in_runs = sum(length(atom.properties) for thing in self.things for atom in thing.atoms if atom.in_run)
+        of_text = (self.properties, *(thing.properties for thing in self.things))
+        return in_runs + (len(self.things) + 1) * max(map(length, of_text))
 
     def fill(self, translation: str) -> None:
         """Replaces the content by the translation's."""
@@ -257,6 +272,16 @@ def _look(properties: Element | None) -> _Look:
     written = {etree.tostring(e, with_tail=False): local(e) for e in properties if local(e) not in _NOT_FORMAT}
     of_space = (text for text, name in written.items() if name in _SHOWS_ON_SPACE)
     return _Look(b"".join(sorted(written)), b"".join(sorted(of_space)))
+
+
+def _length(properties: Element | None) -> int:
+    if properties is None:
+        return 0
+    return sum(
+        len(text)
+        for e in properties.iter()
+        for text in (str(e.tag), e.text or "", *e.attrib.keys(), *e.attrib.values())
+    )
 
 
 def _characters(element: Element) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import io
 import shutil
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,8 @@ _MOST_TEXT_BYTES = 48 << 20
 """Of the parts that are parsed: their trees take ten times as much."""
 _AT_ONCE = 1 << 16
 """Bytes of a part that nobody parses."""
+_PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""ECMA-376, part 2, has no others; and zipfile unpacks others without a bound: a kilobyte of bzip2 to gigabytes."""
 _ENCRYPTED = b"\xd0\xcf\x11\xe0"
 
 
@@ -43,6 +46,8 @@ class Package:
             raise UnreadableDocument("The file has two parts of one name.")
         if len(self.parts) > _MOST_PARTS or sum(info.file_size for info in self.parts.values()) > _MOST_BYTES:
             raise UnreadableDocument(f"Unpacked, the file is over {_MOST_BYTES >> 20} MiB or {_MOST_PARTS} parts.")
+        if odd := next((info for info in self.parts.values() if info.compress_type not in _PACKINGS), None):
+            raise UnreadableDocument(f"The part {odd.filename} cannot be unpacked: .docx has no such compression.")
         self._text_bytes = 0
 
     def read(self, name: str) -> bytes:
@@ -53,8 +58,9 @@ class Package:
         if self._text_bytes > _MOST_TEXT_BYTES:
             raise UnreadableDocument(f"Unpacked, the text of the file is over {_MOST_TEXT_BYTES >> 20} MiB.")
         info = self.parts[name]
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info):
-            return archive.read(info)  # no more than the directory says: zipfile stops there
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info), archive.open(info) as part:
+            # No more than the directory says. `archive.read` gives no more either, but unpacks up to 2 GiB first.
+            return part.read(info.file_size)
 
     def check(self) -> None:
         """Raises UnreadableDocument if any part cannot be unpacked: those that are only copied are read here first."""
@@ -87,5 +93,5 @@ class Package:
 def _unpackable(info: zipfile.ZipInfo) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError) as error:
         raise UnreadableDocument(f"The part {info.filename} cannot be unpacked: {error}.") from None
