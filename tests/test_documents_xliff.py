@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from lxml import etree
 from test_documents import as_it_was, shouted, texts
 
-from app.documents import UnreadableDocument, read
+from app.documents import UnreadableDocument, read, xliff
 
 ONE = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x">
@@ -121,3 +123,23 @@ def test_what_is_no_xliff_or_not_safe_is_refused(content: str, fault: str) -> No
     with pytest.raises(UnreadableDocument, match=fault) as error:
         read("a.xlf", content.encode())
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"), [('<g id="1">a ', "</g>"), ('<trans-unit id="1"><source>a ', "</source></trans-unit>")]
+)
+def test_what_is_nested_is_not_copied_again_and_again(begin: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = []
+
+    class Copying:
+        @staticmethod
+        def deepcopy(element: etree._Element) -> etree._Element:
+            copied.extend(element.iter())
+            return copy.deepcopy(element)
+
+    monkeypatch.setattr(xliff, "copy", Copying)
+    inside = f"{begin * 40}{'<x/>' * 100}{end * 40}"
+    content = f"<xliff><file><body><trans-unit><source>b {inside}</source></trans-unit></body></file></xliff>"
+    document = read("a.xlf", content.encode())
+    assert inner(units(shouted(document), "trans-unit")[0], "target").lower() == f"b {inside}"
+    assert len(copied) < 2 * 2 * 200  # once when it is read, once when it is written

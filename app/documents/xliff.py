@@ -58,6 +58,8 @@ def _holders(root: Element) -> Iterator[Element]:
 
 
 def _is_to_do(unit: Element, source: Element, is_2: bool) -> bool:
+    if any(e.tag == unit.tag for e in unit.iterancestors()):  # which is none of XLIFF's, and would be copied with each
+        return False
     marked = next((e.get("translate") for e in [unit, *unit.iterancestors()] if e.get("translate")), "yes")
     if marked == "no" or unit.get("approved") == "yes" or not any(map(str.isalpha, text_of(source))):
         return False
@@ -120,7 +122,6 @@ class _Inline:
 
     def fill(self, translation: str) -> None:
         """Replaces the content of the element by the translation's."""
-        things = [copy.deepcopy(thing) for thing in self.things]
         for child in list(self.holder):
             self.holder.remove(child)
         self.holder.text = None
@@ -134,7 +135,7 @@ class _Inline:
                 open_elements[-1].text = (open_elements[-1].text or "") + part
 
         def thing(number: int) -> None:
-            element = things[number]
+            element = self.things[number]
             if element is None:
                 open_elements.pop()
                 return
