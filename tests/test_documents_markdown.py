@@ -186,6 +186,7 @@ def test_any_markdown_comes_back_to_the_byte(parts: list[str]) -> None:
         "a\n\u3000b\n\u2003\nc",
         "- [x] \xa0\n  hi",
         "\xa0\nUnder\n\u3000\n===\n",
+        "| a\x1e| b |\n|---|---|\n|\x1f| c\x1c |\n",
     ],
 )
 def test_white_space_that_is_text_stays_where_it_was(source: str) -> None:

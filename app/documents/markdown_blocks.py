@@ -70,8 +70,9 @@ def blocks(text: str) -> Iterator[Block]:
             if token.map[0] != row:
                 row = token.map[0]
                 cell_start = lines[row].start
-            start, end, cell_start = _cell(text, token.content, cell_start, lines[row])
-            yield Block(start, end, _tokens(token.content, env), [], False, _in_cell)
+            if content := token.content.strip():  # the parser leaves what only Python takes for white space
+                start, end, cell_start = _cell(text, content, cell_start, lines[row])
+                yield Block(start, end, _tokens(content, env), [], False, _in_cell)
             continue
         block = _block(text, lines[token.map[0] : token.map[1]], token.content, opened.markup.startswith("#"), env)
         if block:
