@@ -67,7 +67,10 @@ def serve() -> None:
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """uvicorn's."""
+    from app.heads import BoundedHeads
+
     return {
+        "http": BoundedHeads,
         "host": settings.host,
         "port": settings.port,
         "root_path": settings.root_path,

@@ -1,0 +1,116 @@
+"""Heads of requests: one without an end is refused, one that does not come is not waited for; bodies are left alone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import sleep
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app.heads import MOST_BYTES, BoundedHeads
+
+POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
+
+
+async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
+    length, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        length += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    answer = str(length).encode()
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(len(answer)).encode())]}
+    )
+    await send({"type": "http.response.body", "body": answer})
+
+
+@contextmanager
+def connected(patience_s: float = 30) -> Iterator[socket.socket]:
+    """A connection with a server that waits so long for a head."""
+    config = uvicorn.Config(length_of_body, http=BoundedHeads, lifespan="off", log_config=None)
+    config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            with socket.create_connection(listener.getsockname(), timeout=20) as connection:
+                yield connection
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def pour(connection: socket.socket, piece: bytes, times: int, pause_s: float) -> None:
+    """Raises ConnectionError once the other end is closed."""
+    for _ in range(times):
+        connection.sendall(piece)
+        sleep(pause_s)
+
+
+def ended(connection: socket.socket) -> bytes:
+    """What comes until the other end closes the connection."""
+    found = b""
+    try:
+        while piece := connection.recv(1 << 16):
+            found += piece
+    except ConnectionError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("beginning", "piece"),
+    [
+        (b"GET /", b"a" * 1_000),
+        (b"GET / HTTP/1.1\r\nA: ", b"a" * 1_000),
+        (b"GET / HTTP/1.1\r\n", b"A: b\r\n" * 100),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n" * 100),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1;", b"a" * 1_000),
+    ],
+    ids=["address", "header", "headers", "trailers", "size of a chunk"],
+)
+def test_a_head_without_an_end_is_refused(beginning: bytes, piece: bytes) -> None:
+    with connected() as connection:
+        connection.sendall(beginning)
+        with pytest.raises(ConnectionError):
+            pour(connection, piece, times=8_000, pause_s=1e-5)
+
+
+def test_whose_head_is_too_long_is_told_so() -> None:
+    with connected() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nA: " + b"a" * (MOST_BYTES // 2))
+        sleep(0.5)
+        connection.sendall(b"a" * (MOST_BYTES // 2))
+        answer = ended(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.endswith(b"The head of the request is too long.")
+
+
+@pytest.mark.parametrize("beginning", [b"", POST, b"\r\n"], ids=["nothing", "a half", "an empty line"])
+def test_a_head_that_does_not_come_is_not_waited_for(beginning: bytes) -> None:
+    with connected(patience_s=0.5) as connection:
+        connection.sendall(beginning)
+        assert ended(connection) == b""
+
+
+def test_nor_one_that_comes_too_slowly() -> None:
+    with connected(patience_s=0.5) as connection, pytest.raises(ConnectionError):
+        pour(connection, b"A", times=100, pause_s=0.1)
+
+
+def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_follow() -> None:
+    with connected(patience_s=1) as connection:
+        for _ in range(2):
+            connection.sendall(POST + b"A: " + b"a" * (MOST_BYTES // 2) + b"\r\nContent-Length: 400000\r\n\r\n")
+            for _ in range(4):
+                connection.sendall(bytes(100_000))
+                sleep(0.4)
+            assert connection.recv(1 << 16).endswith(b"\r\n\r\n400000")
