@@ -25,6 +25,7 @@ def zipped(name: str) -> bytes:
     ("content", "suffix"),
     [
         (word(f"<w:p>{run('Hello')}</w:p>"), ".docx"),
+        (word(f"<w:p>{run('Hello')}</w:p>")[:-30], ".docx"),
         (zipped("content.xml"), ""),
         (b"PK is a name.", ""),
         (b"<!doctype html><p>Hello", ".html"),
