@@ -208,6 +208,14 @@ def test_only_what_would_be_markup_is_escaped(source: str, translation: str, exp
     assert document.write([document.passages[0].write(translation)]).decode() == expected
 
 
+@pytest.mark.parametrize("bar", ["\\|", "\\\\|", "\\\\\\|"])
+def test_a_bar_behind_backslashes_ends_no_cell(bar: str) -> None:
+    content = f"| a | b |\n|---|---|\n| c | d {bar} e |\n".encode()
+    document = read("a.md", content)
+    assert len(document.passages) == 4
+    assert as_it_was(document) == content
+
+
 def test_a_null_character_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="null character"):
         read("a.md", b"a\0b")

@@ -24,7 +24,8 @@ _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
 _NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
 """What a paragraph of a GitHub task or alert begins with."""
-_CELL = re.compile(r"(?:[^|\\]|\\[\s\S]|\\\Z)*")
+_CELL = re.compile(r"(?:[^|]++|(?<=\\)\|)*+")
+"""To the next bar without a backslash before it, were that one escaped itself: so the parser has it."""
 _BLANK = " \t"
 """White space by CommonMark (section 2.1), which only the ends of a line have; any other is text."""
 _WATCHED = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
