@@ -101,7 +101,7 @@ class Bundle:
     @cached_property
     def expects_end_marks(self) -> bool:
         """Whether nearly all that it learnt from ended as sentences do."""
-        return float(self.config["training"].get("sources_with_end_marks", 0)) > END_MARKS_EXPECTED
+        return _end_marks(self.config) > END_MARKS_EXPECTED
 
     @cached_property
     def name(self) -> str:
@@ -163,15 +163,21 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         architecture = ModelConfig.from_dict(_section(config, "architecture"))
         limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
-        _ = config["source"], config["target"], config["samples"]
+        _ = config["source"], config["target"]
+        _check_record(config, tokenizer)
+        weights = load(files[WEIGHTS])
+        layers = architecture.encoder_layers + architecture.decoder_layers
+        if layers > len(weights):  # to build them might take for ever
+            raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
         with device if device.type == "meta" else nullcontext():
             model = Transformer(architecture)
-        _fill(model, load(files[WEIGHTS]))
+        _fill(model, weights)
         _check_agreement(architecture, limits, tokenizer)
     except KeyError as error:
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
-    except (ValueError, TypeError, SafetensorError) as error:
-        raise BundleError(f"{folder}: {error}") from None
+    except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
+        # A size that is too large, PyTorch tells in a RuntimeError of several lines.
+        raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
     return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
 
@@ -181,6 +187,20 @@ def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise BundleError(f"{name} in {CONFIG} is not an object")
     return section
+
+
+def _end_marks(config: dict[str, Any]) -> float:
+    """The share of the sources that ended as sentences do, as far as the record says."""
+    return float(_section({"training": {}, **config}, "training").get("sources_with_end_marks", 0))
+
+
+def _check_record(config: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """What is read of `config` only once it serves. Raises KeyError, TypeError and ValueError."""
+    _end_marks(config)
+    for sample in config["samples"]:
+        for number in (*sample["source_ids"], *sample["target_ids"]):
+            if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
+                raise BundleError(f"the samples in {CONFIG} have the token {number!r}, which the vocabulary has not")
 
 
 def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Tokenizer) -> None:
@@ -331,7 +351,7 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
     try:
         config = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         raise BundleError(f"{folder}: {CONFIG} is not a JSON object")

@@ -260,7 +260,7 @@ def test_another_format_version_is_refused(folder: Path, version: object) -> Non
     assert_refused(folder, rf"bundle format {version!r} is not the one this version reads \(1\)")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "{}{}"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "{}{}", pytest.param("[" * 100_000, id="deep")])
 def test_a_config_that_is_no_json_object_is_refused(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text, encoding="utf-8")
     sign(folder)
@@ -304,6 +304,38 @@ def test_a_field_of_another_kind_is_refused(folder: Path, field: str, value: obj
     change_config(folder, lambda config: config.update({field: value}))
     sign(folder)
     assert_refused(folder, field)
+
+
+@pytest.mark.parametrize("name", ["d_model", "d_ff", "encoder_layers", "decoder_layers"])
+def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
+    change_config(folder, lambda config: config["architecture"].update({name: 1 << 50}))
+    sign(folder)
+    assert_refused(folder, ".")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("training", {"sources_with_end_marks": "x"}, "float"),
+        ("training", {"sources_with_end_marks": None}, "float"),
+        ("training", None, "training"),
+        ("samples", None, "iterable"),
+        ("samples", [{"source": "a", "source_ids": [4]}], "target_ids"),
+        ("samples", [{"source": "a", "source_ids": [4], "target_ids": [10**9]}], "token 1000000000"),
+        ("samples", [{"source": "a", "source_ids": [-1], "target_ids": []}], "token -1"),
+        ("samples", [{"source": "a", "source_ids": ["4"], "target_ids": []}], "token '4'"),
+    ],
+)
+def test_a_record_that_cannot_serve_is_refused(folder: Path, field: str, value: object, message: str) -> None:
+    change_config(folder, lambda config: config.update({field: value}))
+    sign(folder)
+    assert_refused(folder, message)
+
+
+def test_of_a_bundle_without_a_record_of_its_training_nothing_is_assumed(folder: Path) -> None:
+    change_config(folder, lambda config: config.pop("training"))
+    sign(folder)
+    assert not load_bundle(folder, CPU).expects_end_marks
 
 
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:
