@@ -129,7 +129,7 @@ def test_what_is_no_xliff_or_not_safe_is_refused(content: str, fault: str) -> No
     ("begin", "end"), [('<g id="1">a ', "</g>"), ('<trans-unit id="1"><source>a ', "</source></trans-unit>")]
 )
 def test_what_is_nested_is_not_copied_again_and_again(begin: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    copied = []
+    copied: list[etree._Element] = []
 
     class Copying:
         @staticmethod
