@@ -345,6 +345,8 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
             if weights[name].shape != parameter.shape:
                 ours, theirs = tuple(parameter.shape), tuple(weights[name].shape)
                 raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
+            if not weights[name].isfinite().all():  # of a training that failed: nothing could be translated
+                raise BundleError(f"{name} in {WEIGHTS} is not finite")
             parameter.copy_(weights[name])
 
 

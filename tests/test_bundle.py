@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -343,6 +344,14 @@ def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     change_weights(folder, lambda weights: weights.update({name: torch.zeros(12, 9)}))
     sign(folder)
     assert_refused(folder, rf"{name} in model.safetensors has the shape \(12, 9\), the architecture needs \(12, 8\)")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite_are_refused(folder: Path, value: float) -> None:
+    name = "encoder.0.feed_forward.inner.weight"
+    change_weights(folder, lambda weights: weights[name][1].fill_(value))
+    sign(folder)
+    assert_refused(folder, rf"{name} in model.safetensors is not finite")
 
 
 def test_missing_and_surplus_weights_are_named(folder: Path) -> None:
