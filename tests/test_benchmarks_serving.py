@@ -368,7 +368,9 @@ def test_the_command_serves_measures_and_writes_what_it_found(tmp_path: Path) ->
     assert (result.returncode, result.stderr) == (0, "")
     assert "short sentences" in result.stdout
     assert "Interlinear serves in float32" in result.stdout
-    found = json.loads((tmp_path / "found").read_text())
+    figures = json.loads((tmp_path / "found").read_text())
+    assert all(line in result.stdout for line in figures["machine"])
+    found = figures["measured"]
     assert list(found) == ["short", "mixed"]
     for labels in found.values():
         assert list(labels) == ["engine alone", "Interlinear"]
