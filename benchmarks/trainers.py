@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from training.trainer import Recipe, Trainer, resolve_precision
 
 TUTORIAL_BATCH = 128
 """Sentences a batch, in the order the shuffle left them."""
+
+BFLOAT16 = {"autocast", "ours bfloat16", "joey bfloat16"}
+"""Contestants that are left out where `computes_bfloat16` says no: they would take a minute a step there."""
 
 PARTS = 4
 """Into how many batches of like lengths our trainer cuts a tutorial's; one update is still made of all of it."""
@@ -196,6 +199,16 @@ def our_sweep() -> dict[str, Contestant]:
     return found
 
 
+def computes_bfloat16() -> bool:
+    """Whether oneDNN makes products of bfloat16 on this processor; else PyTorch imitates them, many times slower."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def taking_part(names: Iterable[str]) -> list[str]:
+    """Those of `names` that this processor is fit for."""
+    return [name for name in names if name not in BFLOAT16 or computes_bfloat16()]
+
+
 def own_precision() -> str:
     """Which our trainer takes on this processor where none is asked for."""
     return resolve_precision("auto", torch.device("cpu"))
@@ -204,16 +217,21 @@ def own_precision() -> str:
 def contestants(task: Task) -> dict[str, Contestant]:
     """Those that take part, but for JoeyNMT."""
     chosen = CONTESTANTS if task.plain else {"ours": CONTESTANTS["ours"]}
-    return chosen | our_sweep() if task.joeynmt else chosen
+    known = chosen | our_sweep() if task.joeynmt else chosen
+    return {name: known[name] for name in taking_part(known)}
 
 
 def comparisons(measured: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Those whose contestants all were measured."""
+    """Those whose contestants all were measured, those of BFLOAT16 apart."""
     known = COMPARISONS | {
         "Against JoeyNMT, on our trainer's batches": ("ours", ("ours", *our_sweep(), *joey.settings())),
         "Against JoeyNMT, each on its own batches of the same sentences": ("ours", ("ours", *joey.own_settings())),
     }
-    return {title: (ours, names) for title, (ours, names) in known.items() if set(names) <= set(measured)}
+    return {
+        title: (ours, tuple(name for name in names if name in measured))
+        for title, (ours, names) in known.items()
+        if {ours, *names} - BFLOAT16 <= set(measured)
+    }
 
 
 def updates(task: Task, contestant: Contestant, part: int = 0) -> Iterator[list[Batch]]:

@@ -31,6 +31,7 @@ import typer
 from benchmarks import joey
 from benchmarks.cores import processor
 from benchmarks.trainers import (
+    BFLOAT16,
     CONTESTANTS,
     Contestant,
     Task,
@@ -38,6 +39,7 @@ from benchmarks.trainers import (
     contestants,
     our_sweep,
     own_precision,
+    taking_part,
     updates,
 )
 from model.config import ARCHITECTURES, named_architecture
@@ -99,7 +101,9 @@ def all_running(task: Task, stack: contextlib.ExitStack) -> dict[str, list[Conne
         written = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         joey.write_updates(written / "updates.npz", updates(task, CONTESTANTS["ours"]))
         joey.write_pairs(written / "pairs.npz", task.pairs)
-        for name, setting in (joey.settings() | joey.own_settings()).items():
+        settings = joey.settings() | joey.own_settings()
+        for name in taking_part(settings):
+            setting = settings[name]
             given = written / ("pairs.npz" if setting.own_batches else "updates.npz")
             process = joey.running(task.joeynmt, setting, task.config, task.threads, given, task.batch_tokens)
             pipes[name] = [stack.enter_context(process)]
@@ -170,6 +174,8 @@ def report(speeds: dict[str, list[float]]) -> Iterator[str]:
         for name in names:
             ratio = "" if name == ours else _spread(_ratios(speeds, ours, name), ".2f")
             yield f"  {label_of(name):<56}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
+    if not BFLOAT16 & speeds.keys():
+        yield "bfloat16 was not measured: oneDNN does not compute it on this processor, and PyTorch would imitate it"
     if "joey" in speeds:
         yield from _against_joeynmt(speeds)
     else:
@@ -189,7 +195,8 @@ def _against_joeynmt(speeds: dict[str, list[float]]) -> Iterator[str]:
         "best against best, each on its own batches": (ours, list(joey.own_settings())),
     }
     for claim, pools in claims.items():
-        best, rival = (max(pool, key=lambda name: statistics.median(speeds[name])) for pool in pools)
+        measured = ([name for name in pool if name in speeds] for pool in pools)
+        best, rival = (max(pool, key=lambda name: statistics.median(speeds[name])) for pool in measured)
         times = _spread(_ratios(speeds, best, rival), ".2f")
         yield f"{claim}: {label_of(best)}, is {times} times as fast as {label_of(rival)}"
 

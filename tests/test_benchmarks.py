@@ -26,6 +26,7 @@ from benchmarks.trainers import (
     comparisons,
     contestants,
     our_sweep,
+    taking_part,
     updates,
     whole,
 )
@@ -104,10 +105,28 @@ def test_the_best_of_ours_is_put_against_the_best_of_joeynmt_as_it_is() -> None:
 
 def test_without_the_plain_loop_joeynmt_is_measured_and_shown_all_the_same(tmp_path: Path) -> None:
     alone = contestants(Task(made_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path, plain=False))
-    assert set(alone) == {"ours", *our_sweep()}
+    assert set(alone) == {"ours", *taking_part(our_sweep())}
     measured = {name: [1.0] for name in [*alone, *joey.settings(), *joey.own_settings()]}
     assert [title.startswith("Against JoeyNMT") for title in comparisons(measured)] == [True, True]
     assert list(comparisons(contestants(task()))) == list(COMPARISONS)
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_bfloat16_is_measured_where_the_processor_computes_it_and_the_report_says_where_not(
+    fit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.trainers.computes_bfloat16", lambda: fit)
+    names = taking_part([*joey.settings(), *joey.own_settings()])
+    measured = [*contestants(Task(made_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path)), *names]
+    assert ({"autocast", "joey bfloat16"} <= set(measured)) == fit
+    table = list(report({name: [1.0] for name in measured}))
+    assert any(line.startswith("bfloat16 was not measured") for line in table) != fit
+    assert sum(line.startswith(("On ", "Each ", "Against ")) for line in table) == len(COMPARISONS) + 2
+    assert [line.split(":")[0] for line in table[-3:]] == [
+        "best against best, on our batches",
+        "float32 against float32, on our batches",
+        "best against best, each on its own batches",
+    ]
 
 
 def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(tmp_path: Path) -> None:
@@ -167,7 +186,7 @@ def test_the_command_says_what_it_ran_on_and_prints_every_row() -> None:
     assert "threads: 1" in result.stdout
     for title, (_, names) in COMPARISONS.items():
         assert title in result.stdout
-        assert all(f"  {CONTESTANTS[name].label} " in result.stdout for name in names)
+        assert all(f"  {CONTESTANTS[name].label} " in result.stdout for name in taking_part(names))
 
 
 def test_the_text_benchmark_prints_the_share_of_a_request_outside_the_engine(tmp_path: Path) -> None:
