@@ -1,4 +1,4 @@
-"""Language codes: their English names, and how they put sentences beside each other.
+"""Language codes: their English names, those of three letters, and how languages put sentences beside each other.
 
 Any code may be served; one without a name here goes by its code.
 """
@@ -101,6 +101,14 @@ NAMES = {
     "zh-Hant": "Chinese (traditional)",
     "zu": "Zulu",
 }
+
+TWO_LETTERS = {
+    "ara": "ar", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr", "heb": "he",
+    "hin": "hi", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro",
+    "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
+    "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "rum": "ro",
+}  # fmt: skip
+"""Codes of languages in ISO 639-2, some of which have two, as services call them."""
 
 WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 _NOR_BETWEEN_SENTENCES = {"ja", "wuu", "yue", "zh"}

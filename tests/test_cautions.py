@@ -17,6 +17,7 @@ from training.cautions import (
     before_training,
     copies,
     equal_passes,
+    few_to_choose_by,
     flattered,
     too_small,
     vocabulary_too_large,
@@ -45,10 +46,18 @@ def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
 
 
 def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not(tmp_path: Path) -> None:
-    [warning] = prepared(tmp_path, ODD, ODD[:20])
-    assert "inside the training pairs: 20 of them" in warning
-    assert prepared(tmp_path, ODD[20:], ODD[:20]) == []
+    inside, few = prepared(tmp_path, ODD, ODD[:20])
+    assert "inside the training pairs: 20 of them" in inside
+    assert "has 20 pairs" in few
+    assert prepared(tmp_path, ODD[20:], ODD[:20]) == [few]
     assert prepared(tmp_path, ODD, []) == []
+
+
+@pytest.mark.parametrize(
+    ("dev", "pairs", "warned"), [("dev.tsv", 199, True), ("dev.tsv", 200, False), (None, 50, False)]
+)
+def test_a_development_file_too_small_to_choose_by_is_warned_of(dev: str | None, pairs: int, warned: bool) -> None:
+    assert len(list(few_to_choose_by({"options": {"dev": dev}, "dev_pairs": pairs}))) == warned
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ SIDES = {
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INTERLINEAR_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "interlinear"
 
 
 def read(text: str, source: str = "en", target: str = "fr") -> list[Pair]:
@@ -138,7 +138,8 @@ def test_nothing_is_written_where_an_archive_says(tmp_path: Path, cache: Path) -
     (tmp_path / "b.tgz").write_bytes(tarred({"/abs/..en": SIDES["x.en"], "/abs/..fr": SIDES["x.fr"]}))
     before = set(tmp_path.iterdir())
     assert read(str(tmp_path / "a.zip")) == read(str(tmp_path / "b.tgz")) == PAIRS
-    assert set(tmp_path.iterdir()) - before == {cache}
+    assert set(tmp_path.iterdir()) - before == {cache.parent}
+    assert list(cache.parent.iterdir()) == [cache]
     assert len([path for path in cache.rglob("*") if path.is_file()]) == 4
 
 

@@ -26,6 +26,8 @@ _FEW_OCCURRENCES = 20
 "Finding the Optimal Vocabulary Size", section 4) would have a hundred of nineteen in twenty."""
 _SMALLEST_VOCABULARY = 1000
 _FALLS_BY = 0.995
+_TELLING = 200
+"""Development pairs from which on a difference of some BLEU tells one model from another."""
 
 
 def before_training(
@@ -33,6 +35,7 @@ def before_training(
 ) -> Iterator[str]:
     """What prepared data (`record` is its prepared.json), the model to train on them and how make one fear."""
     yield from development_in_training(record)
+    yield from few_to_choose_by(record)
     yield from copies(record, pairs)
     yield from equal_passes(config, recipe)
     if not tuned:
@@ -49,6 +52,15 @@ def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"the development set is inside the training pairs: {shared:,} of them shared a sentence with its "
             f"{record['dev_pairs']:,} pairs and were left out. Is it another field's, or the same file?"
+        )
+
+
+def few_to_choose_by(record: Mapping[str, Any]) -> Iterator[str]:
+    """Where a development file was given that is too small for what it decides."""
+    if record["options"].get("dev") is not None and record["dev_pairs"] < _TELLING:
+        yield (
+            f"the development set has {record['dev_pairs']:,} pairs, by which the end of training and the weights that "
+            f"ship are chosen: with fewer than {_TELLING} chance chooses; give more"
         )
 
 

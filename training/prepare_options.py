@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.languages import NAMES, language_alone
+from model.languages import NAMES, TWO_LETTERS, language_alone
 from training.chinese import in_simplified, is_chinese, writes_ideographs
 from training.cleaning import CleaningOptions
 from training.parallel import share
 from training.pool import Pool
-from training.sources import TWO_LETTERS
 from training.vocabulary import check_size
 
 MAX_TOKENS = 256

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from model.languages import language_alone
+from model.languages import TWO_LETTERS, language_alone
 from training.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
 from training.download import download
 from training.locking import alone_making
@@ -30,8 +30,6 @@ from training.text_file import CorpusError
 from training.tmx import is_tmx, tmx_lines
 from training.whole_file import replacing
 
-CACHE = "INTERLINEAR_CACHE"
-"""The environment variable that names the folder of what was downloaded and unpacked."""
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
 _CHECKSUM = re.compile(r"sha256=([0-9a-fA-F]{64})")
@@ -47,13 +45,6 @@ _DAMAGE = (
     RuntimeError,
     NotImplementedError,
 )
-TWO_LETTERS = {
-    "ara": "ar", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr", "heb": "he",
-    "hin": "hi", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro",
-    "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
-    "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "rum": "ro",
-}  # fmt: skip
-"""Codes of languages in ISO 639-2, some of which has two, as services call them."""
 
 
 def resolve(text: str, source: str, target: str) -> CorpusSpec:
@@ -91,9 +82,7 @@ def is_remote(text: str) -> bool:
 
 
 def cache_folder() -> Path:
-    """Where things are kept: INTERLINEAR_CACHE, or `interlinear` in the user's folder of caches."""
-    if given := os.environ.get(CACHE):
-        return Path(given)
+    """Where things are kept: `interlinear` in the user's folder of caches (XDG Base Directory Specification)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "interlinear")
 
 
