@@ -292,7 +292,7 @@ class ServedModel(BaseModel):
     architecture: dict[str, Any] = Field(description="Sizes and numbers of its parts")
     parameters: int = Field(description="Numbers that were learnt")
     metrics: list[dict[str, Any]] = Field(description="How well it does: test set, figures, and at which precision")
-    corpora: list[Any] = Field(description="What it was trained on, with sizes")
+    corpora: list[dict[str, Any]] = Field(description="What it was trained on, with sizes")
     licence: str | None = Field(description="Of its weights; null: its record names none")
     checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
     device: str = Field(description="Where it is computed", examples=["cpu"])

@@ -71,11 +71,38 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Record:
+    """What config.json tells of a bundle's making and worth, so far as it does: a service needs none of it."""
+
+    metrics: list[dict[str, Any]]
+    """Of each measurement the test set, the figure, and how it was made."""
+    corpora: list[dict[str, Any]]
+    """What it learnt from, with sizes."""
+    licence: str | None
+    end_marks: float
+    """The share of the sources that ended as sentences do."""
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Record:
+        """Raises ValueError and TypeError for a field of another kind."""
+        training = _section({"training": {}, **config}, "training")
+        lists = {"metrics": config.get("metrics", []), "corpora": training.get("corpora", [])}
+        for name, entries in lists.items():
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise BundleError(f"{name} in {CONFIG} is not a list of objects")
+        licence = config.get("licence")
+        if not isinstance(licence, str | None):
+            raise BundleError(f"licence in {CONFIG} is not a text")
+        return cls(**lists, licence=licence, end_marks=float(training.get("sources_with_end_marks", 0)))
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A loaded bundle. `config` is config.json as it stands."""
 
     folder: Path
     config: dict[str, Any]
+    record: Record
     model: Transformer
     tokenizer: Tokenizer
     limits: Limits
@@ -101,7 +128,7 @@ class Bundle:
     @cached_property
     def expects_end_marks(self) -> bool:
         """Whether nearly all that it learnt from ended as sentences do."""
-        return _end_marks(self.config) > END_MARKS_EXPECTED
+        return self.record.end_marks > END_MARKS_EXPECTED
 
     @cached_property
     def name(self) -> str:
@@ -164,7 +191,8 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
         _ = config["source"], config["target"]
-        _check_record(config, tokenizer)
+        record = Record.read(config)
+        _check_samples_known(config, tokenizer)
         weights = load(files[WEIGHTS])
         layers = architecture.encoder_layers + architecture.decoder_layers
         if layers > len(weights):  # to build them might take for ever
@@ -179,24 +207,18 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         # A size that is too large, PyTorch tells in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
-    return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
+    return Bundle(folder, config, record, model.to(device, dtype).eval(), tokenizer, limits, checksum)
 
 
-def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
+def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     section = config[name]
     if not isinstance(section, dict):
         raise BundleError(f"{name} in {CONFIG} is not an object")
     return section
 
 
-def _end_marks(config: dict[str, Any]) -> float:
-    """The share of the sources that ended as sentences do, as far as the record says."""
-    return float(_section({"training": {}, **config}, "training").get("sources_with_end_marks", 0))
-
-
-def _check_record(config: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """What is read of `config` only once it serves. Raises KeyError, TypeError and ValueError."""
-    _end_marks(config)
+def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary."""
     for sample in config["samples"]:
         for number in (*sample["source_ids"], *sample["target_ids"]):
             if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
