@@ -257,7 +257,7 @@ def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([Pair("One.", "Un.")], "no pair is left to train on"),
+        ([Pair("One.", "Un.")], "there is one pair only"),
         ([Pair("Run!", "Cours !"), Pair("Run!", "Courez !")], "every one shares a sentence with the development set"),
     ],
 )

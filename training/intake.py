@@ -95,6 +95,7 @@ def set_apart(
         dev_keys = SideKeys.of([*dev, *as_mended(dev, options.cleaning())])
     else:
         own = pool.corpora < len(options.pairs)  # [pairs]
+        require(int(own.sum()) > 1, "there is one pair only: none is left to train on when one is set apart")
         wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
         chosen = np.zeros(len(own), np.bool_)
         chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
