@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +15,6 @@ from hypothesis import strategies as st
 
 from training.batches import load_pairs
 from training.corpus import Pair, Skipped, write_pairs
-from training.parallel import in_order
 from training.pool import Pool, PoolWriter, first_of_each
 from training.prepare import already_prepared, prepare_corpora
 from training.prepare_options import PrepareOptions
@@ -27,7 +22,6 @@ from training.shards import Shards, ShardWriter, token_type, undamaged
 from training.split import SideKeys, choose_development
 
 SIDE = st.lists(st.integers(0, 65_535), min_size=1, max_size=9)
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def write(
@@ -129,47 +123,6 @@ def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkey
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
     two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)
     assert one == two
-
-
-def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
-    assert list(in_order(abs, range(-30, 0), 1)) == list(in_order(abs, range(-30, 0), 2))
-    with pytest.raises(ValueError, match="math domain"):
-        list(in_order(math.sqrt, [1, -1], 2))
-
-
-def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="a process was killed at its work"):
-        list(in_order(os._exit, [1], 2))
-
-
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    program = f"""
-import os, pathlib, time
-from training.parallel import in_order
-
-def report(number):
-    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
-    time.sleep(60)
-
-if __name__ == "__main__":
-    list(in_order(report, [1, 2], 2))
-"""
-    (tmp_path / "program.py").write_text(program)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, tmp_path / "program.py"], env=environment, stderr=subprocess.DEVNULL)
-    while len(started := [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]) < 2:
-        assert parent.poll() is None
-        time.sleep(0.01)
-    parent.kill()
-    parent.wait()
-    while any(is_running(process) for process in started):
-        time.sleep(0.01)
-
-
-def is_running(process: int) -> bool:
-    """Whether there is such a process; one that has ended but that nobody has waited for counts as none."""
-    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
-    return shown.strip() != "" and not shown.startswith("Z")
 
 
 # ---- The pairs on their way there

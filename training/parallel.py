@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+
+_FRESH = get_context("spawn")
 
 
 def cores() -> int:
@@ -29,25 +33,80 @@ def share(asked: int | None, much: bool) -> int:
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
     """`work` of every piece, in the order of the pieces; a few more are taken than results were asked for.
 
-    With one process it is done here. With more, `work` and the pieces go to fresh processes, hence must pickle.
-    Raises ValueError if one of those is killed.
+    With one process it is done here. With more, `work` and the pieces go to fresh processes, hence must pickle. Whoever
+    wants no more results waits for none. Raises ValueError if a process is killed.
     """
     if processes == 1:
         yield from map(work, pieces)
         return
-    executor = ProcessPoolExecutor(processes, get_context("spawn"), _only_as_long_as_the_parent)
+    helpers: list[_Helper] = []
+    idle: SimpleQueue[_Helper] = SimpleQueue()
     waiting: deque[Future[Result]] = deque()
+
+    def helped(piece: Piece) -> Result:
+        helper = idle.get()
+        try:
+            return helper.result_of(work, piece)
+        finally:
+            idle.put(helper)
+
+    threads = ThreadPoolExecutor(processes)
     try:
         for piece in pieces:
-            waiting.append(executor.submit(work, piece))
+            if len(helpers) < processes:
+                helpers.append(_Helper())
+                idle.put(helpers[-1])
+            waiting.append(threads.submit(helped, piece))
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise ValueError("a process was killed at its work, for want of memory perhaps: use fewer") from None
     finally:
-        executor.shutdown(cancel_futures=True)
+        for helper in helpers:
+            helper.end()
+        threads.shutdown(cancel_futures=True)
+
+
+class _Helper:
+    """A process that does what it is sent, and one pipe to it, which ends with it.
+
+    Those of ProcessPoolExecutor share a pipe: where one is killed in the middle of a result, the rest is waited for
+    without end.
+    """
+
+    def __init__(self) -> None:
+        self._pipe, theirs = _FRESH.Pipe()
+        self._process = _FRESH.Process(target=_help, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def result_of(self, work: Callable[[Piece], Result], piece: Piece) -> Result:
+        try:
+            self._pipe.send((work, piece))
+            result, error = self._pipe.recv()
+        except (EOFError, OSError):
+            raise ValueError("a process was killed at its work, for want of memory perhaps: use fewer") from None
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _help(pipe: Connection[Any, Any]) -> None:
+    """What the new process does, until it is killed."""
+    _only_as_long_as_the_parent()
+    while True:
+        work, piece = pipe.recv()
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = work(piece), None
+        except Exception as error:
+            error.add_note(traceback.format_exc())  # where it was is not pickled
+            answer = None, error
+        pipe.send(answer)
 
 
 def _only_as_long_as_the_parent() -> None:

@@ -1,0 +1,87 @@
+"""Several processes do what one does, in order; whatever becomes of one of them, nobody waits for it without end."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from training.parallel import in_order
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
+    assert list(in_order(abs, range(-30, 0), 1)) == list(in_order(abs, range(-30, 0), 2))
+    with pytest.raises(ValueError, match="math domain"):
+        list(in_order(math.sqrt, [1, -1], 2))
+
+
+def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
+    with pytest.raises(ValueError, match="a process was killed at its work"):
+        list(in_order(os._exit, [1], 2))
+
+
+def test_one_that_is_killed_in_the_middle_of_a_result_ends_the_work_too(tmp_path: Path) -> None:
+    program = """
+import os
+from multiprocessing.connection import Connection
+from training.parallel import in_order
+
+def half_of_a_result(number):
+    def write_half(connection, content):
+        os.write(connection.fileno(), bytes(content)[: len(content) // 2])
+        os._exit(1)
+    Connection._send = write_half
+
+if __name__ == "__main__":
+    list(in_order(half_of_a_result, [1, 2], 2))
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+    assert "ValueError: a process was killed at its work" in done.stderr
+
+
+def test_who_wants_no_more_results_waits_for_none() -> None:
+    results = in_order(time.sleep, [0, *[60] * 9], 2)
+    next(results)
+    began = time.monotonic()
+    results.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 30
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    program = f"""
+import os, pathlib, time
+from training.parallel import in_order
+
+def report(number):
+    pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    time.sleep(60)
+
+if __name__ == "__main__":
+    list(in_order(report, [1, 2], 2))
+"""
+    (tmp_path / "program.py").write_text(program)
+    parent = subprocess.Popen([sys.executable, tmp_path / "program.py"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+    while len(started := [int(path.name) for path in tmp_path.iterdir() if path.name.isdecimal()]) < 2:
+        assert parent.poll() is None
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    while any(is_running(process) for process in started):
+        time.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    """Whether there is such a process; one that has ended but that nobody has waited for counts as none."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
+    return shown.strip() != "" and not shown.startswith("Z")
