@@ -30,6 +30,8 @@ class Unfinished:
         self._bytes = 0
         if self.path.exists() and self._record.exists():
             self._take_up(json.loads(self._record.read_bytes()))
+        else:
+            self._record.unlink(missing_ok=True)  # of pairs that are gone: the file begun now has none of them
         out.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "r+b" if self._bytes else "wb")  # noqa: SIM115  # `close` is there
         self._file.truncate(self._bytes)  # what came after the last record will come again
