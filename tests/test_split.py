@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.corpus import Pair
-from training.split import SideKeys, choose_development, comparison_key, development_size
+from training.split import SideKeys, choose_development, comparison_key, development_size, in_parts
 
 # Few letters, so that sides coincide often, with case, punctuation and spaces to differ in.
 SENTENCES = st.text("abB .!", min_size=1, max_size=4)
@@ -66,3 +66,11 @@ def test_the_seed_decides_which_pairs_are_chosen() -> None:
 @pytest.mark.parametrize(("pairs", "size"), [(2, 1), (19, 1), (600, 30), (147_470, 1000)])
 def test_the_development_set_is_a_twentieth_within_bounds(pairs: int, size: int) -> None:
     assert development_size(pairs) == size
+
+
+def test_however_many_pairs_there_are_they_are_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.split._PART", 10)
+    for count in (5, 100, 5000):
+        parts = list(in_parts(np.arange(count)))
+        assert len(parts) == min(count // 10 + 1, 32)
+        assert sorted(np.concatenate(parts).tolist()) == list(range(count))

@@ -19,6 +19,8 @@ from training.corpus import Pair, hash64
 Mask = NDArray[np.bool_]
 Integers = NDArray[Any]
 _PART = 1 << 20
+_MOST_PARTS = 32
+"""Each takes a look at all codes: without a bound, ten times the pairs would take a hundred times as long."""
 
 
 def comparison_key(text: str) -> str:
@@ -103,7 +105,7 @@ def _among(some: Integers, keys: Integers) -> Mask:
 
 
 def in_parts(codes: Integers) -> Iterator[Integers]:
-    """The indices of `codes`, in parts of about a million, like codes in the same: sorting one takes little memory."""
-    parts = len(codes) // _PART + 1
+    """The indices of `codes`, in parts, like codes in the same: sorting one takes little memory."""
+    parts = min(len(codes) // _PART + 1, _MOST_PARTS)
     for part in range(parts):
         yield (codes % parts == part).nonzero()[0]
