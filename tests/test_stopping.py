@@ -67,6 +67,17 @@ def test_the_second_signal_does_not_wait() -> None:
     assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, False)
 
 
+def test_a_signal_whose_answer_nobody_can_read_is_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a Ctrl-C that ended `tee` too."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as gone:
+        monkeypatch.setattr(sys, "__stderr__", gone)
+        with stop_requests() as request:
+            signal.raise_signal(signal.SIGINT)
+        assert request.number == signal.SIGINT
+
+
 def test_without_a_signal_nothing_is_raised_and_the_handlers_are_those_of_before() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stopping_at_once(), stop_requests() as request:

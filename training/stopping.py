@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -44,7 +44,8 @@ class StopRequest:
         self.number = number
         if self.urgent:
             message = b"\nstopping after this step; again to stop at once\n"
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, message)
+            with suppress(OSError):  # the same Ctrl-C ended `tee`, and an error here would come before the saving
+                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, message)
 
 
 @contextmanager
