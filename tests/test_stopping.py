@@ -18,8 +18,8 @@ from conftest import TRAINING_LIMITS, small_config
 from safetensors.torch import load_file
 
 from model.tokenizer import Tokenizer
-from training import progress
-from training.checkpoint import STATE, load_state, saved_weights
+from training import loop, progress
+from training.checkpoint import STATE, load_state, save_state, saved_weights
 from training.loop import State, train
 from training.stopping import Stopped, stop_requests, stopping_at_once, this_command
 from training.trainer import Recipe, Trainer
@@ -56,6 +56,24 @@ def test_a_signal_within_a_step_saves_that_step_and_the_run_goes_on_as_if_it_had
     trained(data, tmp_path / "run")
     ours, theirs = (load_file(saved_weights(tmp_path / run)[-1]) for run in ("run", "whole"))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_signal_while_the_last_step_is_saved_ends_what_would_come_after(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+
+    def interrupted(run: Path, state: dict[str, Any]) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        save_state(run, state)
+
+    monkeypatch.setattr(loop, "save_state", interrupted)
+    with pytest.raises(Stopped) as stopped:
+        trained(data, tmp_path / "run")
+    assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, True)
+    saved = load_state(tmp_path / "run")
+    assert saved is not None
+    assert saved["state"]["step"] == 8
 
 
 def test_the_second_signal_does_not_wait() -> None:

@@ -137,6 +137,8 @@ def train(
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
         if world.is_first and not as_asked and state.step == begun_at:  # what it came to is what this recipe leads to
             save_state(run, {**(load_state(run) or {}), "identity": identity})
+        if asked := world.highest(stop.number or 0):  # while the last step was saved: `run` would go on to export
+            raise Stopped(asked, saved=True)
     return state
 
 
