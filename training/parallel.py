@@ -96,10 +96,13 @@ class _Helper:
 
 
 def _help(pipe: Connection[Any, Any]) -> None:
-    """What the new process does, until it is killed."""
+    """What the new process does, until it is killed, or there is nobody to work for."""
     _only_as_long_as_the_parent()
     while True:
-        work, piece = pipe.recv()
+        try:
+            work, piece = pipe.recv()
+        except EOFError:
+            return
         answer: tuple[Any, Exception | None]
         try:
             answer = work(piece), None
