@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +87,7 @@ class Speed:
     operations_per_second: float
     padding: float
     first_s: float
-    """Until the first steps were done: with compilation."""
+    """Until the first steps were done: with compilation, which later sizes find done."""
 
     def cells(self, ceiling: float | None) -> list[Any]:
         share = 100 * self.operations_per_second / ceiling if ceiling else None
@@ -144,16 +144,18 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
 def sweep(
     pairs: Pairs, config: ModelConfig, device: torch.device, sizes: Sequence[int], steps: int, rounds: int
 ) -> Iterator[tuple[str, Speed, Trainer, list[Batch]]]:
-    """Every batch size, as it is and compiled; one that does not fit the memory is left out."""
-    for size in sizes:
+    """Every batch size as it is, then each compiled. What does not fit the memory or does not compile is said, and left
+    out: whoever has a GPU for minutes keeps the others."""
+    for compiled, size in product((False, True) if device.type == "cuda" else (False,), sizes):
         batches = list(islice(batches_from(pairs, config, size, 1, Position()), steps))
-        for compiled in (False, True) if device.type == "cuda" else (False,):
-            trainer = Trainer(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
-            label = f"{size:,} tokens{', compiled' if compiled else ''}"
-            try:
-                yield label, speed(trainer, batches, rounds), trainer, batches
-            except torch.OutOfMemoryError:
-                typer.echo(f"{label}: more than the memory holds")
+        trainer = Trainer(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
+        label = f"{size:,} tokens{', compiled' if compiled else ''}"
+        try:
+            yield label, speed(trainer, batches, rounds), trainer, batches
+        except torch.OutOfMemoryError:
+            typer.echo(f"{label}: more than the memory holds")
+        except torch._dynamo.exc.TorchDynamoException as error:
+            typer.echo(f"{label}: does not compile: {str(error).strip().partition(chr(10))[0]}")
 
 
 def logged(work: Path) -> list[dict[str, float]]:

@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu_training import ROOT, logged, operations, padding, peak
+from benchmarks import gpu_training
+from benchmarks.gpu_training import ROOT, Speed, logged, operations, padding, peak, sweep
 from model.config import ModelConfig
-from training.batches import Pairs
+from training.batches import Batch, Pairs
 from training.trainer import Recipe, Trainer
 
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=1, dropout=0.0)
@@ -48,6 +49,28 @@ def test_a_cards_peak_is_found_in_its_name() -> None:
     assert peak("NVIDIA A100-SXM4-40GB") == 312e12
     assert peak("NVIDIA L40S") is None
     assert peak("a processor") is None
+
+
+def test_compiling_comes_last_and_what_fails_takes_no_other_along(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made(config: ModelConfig, recipe: Recipe, device: torch.device, compiled: bool) -> tuple[int, bool]:
+        return recipe.batch_tokens, compiled
+
+    def speed(trainer: tuple[int, bool], batches: list[Batch], rounds: int) -> Speed:
+        if trainer == (64, True):
+            raise torch._dynamo.exc.TorchDynamoException("\nno Triton\nand where")
+        if trainer == (128, False):
+            raise torch.OutOfMemoryError
+        return Speed([1.0], 1.0, 1.0, 0.0, 1.0)
+
+    monkeypatch.setattr(gpu_training, "Trainer", made)
+    monkeypatch.setattr(gpu_training, "speed", speed)
+    pairs = Pairs.of([[5] * 6] * 80, [[6] * 6] * 80)
+    found = [label for label, *_ in sweep(pairs, CONFIG, torch.device("cuda"), [64, 128], 1, 1)]
+    assert found == ["64 tokens", "128 tokens, compiled"]
+    said = ["128 tokens: more than the memory holds", "64 tokens, compiled: does not compile: no Triton"]
+    assert capsys.readouterr().out.splitlines() == said
 
 
 def test_evaluations_are_read_as_they_come(tmp_path: Path) -> None:
