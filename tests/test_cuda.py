@@ -1,4 +1,9 @@
-"""What must hold on a GPU as on the processor. Skipped where there is none."""
+"""What must hold on a GPU as on the processor. Skipped where there is none.
+
+    python -m pytest --noconftest tests/test_cuda.py
+
+is enough on a borrowed machine: nothing here needs the service, which tests/conftest.py imports.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from training.trainer import Recipe, Trainer
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
-    pytest.mark.filterwarnings("ignore:TensorFloat32"),  # torch.compile advises it
+    pytest.mark.filterwarnings("default"),  # what PyTorch, Triton and CUDA warn each other of is not ours to mend
 ]
 VOCABULARY = 60
 
