@@ -4,7 +4,9 @@
 
 Random weights of a named architecture, forced targets of equal length, so that every row of every step counts. The
 roofline (Williams et al. 2009): bytes and operations of a step are counted, the two ceilings measured by a large copy
-and a large product on the same device. **It has never run on a GPU**; on a processor it runs too, as its test does.
+and a large product on the same device. In a step's time is what the processor does for each row, about a microsecond
+of Python, so that from some hundred rows on it may bound a small model. **It has never run on a GPU**; on a processor
+it runs too, as its test does.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def timed(work: Callable[[], object], device: torch.device, repeats: int = 5) ->
 def measured_ceilings(device: torch.device, dtype: torch.dtype, size: int) -> Cost:
     """Bytes a second of a copy, read and written, and operations a second of a product of `size` by `size`."""
     x = torch.randn(size, size, device=device).to(dtype)
-    large, target = (torch.zeros(16 * size * size, device=device, dtype=dtype) for _ in range(2))
+    large = x.repeat(16, 1)  # not zeros, of which memory and wires make less
+    target = torch.empty_like(large)
     copy_s = timed(lambda: target.copy_(large), device)
     product_s = timed(lambda: x @ x, device)
     return Cost(2 * large.numel() * large.element_size() / copy_s, 2.0 * size**3 / product_s)
@@ -123,16 +126,18 @@ def main(
     runner = prepare(model, precision) if device.type == "cuda" else GraphRunner(model, tiled=False)
     dtype = getattr(torch, runner.precision)
     ceilings = measured_ceilings(device, dtype, ceiling_size)
-    print(f"{name}, torch {torch.__version__}; {architecture} in {runner.precision}, {length} tokens in and out")
-    print(f"ceilings measured: {ceilings.bytes / 1e9:,.0f} GB/s, {ceilings.operations / 1e12:,.2f} T operations/s\n")
-    print("  rows  target tokens/s  of it decoding  a step, us  roofline, us  bound by  of the roofline")
+    typer.echo(f"{name}, torch {torch.__version__}; {architecture} in {runner.precision}, {length} tokens in and out")
+    typer.echo(
+        f"ceilings measured: {ceilings.bytes / 1e9:,.0f} GB/s, {ceilings.operations / 1e12:,.2f} T operations/s\n"
+    )
+    typer.echo("  rows  target tokens/s  of it decoding  a step, us  roofline, us  bound by  of the roofline")
     for count in rows:
         encode_s, decode_s = decode_seconds(runner, count, length, rounds)
         cost = step_cost(config, count, length + 1, dtype.itemsize)
         least = cost.seconds(ceilings)
         bound = "bytes" if cost.bytes / ceilings.bytes >= least else "operations"
         tokens = count * length
-        print(
+        typer.echo(
             f"{count:6,}  {tokens / (encode_s + decode_s):15,.0f}  {decode_s / (encode_s + decode_s):14.0%}"
             f"  {decode_s / length * 1e6:10,.0f}  {least * 1e6:12,.1f}  {bound:>8}  {least * length / decode_s:15.1%}"
         )
