@@ -97,6 +97,8 @@ class Fleet:
         self._retiring: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._sight = Sight({}, math.inf)
+        self._generations: set[Generation] = set()
+        """The one that serves, those that end, and perhaps one that is about to serve."""
         self.current = self._generation(bundles, _stamp_of(bundles, settings))
 
     async def start(self) -> None:
@@ -125,11 +127,14 @@ class Fleet:
             new = await self._loaded()
             if new is None:
                 return False
-            await new.engine.start()
-            if not await new.engine.settled():
+            try:
+                await new.engine.start()
+                if not await new.engine.settled():
+                    raise BundlesRefused(new.engine.failure or "The workers could not be started.")
+            except BaseException:  # cancelled too, as when the service ends meanwhile
                 await new.engine.stop()
                 self._forget(new)
-                raise BundlesRefused(new.engine.failure or "The workers could not be started.")
+                raise
             old, self.current = self.current, new
             new.engine.show()
             log.info("serving %s", ", ".join(bundle.name for bundle in new.translator.catalogue))
@@ -143,10 +148,11 @@ class Fleet:
         self._forget(old)
 
     def _forget(self, gone: Generation) -> None:
-        """Its figures, but for those of models that serve on."""
-        served = {bundle.name for bundle in self.current.translator.catalogue}
+        """Its figures, but for those of models that others have too: one may come back while it still ends."""
+        self._generations.remove(gone)
+        kept = {bundle.name for one in self._generations for bundle in one.translator.catalogue}
         for bundle in gone.translator.catalogue:
-            if bundle.name not in served:
+            if bundle.name not in kept:
                 self.metrics.forget(bundle.name)
 
     async def _loaded(self) -> Generation | None:
@@ -168,7 +174,9 @@ class Fleet:
         order = worker_order(settings, bundles)
         engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings))
         translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
-        return Generation(translator, engine, stamp)
+        made = Generation(translator, engine, stamp)
+        self._generations.add(made)
+        return made
 
     async def _look(self) -> None:
         """Reloads when the folder has changed and two looks find it the same: until then it may be a copy at work.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from conftest import Gate, Service, make_bundle, serving
 
 from app import fleet as fleets
 from app.catalogue import Catalogue, load_catalogue
+from app.engine import Engine
 from app.keys import new_key
 from app.link import InProcessWorker, WorkerProcess
 from app.main import create_app
@@ -120,6 +123,58 @@ def test_of_a_model_that_serves_no_more_no_figure_is_left(site: Site) -> None:
         service.run(_until(lambda: gone not in service.state["metrics"].exposition().decode()))
         assert old.engine.alive == 0
         assert site.translate(service).json()["model"] in service.state["metrics"].exposition().decode()
+
+
+def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = shutil.copytree(site.bundles / "en-fr", site.bundles.parent / "first")
+    with site.serving() as service:
+        fleet = service.state["fleet"]
+        name = site.translate(service).json()["model"]
+        settled = Engine.settled
+
+        async def only_after_its_end(engine: Engine) -> bool:
+            stack.close()
+            await asyncio.wait(fleet._retiring)
+            return await settled(engine)
+
+        with ExitStack() as stack:
+            stack.enter_context(fleet.current.held())
+            site.put("en-fr")
+            assert service.run(fleet.reload())
+            shutil.rmtree(site.bundles / "en-fr")
+            first.rename(site.bundles / "en-fr")
+            monkeypatch.setattr(Engine, "settled", only_after_its_end)
+            assert service.run(fleet.reload())
+        assert site.translate(service, text="How are you?").json()["model"] == name
+        assert _figure(service, "interlinear_sentences_total", model=name) > 0
+
+
+def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the service stops while it looks at what lies in the folder it watches."""
+    begun: list[Engine] = []
+
+    async def never(engine: Engine) -> bool:
+        begun.append(engine)
+        return await asyncio.Event().wait()
+
+    async def halfway() -> None:
+        reload = asyncio.create_task(fleet.reload())
+        await _until(lambda: any(engine.alive for engine in begun))
+        reload.cancel()
+        await asyncio.wait([reload])
+
+    monkeypatch.setattr(Engine, "settled", never)
+    with site.serving() as service:
+        fleet = service.state["fleet"]
+        served = site.translate(service).json()["model"]
+        site.put("en-fr")
+        service.run(halfway())
+        assert [engine.alive for engine in begun] == [0]
+        assert site.translate(service, text="How are you?").json()["model"] == served
+        told = service.state["metrics"].exposition().decode()
+        assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 
 def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
