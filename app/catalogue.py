@@ -51,11 +51,14 @@ def load_catalogue(settings: Settings) -> Catalogue:
 def bundle_folders(place: Path) -> list[Path]:
     """The bundles in `place`, or `place` itself if it is one.
 
-    Hidden folders are exports not finished yet, and lost+found is in the root of every ext4 volume.
+    Hidden folders are exports not finished yet, and lost+found is in the root of every ext4 volume. Raises BundleError.
     """
-    if (place / "config.json").is_file():
-        return [place]
-    found = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    try:
+        if (place / "config.json").is_file():
+            return [place]
+        found = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
+    except OSError as error:
+        raise BundleError(f"{place} cannot be read ({error.strerror})") from None
     folders = [path for path in found if not path.name.startswith(".") and path.name != "lost+found"]
     if not folders:
         raise BundleError(

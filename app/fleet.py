@@ -28,7 +28,7 @@ from app.scheduler import Scheduler
 from app.settings import Settings, SettingsError
 from app.translator import Translator
 from app.watching import watch
-from model.bundle import SUMS, BundleError
+from model.bundle import SUMS, BundleError, read_file
 from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
@@ -222,10 +222,7 @@ def _complain(error: Exception) -> None:
 
 def _stamp(settings: Settings) -> Stamp:
     """What would be served: the folders and the checksums of what is in each. Raises BundleError."""
-    try:
-        return [(str(folder), (folder / SUMS).read_bytes()) for folder in bundle_folders(settings.bundles)]
-    except OSError as error:
-        raise BundleError(f"{error.filename} cannot be read ({error.strerror})") from None
+    return [(str(folder), read_file(folder, SUMS)) for folder in bundle_folders(settings.bundles)]
 
 
 def _stamp_of(bundles: Catalogue, settings: Settings) -> Stamp:

@@ -252,9 +252,10 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
     order = Order(*first[0])
     try:
         stations = _stations(order)
-    except (BundleError, ValueError, RuntimeError) as error:
-        log.critical("the worker cannot serve: %s", error)
-        channel.send(Greeting(f"{error}", 0, []))
+    except Exception as error:
+        failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's have several
+        log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
+        channel.send(Greeting(failure, 0, []))
         return
     if not channel.send(
         Greeting("", max(station.rows for station in stations), [station.runner.precision for station in stations])
@@ -283,7 +284,7 @@ def _stations(order: Order) -> list[Station]:
     for folder, name in order.bundles:
         bundle = load_bundle(Path(folder), device)
         if bundle.name != name:
-            raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service started")
+            raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
         runner = prepare(bundle.model, order.precision)
         rows = ROWS_INT8 if runner.precision == "int8" else ROWS[device.type]
         stations.append(Station(runner, bundle, order.rows or rows))

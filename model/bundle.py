@@ -148,6 +148,14 @@ def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
                 raise
 
 
+def read_file(folder: Path, name: str) -> bytes:
+    """One file of a bundle as it stands. Raises BundleError."""
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:  # of a disk that fails, it does not say which file it was
+        raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
+
+
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
         status = folder.stat()
@@ -159,10 +167,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such bundle folder")
-    try:
-        files = {name: (folder / name).read_bytes() for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
-    except OSError as error:
-        raise BundleError(f"{folder}: {Path(error.filename).name} cannot be read ({error.strerror})") from None
+    files = {name: read_file(folder, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
     expected = _checksums(files[SUMS])
     for name in (CONFIG, WEIGHTS, VOCABULARY):
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
@@ -220,6 +225,7 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer) -> None:
     """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary."""
     for sample in config["samples"]:
+        _ = sample["source"]  # which names it
         for number in (*sample["source_ids"], *sample["target_ids"]):
             if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
                 raise BundleError(f"the samples in {CONFIG} have the token {number!r}, which the vocabulary has not")
@@ -375,6 +381,7 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
     try:
         config = json.loads(content)
+        json.dumps(config, ensure_ascii=False).encode()  # half a surrogate pair, escaped, could not be told to anybody
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

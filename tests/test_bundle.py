@@ -5,6 +5,7 @@ Run as a program, this file is the process that the tests kill: see `kill_at_eve
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -207,6 +208,15 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     assert_refused(folder, rf"{name} cannot be read \(No such file or directory\)")
 
 
+def test_a_file_at_which_the_disk_fails_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail)
+        assert_refused(folder, r"SHA256SUMS cannot be read \(Input/output error\)")
+
+
 @pytest.mark.parametrize("name", SIGNED)
 @pytest.mark.parametrize(
     "spoil",
@@ -261,7 +271,9 @@ def test_another_format_version_is_refused(folder: Path, version: object) -> Non
     assert_refused(folder, rf"bundle format {version!r} is not the one this version reads \(1\)")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"text"', "{}{}", pytest.param("[" * 100_000, id="deep")])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '"text"', "{}{}", r'{"licence": "\ud800"}', pytest.param("[" * 100_000, id="deep")]
+)
 def test_a_config_that_is_no_json_object_is_refused(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text, encoding="utf-8")
     sign(folder)
@@ -326,6 +338,7 @@ def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
         ("licence", 3, "licence"),
         ("samples", None, "iterable"),
         ("samples", [{"source": "a", "source_ids": [4]}], "target_ids"),
+        ("samples", [{"source_ids": [4], "target_ids": [4]}], "lacks 'source'"),
         ("samples", [{"source": "a", "source_ids": [4], "target_ids": [10**9]}], "token 1000000000"),
         ("samples", [{"source": "a", "source_ids": [-1], "target_ids": []}], "token -1"),
         ("samples", [{"source": "a", "source_ids": ["4"], "target_ids": []}], "token '4'"),

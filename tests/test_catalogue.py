@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,16 @@ def test_two_bundles_for_one_pair_are_both_named(bundle_folder: Path, tmp_path: 
 def test_without_a_bundle_the_error_says_how_to_get_one(tmp_path: Path, place: str) -> None:
     with pytest.raises(BundleError, match=r"python -m training run.*INTERLINEAR_BUNDLES"):
         load_catalogue(Settings(bundles=tmp_path / place))
+
+
+def test_a_folder_that_may_not_be_read_is_said(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", refuse)
+        with pytest.raises(BundleError, match=r"cannot be read \(Permission denied\)"):
+            load_catalogue(Settings(bundles=bundle_folder))
 
 
 def test_a_changed_file_is_named(bundle_folder: Path, tmp_path: Path) -> None:

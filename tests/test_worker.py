@@ -276,7 +276,7 @@ def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: Bundle
 def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: Bundle) -> None:
     front = Front()
     [(failure, *_)] = front.ask(order(bundle, name="en-fr@000000000000"))
-    assert "was en-fr@000000000000 when the service started" in str(failure)
+    assert "was en-fr@000000000000 when the service read it" in str(failure)
     front.close()
 
 
@@ -290,13 +290,32 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
         assert worker.wait() == "ended with status 0"
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [(line["level"], line["process"]) for line in lines] == [("critical", worker.pid)]
-    assert "was en-fr@000000000000 when the service started" in lines[0]["message"]
+    assert "was en-fr@000000000000 when the service read it" in lines[0]["message"]
 
 
 def test_a_precision_that_there_is_not_is_said(bundle: Bundle) -> None:
     front = Front()
     [(failure, *_)] = front.ask(order(bundle, precision="float16"))
     assert "float16" in str(failure)
+    front.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("CUDA error: out of memory\nCompile with"), "CUDA error: out of memory"),
+        (MemoryError(), "MemoryError()"),
+    ],
+)
+def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(*given: object) -> None:
+        raise error
+
+    monkeypatch.setattr("app.worker.prepare", fail)
+    front = Front()
+    assert front.ask(order(bundle)) == [Greeting(said, 0, [])]
     front.close()
 
 
