@@ -102,7 +102,6 @@ class Bundle:
 
     folder: Path
     config: dict[str, Any]
-    record: Record
     model: Transformer
     tokenizer: Tokenizer
     limits: Limits
@@ -124,6 +123,11 @@ class Bundle:
     @cached_property
     def pair(self) -> str:
         return f"{self.source}-{self.target}"
+
+    @cached_property
+    def record(self) -> Record:
+        """`load_bundle` has read it once, and refused it where it cannot be."""
+        return Record.read(self.config)
 
     @cached_property
     def expects_end_marks(self) -> bool:
@@ -196,7 +200,7 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
         _ = config["source"], config["target"]
-        record = Record.read(config)
+        Record.read(config)
         _check_samples_known(config, tokenizer)
         weights = load(files[WEIGHTS])
         layers = architecture.encoder_layers + architecture.decoder_layers
@@ -212,7 +216,7 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         # A size that is too large, PyTorch tells in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
-    return Bundle(folder, config, record, model.to(device, dtype).eval(), tokenizer, limits, checksum)
+    return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
 
 
 def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -30,6 +30,11 @@ cli = typer.Typer(
 )
 
 
+def _say(text: str) -> None:
+    """Its end of line in the same writing: of several processes one would come between, where stderr has no buffer."""
+    print(f"{text}\n", end="", file=sys.stderr)
+
+
 def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[..., None]:
     """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C or SIGTERM with how to go on."""
 
@@ -42,15 +47,15 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
                 verb(*args, **options)
         except (ValueError, OSError) as error:
             # Every error of ours is a ValueError; an OSError names the file.
-            print(f"error: {error}", file=sys.stderr)
+            _say(f"error: {error}")
             raise typer.Exit(1) from None
         except torch.OutOfMemoryError as error:
-            print(f"error: {str(error).partition('. ')[0]}: fewer --batch-tokens take less", file=sys.stderr)
+            _say(f"error: {str(error).partition('. ')[0]}: fewer --batch-tokens take less")
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped()
             what = "saved and stopped" if stopped.saved else "stopped"
-            print(f"\n{what}; to go on:\n  {this_command()}" if resumable else f"\n{what}", file=sys.stderr)
+            _say(f"\n{what}; to go on:\n  {this_command()}" if resumable else f"\n{what}")
             raise typer.Exit(128 + stopped.number) from None
 
     return guard
