@@ -1,4 +1,4 @@
-"""Keeps freed memory in the process. Knows the C library's allocator; nothing of tensors."""
+"""Keeps freed memory in the process, or gives it back. Knows the C library's allocator; nothing of tensors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ def keep_freed_memory() -> bool:
     page faults cost about as much as the arithmetic. What is free by now is given back first: what loading needed
     would stay for ever. Does nothing on other C libraries.
     """
-    if not sys.platform.startswith("linux"):
+    if not give_freed_memory_back():
         return False
-    library = ctypes.CDLL(None)
-    mallopt, malloc_trim = getattr(library, "mallopt", None), getattr(library, "malloc_trim", None)
-    if mallopt is None or malloc_trim is None:
-        return False
-    malloc_trim(0)
+    mallopt = ctypes.CDLL(None).mallopt
     settings = {_M_MMAP_THRESHOLD: _LARGEST_MMAP_THRESHOLD, _M_TRIM_THRESHOLD: 2**31 - 1, _M_TOP_PAD: 64 << 20}
     accepted = [mallopt(name, value) == 1 for name, value in settings.items()]
     return all(accepted)
+
+
+def give_freed_memory_back() -> bool:
+    """Tells glibc to give free pages between those in use back to the system, which it never does by itself.
+
+    True if it was told; does nothing on other C libraries. Takes about 0.1 s for 100 MB.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is None:
+        return False
+    malloc_trim(0)
+    return True

@@ -7,11 +7,11 @@ import logging
 
 import torch
 
-from model.batch import Runner
 from model.decoding import TorchRunner
-from model.graphs import GraphRunner
-from model.kernels import KernelRunner, KernelsUnavailable
-from model.quantised import with_quantised_products
+from model.decoding.batch import Runner
+from model.decoding.cuda_graphs import GraphRunner
+from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.reference import with_quantised_products
 from model.transformer import Transformer
 
 PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}

@@ -27,10 +27,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from model.batch import Batch, Runner
 from model.config import ModelConfig
 from model.decoding import as_runner, decode_in
+from model.decoding.batch import Batch, Runner
 from model.hypothesis import Hypothesis, Limits
+from model.languages import is_language_code
 from model.marks import END_MARKS_EXPECTED
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -199,9 +200,9 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         architecture = ModelConfig.from_dict(_section(config, "architecture"))
         limits = Limits(**_section(config, "limits"))
         tokenizer = Tokenizer(files[VOCABULARY])
-        _ = config["source"], config["target"]
+        _check_languages(config)
         Record.read(config)
-        _check_samples_known(config, tokenizer)
+        _check_samples_known(config, tokenizer, limits)
         weights = load(files[WEIGHTS])
         layers = architecture.encoder_layers + architecture.decoder_layers
         if layers > len(weights):  # to build them might take for ever
@@ -226,13 +227,26 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return section
 
 
-def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary."""
+def _check_languages(config: dict[str, Any]) -> None:
+    """Raises KeyError and BundleError unless source and target are two codes of languages."""
+    for name in ("source", "target"):
+        if not is_language_code(config[name]):
+            raise BundleError(f"{name} in {CONFIG} is {config[name]!r}, which is no language code such as en or pt-BR")
+    if config["source"] == config["target"]:
+        raise BundleError(f"source and target in {CONFIG} are both {config['source']}")
+
+
+def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer, limits: Limits) -> None:
+    """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary, within the limits."""
     for sample in config["samples"]:
         _ = sample["source"]  # which names it
         for number in (*sample["source_ids"], *sample["target_ids"]):
             if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
                 raise BundleError(f"the samples in {CONFIG} have the token {number!r}, which the vocabulary has not")
+        if not 1 <= len(sample["source_ids"]) <= limits.max_source:
+            raise BundleError(
+                f"a sample in {CONFIG} has {len(sample['source_ids'])} source tokens: 1 to {limits.max_source} can be"
+            )
 
 
 def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Tokenizer) -> None:

@@ -58,6 +58,9 @@ class ModelConfig:
             self.d_model % self.num_heads == 0,
             f"d_model {self.d_model} is not divisible by num_heads {self.num_heads}",
         )
+        for name in ("pad_id", "bos_id", "eos_id"):
+            most = min(self.source_vocab_size, self.target_vocab_size)
+            _require(0 <= getattr(self, name) < most, f"{name} must lie in [0, {most}), not {getattr(self, name)}")
         _require(self.d_model % 2 == 0, f"d_model must be even for sine and cosine pairs, not {self.d_model}")
         for name, choices in (("norm", NormPlacement), ("positions", Positions), ("share_embeddings", Sharing)):
             value = getattr(self, name)

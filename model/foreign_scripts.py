@@ -5,8 +5,8 @@ Latin letters are at home in every text.
 
 from __future__ import annotations
 
-from app.scripts import is_written_in
 from model.languages import language_alone
+from model.scripts import is_written_in
 
 _BLOCKS = {
     "GREEK": "\u0370-\u0373\u0376-\u037d\u037f-\u0383\u0386\u0388-\u03ff\u1f00-\u1fbc\u1fc2-\u1fcc\u1fd0-\u1fdb"

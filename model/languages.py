@@ -5,6 +5,14 @@ Any code may be served; one without a name here goes by its code.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+
+AUTO = "auto"
+"""In place of a source language: it is to be detected."""
+_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
+"""The shape of BCP 47's tags (RFC 5646, section 2.1), "_" for "-" too."""
+
 NAMES = {
     "af": "Afrikaans",
     "am": "Amharic",
@@ -138,6 +146,46 @@ def spacing(gap: str, source: str, target: str) -> str:
     return joint(source, target) or gap if gap == "\u3000" else gap
 
 
+def is_language_code(code: object) -> bool:
+    """Whether `code` has the shape of one, such as "en" or "pt-BR", and is not AUTO."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None and code.lower() != AUTO
+
+
 def language_alone(code: str) -> str:
     """Without its region or script, in small letters: "en" for "en-US"."""
     return code.replace("_", "-").split("-")[0].lower()
+
+
+def is_traditional(code: str) -> bool:
+    """Whether `code` asks for Chinese in traditional characters."""
+    return _spelled(code) == "zh-hant"
+
+
+def served_code(wanted: str, codes: Collection[str]) -> str | None:
+    """The one of `codes` that a client means by `wanted`, or None.
+
+    That is the code itself; else the same one in other letters, with "_" for "-", or by another name that services
+    have for it; else its language without a region or script; else, if `wanted` has neither, any of its variants.
+    """
+    if wanted in codes:
+        return wanted
+    spelled = _spelled(wanted)
+    alone = language_alone(spelled)
+    variants = [code for code in codes if language_alone(_spelled(code)) == alone]
+    for meant in (spelled, alone):
+        if found := next((code for code in variants if _spelled(code) == meant), None):
+            return found
+    return variants[0] if variants and spelled in (alone, "zh-hans") else None
+
+
+_OTHER_NAMES = {"zt": "zh-hant", "pb": "pt-br"}
+"""LibreTranslate's."""
+_CHINESE = re.compile(r"zh-(?:(hant|tw|hk|mo)|hans|cn|sg)\b.*")
+
+
+def _spelled(code: str) -> str:
+    """In small letters, with hyphens, and with the script of Chinese in place of a region that tells it."""
+    code = code.replace("_", "-").lower()
+    if chinese := _CHINESE.fullmatch(code):
+        return "zh-hant" if chinese[1] else "zh-hans"
+    return _OTHER_NAMES.get(code, code)

@@ -1,11 +1,11 @@
 """Text to token ids and back, and which characters each token covers: the only place that knows both sides.
 
-How the vocabulary is learnt is `training.vocabulary`'s; where long text is cut is `app.segmentation`'s.
+How the vocabulary is learnt is `training.data.vocabulary`'s; where long text is cut is `app.text.segmentation`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -14,7 +14,8 @@ from random import Random
 
 import sentencepiece
 
-from model.merges import Drops, Merges
+from model.bpe_dropout import Drops, Merges
+from model.normalisation import normalise_source, source_offsets
 
 SPACE = " "
 """Put before every text, so that a first word is the same piece as any other; taken off again on decoding."""
@@ -97,17 +98,19 @@ class Tokenizer:
 
         Nothing is added around a symbol: ["pay ", 3, "."] keeps its space and its full stop where they are.
         """
-        if not any(part != "" for part in parts):
-            return []
-        ids: list[int] = []
-        before = SPACE
-        for part in parts:
-            if isinstance(part, int):
-                ids.extend([*self._encode_text(before), self.reserved_ids[part]])
-            else:
-                ids.extend(self._encode_text(before + part))
-            before = ""
-        return ids
+        return self._encode_parts(parts, lambda text: text)
+
+    def encode_source(self, text: str) -> list[int]:
+        """The tokens of `text` as a source: as `normalise_source` leaves it."""
+        return self.encode_source_parts([text])
+
+    def encode_pair(self, source: str, target: str) -> tuple[list[int], list[int]]:
+        """The tokens of a sentence and of its translation."""
+        return self.encode_source(source), self.encode(target)
+
+    def encode_source_parts(self, parts: Sequence[str | int]) -> list[int]:
+        """The tokens of a source, as `encode_parts` takes it."""
+        return self._encode_parts(parts, normalise_source)
 
     def resegmented(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
         """The text of each of `sequences`, which `encode_parts` made, in other tokens; the symbols stay where they are.
@@ -167,6 +170,14 @@ class Tokenizer:
             offset += len(run)
         return found
 
+    def source_pieces(self, text: str, before: str = SPACE) -> list[Piece]:
+        """The tokens of `text` as a source, with the code points of `text` as it is written that each covers."""
+        if not text:
+            return []
+        plain, offsets = source_offsets(before + text)
+        at = [max(0, offset - len(before)) for offset in offsets]
+        return [Piece(piece.id, piece.piece, at[piece.start], at[piece.end]) for piece in self.pieces(plain, "")]
+
     def normalise(self, text: str) -> str:
         """What `text` is to the model, and what `decode` gives back: canonically composed, otherwise as it is."""
         return MARK.join(
@@ -219,6 +230,19 @@ class Tokenizer:
     def knows(self, character: str) -> bool:
         """Whether the vocabulary has a piece for it; else it is spelt in bytes."""
         return not self._processor.is_unknown(self._processor.piece_to_id(character))
+
+    def _encode_parts(self, parts: Sequence[str | int], rule: Callable[[str], str]) -> list[int]:
+        if not any(part != "" for part in parts):
+            return []
+        ids: list[int] = []
+        before = SPACE
+        for part in parts:
+            if isinstance(part, int):
+                ids.extend([*self._encode_text(before), self.reserved_ids[part]])
+            else:
+                ids.extend(self._encode_text(rule(before + part)))
+            before = ""
+        return ids
 
     def _encode_text(self, text: str) -> list[int]:
         if MARK not in text:

@@ -1,7 +1,7 @@
 """Greedy and beam decoding of sentences, and the runner that PyTorch is: `encode_batch`, `decode_step`, a KVCache.
 
-Knows token ids only. The batch is `model.batch`'s; text is `model.tokenizer`'s; other runners are `model.precision`'s
-to choose.
+Knows token ids only. The batch is `model.decoding.batch`'s; text is `model.tokenizer`'s; other runners are
+`model.backends`'s to choose.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.batch import Batch, DecodeBatch, Runner, Slots, Step
+from model.decoding.batch import Batch, DecodeBatch, Runner, Slots, Step
+from model.decoding.batch_invariance import UNTILED, Tiles, tiles_for, with_tiled_products
+from model.decoding.kv_cache import KVCache
 from model.hypothesis import Demand, Hypothesis, Limits, best_by_row
-from model.kv_cache import KVCache
 from model.packing import Packing
-from model.tiles import UNTILED, Tiles, tiles_for, with_tiled_products
 from model.transformer import AttentionRecord, Memory, Transformer
 
 
@@ -114,8 +114,9 @@ def step_logits(
 class TorchRunner:
     """Decodes with the modules of a Transformer, at the precision of its weights.
 
-    On a CPU every sentence gets the same bits in any batch, for which the products are tiled (see model.tiles), unless
-    `tiled` is False: that is for measuring what it costs. The model must be in evaluation mode.
+    On a CPU every sentence gets the same bits in any batch, for which the products are tiled (see
+    model.decoding.batch_invariance), unless `tiled` is False: that is for measuring what it costs. The model must be in
+    evaluation mode.
     """
 
     def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:

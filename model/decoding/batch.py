@@ -1,6 +1,6 @@
 """The running batch: sentences that are decoded together, joining and leaving between steps, and what it is made of.
 
-Knows token ids and rows. The arithmetic is that of Slots, which a Runner offers; who waits is `app.scheduler`'s.
+Knows token ids and rows. The arithmetic is that of Slots, which a Runner offers; who waits is `app.engine.scheduler`'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from model.beam import Beam, Candidates, advance, copied
 from model.config import ModelConfig
+from model.decoding.beam import Beam, Candidates, advance, copied
 from model.hypothesis import Demand, Hypothesis, Limits
 
 
@@ -171,7 +171,7 @@ class DecodeBatch:
         self._row_of[branch] = len(self._branches)
         self._branches.append(branch)
 
-    # ---- What beams ask for; see `model.beam.Rows`
+    # ---- What beams ask for; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
+from model.decoding.batch_invariance import UNTILED, Tiles
 from model.packing import round_up
-from model.tiles import UNTILED, Tiles
 from model.transformer import Memory
 
 

@@ -1,6 +1,6 @@
 """The sentences that the C kernels decode together: what Python tells them and reads from them, step by step.
 
-Knows pointers and token ids. The library and the weights' layout are `model.kernels`'.
+Knows pointers and token ids. The library and the weights' layout are `model.int8.library`'.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ctypes import Structure, c_float, c_int32, c_void_p
 import torch
 from torch import Tensor
 
-from model.batch import rows_taken
-from model.beam import Beam, Candidates, advance, copied
 from model.config import ModelConfig
+from model.decoding.batch import rows_taken
+from model.decoding.beam import Beam, Candidates, advance, copied
 from model.hypothesis import Hypothesis, Limits
 
 DEMANDS = 64
@@ -23,13 +23,13 @@ DEMANDS = 64
 
 
 class KernelBatch:
-    """The sentences being decoded together, as `model.batch.DecodeBatch`; MemoryError if there is no room.
+    """The sentences being decoded together, as `model.decoding.batch.DecodeBatch`; MemoryError if there is no room.
 
     The kernels keep a sentence's tokens and choose them; of a beam, its tokens are also here and are chosen here.
     """
 
     def __init__(self, library: ctypes.CDLL, model: Structure, config: ModelConfig, rows: int, limits: Limits) -> None:
-        """`library` and `model`: the kernels, and the weights laid out for them, both of `model.kernels`."""
+        """`library` and `model`: the kernels, and the weights laid out for them, both of `model.int8.library`."""
         self.rows = rows
         self._library, self._model, self._config = library, model, config
         self._limits, longest = limits, limits.max_target + 1
@@ -166,7 +166,7 @@ class KernelBatch:
     def _number_of(self, branch: Hypothesis) -> int:
         return next(number for number, other in self._sentences.items() if other is branch)
 
-    # ---- What beams ask for; see `model.beam.Rows`
+    # ---- What beams ask for; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         for branch in branches:

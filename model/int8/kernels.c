@@ -1,8 +1,8 @@
 /* The Transformer in 8-bit integers for one processor core with AVX-512 VNNI: a batch of sentences, decoded greedily
  * or, where Python chooses among candidates, by beam search.
  *
- * Knows shapes, weights and token ids. Python side, compilation and the layout of the weights: model/kernels.py; the
- * readable reference that these kernels are tested against: model/quantised.py over model/transformer.py.
+ * Knows shapes, weights and token ids. Python side, compilation and the layout of the weights: model/int8/library.py; the
+ * readable reference that these kernels are tested against: model/int8/reference.py over model/transformer.py.
  *
  * Every sentence's arithmetic is its own. Integer sums are exact whatever their order, and each sum of floats runs
  * over one token's or one sentence's numbers in an order fixed by its length alone; multiply-adds are explicit and

@@ -1,8 +1,8 @@
-"""The int8 runner in C (model/kernels.c): compiles it where there is a compiler, lays the weights out, and calls it.
+"""The int8 runner in C (model/int8/kernels.c): compiles it where there is a compiler, lays weights out, and calls it.
 
-    python -m model.kernels     compiles it beside its source, for where there will be no compiler
+    python -m model.int8.library     compiles it beside its source, for where there will be no compiler
 
-Knows pointers and the layout of the weights. What the arithmetic is, the C file says and `model.quantised` shows.
+Knows pointers and the layout of the weights. What the arithmetic is, the C file says and `model.int8.reference` shows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.hypothesis import Limits
-from model.kernel_batch import KernelBatch
-from model.quantised import quantise_rows
+from model.int8.batch import KernelBatch
+from model.int8.reference import quantise_rows
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Transformer
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -291,5 +291,5 @@ class KernelRunner:
         return KernelBatch(self.library, self.layout.structure, self.config, rows, limits)
 
 
-if __name__ == "__main__":  # python -m model.kernels: compiles them beside the source, as a container image wants it
+if __name__ == "__main__":  # compiles them beside the source, as a container image wants it
     print(compile_library(SOURCE.parent))
