@@ -8,14 +8,15 @@ import os
 import re
 import signal
 import sys
-from enum import StrEnum
+from contextlib import suppress
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.exits import EXIT_CODES
-from app.settings import Settings, described
+from app.cli.exit_codes import EXIT_CODES
+from app.settings import PREFIX, Settings, described
 
 
 class Format(StrEnum):
@@ -23,6 +24,14 @@ class Format(StrEnum):
 
     text = "text"
     html = "html"
+
+
+class Lines(Enum):
+    """What becomes of the line breaks within a paragraph; see app/text/line_breaks.py."""
+
+    keep = "keep"
+    join = "join"
+    auto = "auto"
 
 
 GC_THRESHOLDS = 10_000, 50, 50
@@ -33,14 +42,31 @@ SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", described(), flags=re.MULTILIN
 """Each setting's meaning below it: side by side they are wider than a terminal."""
 
 
+def _setting(name: str) -> Any:
+    """An option for the setting `name`, which verifies it; what it means is told there."""
+    return typer.Option(help=f"{Settings.model_fields[name].description} (for {PREFIX}{name.upper()})")
+
+
 @cli.command(epilog=f"Settings, from the environment:\n\n\b\n{SETTINGS}")
-def serve() -> None:
-    """Serves the bundles over HTTP: the page at /, the manual at /docs."""
+def serve(
+    host: Annotated[str | None, _setting("host")] = None,
+    port: Annotated[str | None, _setting("port")] = None,
+    bundles: Annotated[str | None, _setting("bundles")] = None,
+    device: Annotated[str | None, _setting("device")] = None,
+    precision: Annotated[str | None, _setting("precision")] = None,
+    workers: Annotated[str | None, _setting("workers")] = None,
+) -> None:
+    """Serves the bundles over HTTP: the page at /, the manual at /docs.
+
+    An option wins over the environment's setting.
+    """
     import uvicorn
 
-    from app.catalogue import load_catalogue
-    from app.logs import log_to_stderr
+    from app.engine.registry import load_catalogue
     from app.main import create_app
+    from app.runtime.json_logs import log_to_stderr
+    from app.server.listener import CannotListen, listen
+    from app.server.server import Server
     from app.settings import SettingsError, ignored_variables, load_settings
     from model.bundle import BundleError
 
@@ -48,29 +74,33 @@ def serve() -> None:
     for name in ignored_variables(os.environ):
         logging.warning("%s is not a setting; ignored", name)
     try:
-        settings = load_settings()
-        bundles = load_catalogue(settings)
-        app = create_app(settings, bundles, detect_early=True)
-    except (SettingsError, BundleError) as error:
+        chosen = {"bundles": bundles, "device": device, "precision": precision, "workers": workers}
+        settings = load_settings({"host": host, "port": port, **chosen})
+        catalogue = load_catalogue(settings)
+        app = create_app(settings, catalogue, detect_early=True)
+        sockets = listen(settings.host, settings.port)
+    except (SettingsError, BundleError, CannotListen) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    for bundle in bundles:
-        logging.info("serving %s from %s", bundle.name, bundle.folder)
+    for line in catalogue.described():
+        logging.info(line)
     # What is here now stays: to look through PyTorch's objects for garbage would stop all requests for 0.1 s. And a
     # request makes hundreds of objects that die by themselves: to look after every 700 takes a tenth of its time.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    uvicorn.run(app, **server_options(settings))
+    server = Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000)
+    with suppress(KeyboardInterrupt):
+        server.run(sockets)
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """uvicorn's."""
-    from app.heads import BoundedHeads
+    from app.server.connection import Connection
 
     return {
-        "http": BoundedHeads,
+        "http": Connection,
         "host": settings.host,
         "port": settings.port,
         "root_path": settings.root_path,
@@ -92,7 +122,7 @@ def key(name: Annotated[str, typer.Argument(help="Whose it is; this is shown in 
 
     python -m app key alice >> keys.txt
     """
-    from app.keys import new_key
+    from app.http.api_keys import new_key
 
     try:
         made, line = new_key(name)
@@ -112,9 +142,13 @@ def translate(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where it goes; report.fr.docx for report.docx")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Though that is there already")] = False,
-    glossary: Annotated[str, typer.Option(help="A file, a term, a tab and its translation on a line; or a name")] = "",
+    line_breaks: Annotated[
+        Lines, typer.Option(help="Of .txt: keep each line, join those of a paragraph, or tell by how it is wrapped")
+    ] = Lines.auto,
+    redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="Of .po: translate fuzzy entries anew")] = False,
+    glossary: Annotated[str, typer.Option(help="A file of terms, as tsv or csv, or the name of a served one")] = "",
     markup: Annotated[Format, typer.Option("--format", help="html: of each line by itself")] = Format.text,
-    bundles: Annotated[Path | None, typer.Option(help="A folder of bundles, or one; for INTERLINEAR_BUNDLES")] = None,
+    bundles: Annotated[str | None, _setting("bundles")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode; 0: one a core")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary of warnings")] = False,
 ) -> None:
@@ -123,11 +157,13 @@ def translate(
     What is typed, or comes from a pipe that pauses, is answered at once. No service has to run, but its settings for
     bundles, device, precision, workers, glossaries and cache (`serve --help`) hold here as well.
     """
-    from app.command import run
-    from app.session import Request
+    from app.cli.offline_engine import Request
+    from app.cli.translate import run
 
     if out and not file:
         raise typer.BadParameter("--out is for what --file names; standard input goes to standard output")
+    if not file and (redo_fuzzy or line_breaks is not Lines.auto):
+        raise typer.BadParameter("--redo-fuzzy and --line-breaks are for what --file names")
     if file and markup is Format.html:
         raise typer.BadParameter("--format is for standard input; a file's name tells its own")
     raise typer.Exit(
@@ -141,6 +177,7 @@ def translate(
                 workers=workers,
                 quiet=quiet,
                 file=file,
+                wishes={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
                 out=out,
                 replace=replace,
             )

@@ -3,6 +3,7 @@
 Knows HTTP, and nothing of translation. How other services' APIs word a problem is their routes'.
 
     ServiceError
+    ├── WrongHost 400
     ├── NotJSON 400
     ├── NotAuthorised 401
     ├── NotAllowed 403
@@ -37,6 +38,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Scope
 
+LIBRETRANSLATES = (
+    "LibreTranslate's API, which is at /libretranslate/translate, "
+    "or at /translate where INTERLINEAR_ROOT_API=libretranslate"
+)
 MEDIA_TYPE = "application/problem+json"
 M = TypeVar("M", bound=BaseModel)
 _METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
@@ -75,6 +80,11 @@ class ServiceError(Exception):
         return Problem(
             type=_type(self.slug), title=self.title, status=self.status, detail=self.detail, errors=self.errors
         )
+
+
+class WrongHost(ServiceError):
+    status, slug, title = 400, "wrong-host", "No host, or more than one"
+    example = "A request over HTTP/1.1 has one header Host."
 
 
 class NotJSON(ServiceError):
@@ -199,8 +209,8 @@ def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
     """`error` on the wire."""
     retry = error.retry_after_s
     headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
-    if isinstance(error, BodyTooSlow):
-        headers["Connection"] = "close"  # or the rest would still be waited for
+    if isinstance(error, (BodyTooSlow, WrongHost)):
+        headers["Connection"] = "close"  # the rest is not waited for; who sent it cannot be relied on
     return voice(error.problem(), headers)
 
 
@@ -237,8 +247,11 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
         title = HTTPStatus(error.status_code).phrase
         slug = title.lower().replace(" ", "-")
         count(slug)
-        problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=str(error.detail))
-        headers = {**(error.headers or {}), **({"Allow": _allowed(request)} if error.status_code == 405 else {})}
+        detail, headers = str(error.detail), dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = allowed = _allowed(request)
+            detail = f"{request.method[:20]} is not offered at {request.url.path[:100]}, which takes {allowed}."
+        problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=detail)
         return voices.of(path_of(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:

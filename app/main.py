@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,33 +13,46 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app import manual
-from app.access import ID_HEADER, Access
-from app.body import StraightToJSON
-from app.catalogue import Catalogue
-from app.deadlines import Deadlines
-from app.door import Door
-from app.downloads import Downloads
-from app.errands import Errands
+from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
+from app.api.admin_server import AdminServer, Operation
+from app.api.dependencies import State
+from app.engine.ipc import Launch, WorkerProcess
+from app.engine.registry import Catalogue
 from app.errors import ProblemResponse, Voices, add_handlers
-from app.fields import AROUND_BYTES
-from app.fleet import ByGeneration, Fleet
-from app.glossary import load_glossaries
-from app.glossary_store import GlossaryStore
-from app.link import Launch, WorkerProcess
-from app.metrics import Metrics
-from app.room import Room
-from app.routes import attention, catalogue, deepl, file, health, libretranslate, page, translate
-from app.routes.dependencies import State
+from app.http.access_log import ID_HEADER, Access
+from app.http.auth import Door
+from app.http.forms import AROUND_BYTES
+from app.http.held_bytes import Holding
+from app.http.host_check import OneHost
+from app.http.json_body import StraightToJSON
+from app.http.shutdown_errors import CutOff
+from app.runtime.byte_budgets import Rooms
+from app.runtime.event_loop_lag import LoopLag
+from app.runtime.memory_trimming import trim
+from app.runtime.metrics import Metrics
+from app.runtime.shutdown import Stop
+from app.runtime.timeouts import Deadlines
+from app.server.request_queue import Intake
+from app.server.slow_readers import Sending
+from app.services.background_jobs import Errands
+from app.services.downloads import Downloads
+from app.services.glossary_store import GlossaryStore
+from app.services.reload import ByGeneration, Fleet
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
+from app.text.glossary import load_glossaries
 
 OPERATION = "/health", "/ready", "/metrics"
-EXPOSED = [ID_HEADER, "Retry-After", "Content-Disposition", "X-Interlinear-Model", "X-Interlinear-Warnings"]
+EXPOSED = [
+    ID_HEADER,
+    "Retry-After",
+    "Content-Disposition",
+    "X-Interlinear-Model",
+    "X-Interlinear-Warnings",
+    "X-Interlinear-Report",
+]
 """Headers that a page of another origin may read."""
 DOWNLOADS = 4
 """So many files of the largest size are kept for those who fetch them later."""
-UPLOADS, STRANGERS = 16, 4
-"""So many may be sent at once by those who are known, and by those whose key comes with the file."""
 ERRANDS = 16
 """So many are translated in the background, or wait to be, or to be fetched."""
 
@@ -51,28 +65,41 @@ def create_app(
     `detect_early`: what tells languages is loaded at the start, and not when it is first asked for, which then waits.
     Raises SettingsError and BundleError.
     """
-    metrics = Metrics()
+    metrics, stop = Metrics(), Stop()
     door = Door(settings)
     glossaries = load_glossaries(settings.glossaries)
+    lag = LoopLag(metrics.loop_lag.observe)
     fleet = Fleet(settings, bundles, launch, metrics, glossaries)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
+    operation = Operation(lag, metrics, door, stop, lambda: (fleet.current.engine, fleet.current.translator))
+    admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, operation)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         errands = Errands[Any](ERRANDS * settings.max_file_bytes)
+        rooms = Rooms.of(max(settings.max_file_bytes + AROUND_BYTES, settings.max_body_bytes))
+        sending = Sending(settings.send_timeout_ms / 1000, rooms.answers)
         await fleet.start()
         await door.open()
+        lag.start()
+        sending.start()
+        trimming = asyncio.create_task(trim(rooms.all()))
+        if admin:
+            admin.start()
+            logging.info("/health, /ready and /metrics are also on port %d", admin.port)
         loading = asyncio.create_task(asyncio.to_thread(fleet.libraries.load)) if detect_early else None
         try:
             yield State(
                 settings=settings,
+                stop=stop,
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
+                rooms=rooms,
+                intake=Intake(lag, rooms.unread),
+                sending=sending,
                 door=door,
                 downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
                 errands=errands,
-                uploads=Room(UPLOADS * (settings.max_file_bytes + AROUND_BYTES)),
-                strangers=Room(STRANGERS * (settings.max_file_bytes + AROUND_BYTES)),
                 glossaries=glossary_store,
                 fleet=fleet,
                 engine=fleet.current.engine,
@@ -84,6 +111,11 @@ def create_app(
             if loading:
                 await loading
             await door.close()
+            lag.stop()
+            sending.stop()
+            trimming.cancel()
+            if admin:
+                admin.stop()
 
     # As FastAPI, but the assets of /docs come from here and not from the network.
     app: FastAPI = FastAPIOffline(
@@ -92,35 +124,39 @@ def create_app(
         redirect_slashes=False,
         title="Interlinear",
         version="0.1.0",
-        description=manual.DESCRIPTION,
-        openapi_tags=manual.TAGS,
+        description=openapi.DESCRIPTION,
+        openapi_tags=openapi.TAGS,
         # FastAPI's own would tell whoever is configured to listen what was in the requests.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    _add_routes(app, settings, metrics)
-    manual.complete(app, with_keys=door.wants_keys)
-    _add_middleware(app, settings, metrics)
+    voices = _add_routes(app, settings, metrics)
+    openapi.complete(app, with_keys=door.wants_keys)
+    _add_middleware(app, settings, metrics, voices)
     return app
 
 
-def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
-    """And how each API words its errors."""
+def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> Voices:
+    """Returns how each API words its errors."""
     ours, theirs = settings.prefixes
-    for module in (translate, file, attention, catalogue):
+    for module in (translate, files, attention, models):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)
     app.include_router(deepl.router, prefix=DEEPL)
     app.include_router(page.router)
-    voices = {ours: ProblemResponse, theirs: libretranslate.voice, DEEPL: deepl.voice}
-    add_handlers(app, metrics.refused, Voices({**voices, **dict.fromkeys(OPERATION, ProblemResponse)}))
+    by_prefix = {ours: ProblemResponse, theirs: libretranslate.voice, DEEPL: deepl.voice}
+    voices = Voices({**by_prefix, **dict.fromkeys(OPERATION, ProblemResponse)})
+    add_handlers(app, metrics.refused, voices)
+    return voices
 
 
-def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, voices: Voices) -> None:
     """What is added last is met first."""
     straight = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=settings.prefixes[0])
+    app.add_middleware(OneHost, count=metrics.refused, voices=voices)
+    app.add_middleware(CutOff, count=metrics.refused, voices=voices)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -130,6 +166,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             expose_headers=EXPOSED,
         )
     app.add_middleware(ByGeneration)
+    app.add_middleware(Holding, voices=voices, count=metrics.refused)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)

@@ -11,10 +11,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.rates import Rate
+from app.runtime.rate_limits import Rate
 
 PREFIX = "INTERLINEAR_"
 INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
@@ -32,8 +32,14 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
     port: int = Field(default=8000, ge=0, le=65535, description="0: any that is free; the log says which")
-    bundles: Path = Field(default=Path("bundles"), description="A folder of bundles, or one bundle")
-    watch_bundles: bool = Field(default=False, description="Serve what is there now whenever that folder changes")
+    admin_port: int | None = Field(
+        default=None, ge=0, le=65535, description="Also /health, /ready and /metrics there, however busy the other is"
+    )
+    bundles: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(Path("bundles"),),
+        description="Folders of bundles, or bundles, separated by commas: a later one's take the place of an earlier's",
+    )
+    watch_bundles: bool = Field(default=False, description="Serve what is there now whenever these folders change")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto", description="auto: the fastest that is close to float32 on this processor"
@@ -55,6 +61,12 @@ class Settings(BaseSettings):
     )
     cache_bytes: int = Field(default=64 << 20, ge=0, description="Finished sentences that are kept; 0: none")
     deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
+    drain_ms: int = Field(
+        default=0, ge=0, description="Told to stop, it still takes requests for this long, while /ready is 503"
+    )
+    send_timeout_ms: int = Field(
+        default=30_000, ge=1, description="A client that takes nothing of its answer for so long is cut off"
+    )
     api_keys_file: Path | None = Field(default=None, description="Who may translate; lines of `python -m app key NAME`")
     rate_requests: Annotated[Rate | None, NoDecode] = Field(
         default=None, description="For each key, or address without keys, such as 600/minute"
@@ -73,6 +85,14 @@ class Settings(BaseSettings):
     def prefixes(self) -> tuple[str, str]:
         """Where our own API is, and LibreTranslate's."""
         return ("", LIBRETRANSLATE) if self.root_api == "interlinear" else (INTERLINEAR, "")
+
+    @field_validator("bundles", mode="before")
+    @classmethod
+    def _split_folders(cls, value: object) -> object:
+        folders = cls._split(value)
+        if not folders:
+            raise ValueError("name a folder at least")
+        return folders
 
     @field_validator("cors_origins", "trusted_proxies", mode="before")
     @classmethod
@@ -113,11 +133,12 @@ class Settings(BaseSettings):
             raise ValueError("a path begins with a slash, like /mt or /tools/mt")
         return value.rstrip("/")
 
-    @field_validator("port", mode="before")
+    @field_validator("port", "admin_port", mode="before")
     @classmethod
-    def _ignore_kubernetes(cls, value: object) -> object:
+    def _ignore_kubernetes(cls, value: object, info: ValidationInfo) -> object:
         """For a Service named "interlinear", Kubernetes sets INTERLINEAR_PORT=tcp://... in every pod."""
-        return cls.model_fields["port"].default if _from_kubernetes(value) else value
+        is_none = info.field_name == "admin_port" and value == ""
+        return cls.model_fields[str(info.field_name)].default if is_none or _from_kubernetes(value) else value
 
 
 def described() -> str:
@@ -133,16 +154,22 @@ def _written(default: object) -> str:
         return ""
     if isinstance(default, bool):
         return str(default).lower()
-    return ",".join(default) if isinstance(default, list) else str(default)
+    return ",".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
 
 
-def load_settings() -> Settings:
-    """The settings in the environment. Raises SettingsError."""
+def load_settings(options: Mapping[str, object] | None = None) -> Settings:
+    """The settings in the environment, but for the fields that `options` of a command line say otherwise; None counts
+    for nothing. Raises SettingsError."""
+    given = {name: value for name, value in (options or {}).items() if value is not None}
     try:
-        return Settings()
+        return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
-        faults = [f"{PREFIX}{str(e['loc'][0]).upper()}={e['input']}: {e['msg']}" for e in error.errors()]
+        faults = [f"{_as_given(str(e['loc'][0]), given)}{e['input']}: {e['msg']}" for e in error.errors()]
         raise SettingsError("; ".join(faults)) from None
+
+
+def _as_given(field: str, options: Mapping[str, object]) -> str:
+    return f"--{field.replace('_', '-')} " if field in options else f"{PREFIX}{field.upper()}="
 
 
 def ignored_variables(environ: Mapping[str, str]) -> list[str]:

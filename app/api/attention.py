@@ -9,16 +9,18 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from torch import Tensor
+from starlette.types import Receive, Scope, Send
 
-from app.attention import Attention, Selection, attend
-from app.body import JSONRoute, while_connected
-from app.door import Client
-from app.manual_parts import documented
-from app.pictures import draw
-from app.routes.translate import FAILURES
-from app.schemas import AttentionRequest, AttentionResponse, AttentionView
-from app.translator import Translator
+from app.api.openapi_parts import documented
+from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView, Kind
+from app.api.translate import FAILURES
+from app.http.auth import Client
+from app.http.held_bytes import hold
+from app.http.json_body import JSONRoute, while_connected
+from app.runtime.byte_budgets import Rooms
+from app.translation.attention import Attention, Selection, attend
+from app.translation.attention_svg import draw
+from app.translation.translator import Translator
 from model.tokenizer import Piece
 
 router = APIRouter(route_class=JSONRoute)
@@ -56,8 +58,28 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     shown = await while_connected(request, work)
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, shown, selection), media_type=_SVG, headers=_SAFE)
-    written = _views(shown) if body.form == "bertviz" else _written(shown)
-    return StreamingResponse(written, media_type="application/json")
+    # The weights are held until the last of them is sent.
+    rooms: Rooms = request.state.rooms
+    hold(request.scope, rooms.answers).take(sum(weights.nbytes for weights in shown.weights.values()))
+    return _Streamed(shown, _views(shown) if body.form == "bertviz" else _written(shown))
+
+
+class _Streamed(StreamingResponse):
+    """The weights of `shown` as JSON in pieces. Drops them when it ends.
+
+    Where a client leaves, the frames of the cancelled task refer to each other until Python next collects garbage, and
+    with them the iterator: without this the weights would stay in memory after their place in the room is given back.
+    """
+
+    def __init__(self, shown: Attention, written: Iterator[str]) -> None:
+        super().__init__(written, media_type="application/json")
+        self._weights = shown.weights
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._weights.clear()
 
 
 def _written(shown: Attention) -> Iterator[str]:
@@ -70,29 +92,30 @@ def _written(shown: Attention) -> Iterator[str]:
         "model": shown.bundle.name,
     }
     yield json.dumps(fields).removesuffix("}") + ', "attention": {'
-    for number, (kind, weights) in enumerate(shown.weights.items()):
+    for number, kind in enumerate(list(shown.weights)):
         yield f'{", " if number else ""}"{kind}": '
-        yield from _nested(weights)
+        yield from _nested(shown, kind)
     yield "}}"
 
 
 def _views(shown: Attention) -> Iterator[str]:
     """A list of AttentionView, in pieces likewise."""
-    for number, (kind, weights) in enumerate(shown.weights.items()):
+    for number, kind in enumerate(list(shown.weights)):
         queries, keys = shown.axes(kind)
         fields = {"name": kind.capitalize(), "left_text": queries, "right_text": keys}
         yield ("," if number else "[") + json.dumps(fields).removesuffix("}") + ', "attn": '
-        yield from _nested(weights)
+        yield from _nested(shown, kind)
         yield "}"
     yield "]"
 
 
-def _nested(weights: Tensor) -> Iterator[str]:
-    """[layer, head, query, key] as JSON, a head at a time."""
-    for layer_number, layer in enumerate(weights):
-        yield ", [" if layer_number else "[["
-        for head_number, head in enumerate(layer):
-            yield (", " if head_number else "") + json.dumps(head.tolist())
+def _nested(shown: Attention, kind: Kind) -> Iterator[str]:
+    """[layer, head, query, key] as JSON, a head at a time. Refers to no weights between two pieces."""
+    layers, heads = shown.weights[kind].shape[:2]
+    for layer in range(layers):
+        yield ", [" if layer else "[["
+        for head in range(heads):
+            yield (", " if head else "") + json.dumps(shown.weights[kind][layer, head].tolist())
         yield "]"
     yield "]"
 

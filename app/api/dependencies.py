@@ -5,38 +5,42 @@ They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs e
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
 from fastapi import Depends, Request
 
-from app.deadlines import Deadlines
-from app.door import Client, Door, bearer
-from app.downloads import Downloads
-from app.engine import Engine
-from app.errands import Errands
-from app.fleet import Fleet
-from app.glossary_store import GlossaryStore
-from app.metrics import Metrics
-from app.room import Place, Room
+from app.engine.engine import Engine
+from app.http.auth import Client, Door, bearer
+from app.runtime.byte_budgets import Rooms
+from app.runtime.metrics import Metrics
+from app.runtime.shutdown import Stop
+from app.runtime.timeouts import Deadlines
+from app.server.request_queue import Intake
+from app.server.slow_readers import Sending
+from app.services.background_jobs import Errands
+from app.services.downloads import Downloads
+from app.services.glossary_store import GlossaryStore
+from app.services.reload import Fleet
 from app.settings import Settings
-from app.translator import Translator
+from app.translation.translator import Translator
 
 
 class State(TypedDict):
     """What lives as long as the application runs."""
 
     settings: Settings
+    stop: Stop
     deadlines: Deadlines
     """Of the setting's length."""
+    rooms: Rooms
+    intake: Intake
+    """Where requests begin."""
     door: Door
     downloads: Downloads
     errands: Errands[Any]
     """Documents that are translated in the background, for DeepL's API."""
-    uploads: Room
-    """For files, of those who are known."""
-    strangers: Room
-    """For files, of those whose key comes with the file."""
+    sending: Sending
+    """Of answers."""
     glossaries: GlossaryStore
     """Made over HTTP."""
     metrics: Metrics
@@ -56,6 +60,11 @@ async def _metrics(request: Request) -> Metrics:
     return metrics
 
 
+async def _stop(request: Request) -> Stop:
+    stop: Stop = request.state.stop
+    return stop
+
+
 async def _translator(request: Request) -> Translator:
     translator: Translator = request.state.translator
     return translator
@@ -67,15 +76,16 @@ async def _client(request: Request) -> Client:
     return door.enter(request, bearer(request))
 
 
-async def _place(request: Request) -> AsyncIterator[Place]:
-    uploads: Room = request.state.uploads
-    with uploads.place() as place:
-        yield place
+async def _identified(request: Request) -> Client:
+    """Raises NotAuthorised."""
+    door: Door = request.state.door
+    return door.identify(request, bearer(request))
 
 
 EngineState = Annotated[Engine, Depends(_engine)]
 MetricsState = Annotated[Metrics, Depends(_metrics)]
+IdentifiedClient = Annotated[Client, Depends(_identified)]
+"""Nothing of whose rate is taken."""
 KnownClient = Annotated[Client, Depends(_client)]
-PlaceForFile = Annotated[Place, Depends(_place)]
-"""Till the answer is sent. Comes after who asks."""
+StopState = Annotated[Stop, Depends(_stop)]
 TranslatorState = Annotated[Translator, Depends(_translator)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from app import errors
-from app.manual_parts import ENTERING, documented
-from app.metrics import CONTENT_TYPE
-from app.routes.dependencies import EngineState, KnownClient, MetricsState, TranslatorState
-from app.schemas import Health, Ready
+from app.api.dependencies import EngineState, IdentifiedClient, MetricsState, StopState, TranslatorState
+from app.api.openapi_parts import documented
+from app.api.readiness import check_ready
+from app.api.schemas import Health, Ready
+from app.runtime.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operation"])
 
@@ -22,10 +23,9 @@ async def health() -> Health:
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", summary="Can it translate?", responses=documented(errors.Unavailable))
-async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
+async def ready(engine: EngineState, translator: TranslatorState, stop: StopState) -> Ready:
     """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
-    if not engine.ready:
-        raise errors.Unavailable(engine.failure or "The workers are loading the bundles and checking their samples.")
+    check_ready(engine, stop)
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 
@@ -35,9 +35,10 @@ async def ready(engine: EngineState, translator: TranslatorState) -> Ready:
     response_class=Response,
     responses={
         200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **documented(*ENTERING),
+        **documented(errors.NotAuthorised),
     },
 )
-async def metrics(metrics: MetricsState, client: KnownClient) -> Response:
-    """Metrics in Prometheus' text format. Where the service wants API keys, this wants one, as `Bearer`."""
+async def metrics(metrics: MetricsState, client: IdentifiedClient) -> Response:
+    """Metrics in Prometheus' text format. Where the service wants API keys, this wants one, as `Bearer`; it takes
+    nothing of the key's rate."""
     return Response(metrics.exposition(), media_type=CONTENT_TYPE)

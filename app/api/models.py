@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.engine import Engine
-from app.fleet import Fleet
-from app.manual_parts import ENTERING, documented
-from app.routes.dependencies import EngineState, KnownClient, TranslatorState
-from app.schemas import Reloaded, ServedLanguage, ServedModel
+from app.api.dependencies import EngineState, KnownClient, TranslatorState
+from app.api.openapi_parts import ENTERING, documented
+from app.api.schemas import Reloaded, ServedLanguage, ServedModel
+from app.engine.engine import Engine
+from app.services.reload import Fleet
 from model.bundle import Bundle
 from model.languages import language_name
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.access import ID_HEADER
+from app.api.schemas import StreamedPart
 from app.errors import NotAuthorised
-from app.schemas import StreamedPart
+from app.http.access_log import ID_HEADER
 
 DESCRIPTION = """Translates text with models of your own, and shows their attention; [the page](./) does so for people.
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 from app import errors
-from app.documents import FORMATS
 from app.errors import Problem, ProblemResponse, ServiceError, Voice, refusal
+from app.formats import FORMATS
 
 ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
 """How a request may end at the door."""

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
-from app.documents import FORMATS
+from app.formats import FORMATS
 from app.settings import Settings
 
 router = APIRouter(include_in_schema=False)

@@ -16,7 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from app.errors import Problem
+from app.errors import LIBRETRANSLATES, Problem
+from app.text.line_breaks import LineBreaks
+from model.languages import AUTO
 
 Kind = Literal["encoder", "decoder", "cross"]
 
@@ -30,7 +32,7 @@ def _unicode(text: str) -> str:
 
 
 def _not_auto(code: str) -> str:
-    if code == "auto":
+    if code.lower() == AUTO:
         raise ValueError("the language is not detected here; name it")
     return code
 
@@ -100,6 +102,13 @@ class StreamRequest(Body):
         json_schema_extra={"examples": [{"text": "Hello. How are you?", "source": "en", "target": "fr"}]}
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_libretranslates(cls, value: object) -> object:
+        if isinstance(value, dict) and "q" in value and "text" not in value:
+            raise ValueError(f"the text belongs into `text`; `q` is a field of {LIBRETRANSLATES}")
+        return value
+
     text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
     source: Language = Field(description="The language of the text; `auto`: each text's is detected by itself")
     target: Language = Field(description="The language to translate into")
@@ -127,6 +136,7 @@ class TranslateRequest(StreamRequest):
                 {"text": "<p>Hello, <b>my friend</b>!</p>", "source": "auto", "target": "fr", "format": "html"},
                 {"text": "My house.", "source": "en", "target": "fr", "alternatives": 2, "alignment": True},
                 {"text": "Hello, {name}.", "source": "en", "target": "fr", "glossary": {"hello": "salut"}},
+                {"text": "I live in a small\nhouse.\n", "source": "en", "target": "fr", "line_breaks": "join"},
             ]
         }
     )
@@ -138,7 +148,12 @@ class TranslateRequest(StreamRequest):
         description="So many other translations at most, the best first. The translation is then the best of a beam "
         "search, and takes several times as long",
     )
-    alignment: bool = Field(False, description="Which words became which; of plain text only")
+    alignment: bool = Field(False, description="Which words became which; of plain text whose lines are kept only")
+    line_breaks: LineBreaks = Field(
+        "keep",
+        description="Of plain text: `keep` translates each line by itself; `join` the lines of a paragraph together, "
+        "which is then wrapped again; `auto`: the same, where the text looks as if it was wrapped",
+    )
 
 
 class Alternative(BaseModel):
@@ -172,7 +187,8 @@ class Translation(BaseModel):
     )
     warnings: list[str] = Field(
         default=[],
-        description="What seems wrong: repetitions, which are cut; words copied or left out; a sentence cut in two",
+        description="What seems wrong: repetitions, which are cut; words copied, made up or left out; a sentence cut "
+        "in two; a text that looks to be in another language",
     )
     alternatives: list[Alternative] = Field(default=[], description="As many as were asked for, or as there are")
     alignment: list[AlignedWords] | None = Field(default=None, description="In the order of the translation")
@@ -192,6 +208,26 @@ class TranslateResponse(BaseModel):
     translations: list[Translation] = Field(description="One for each text, in order")
     model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
     usage: Usage
+
+
+class FileWarning(BaseModel):
+    """What seems wrong with one of a file's texts."""
+
+    line: int | None = Field(examples=[12], description="Of the file that was sent, from 1; null: it has no lines")
+    name: str | None = Field(
+        examples=["$.menu.open"], description="What the format calls the place: a path, a unit, a cue, a paragraph"
+    )
+    text: str = Field(examples=["The old house"], description="How it begins")
+    warning: str = Field(examples=["Perhaps not translated: “old”."], description="As in the warnings of a Translation")
+
+
+class FileReport(BaseModel):
+    """What is to be looked at in a translated file."""
+
+    file: str = Field(examples=["report.fr.docx"], description="Its name")
+    model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
+    texts: int = Field(examples=[120], description="Passages that were translated")
+    warnings: list[FileWarning] = Field(description="In the order of the file")
 
 
 class StreamedPart(BaseModel):

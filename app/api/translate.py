@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from dataclasses import asdict
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import asdict, replace
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
-from app.body import JSONRoute, while_connected
-from app.door import Client
+from app.api.openapi_parts import ENTERING, READING, TRANSLATING, documented
+from app.api.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
 from app.errors import InvalidFields, ServiceError
-from app.manual_parts import ENTERING, READING, TRANSLATING, documented
-from app.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
-from app.translation import Options, Part, Translated, Translations
-from app.translator import Translator
+from app.http.auth import Client
+from app.http.json_body import JSONRoute, while_connected
+from app.text.line_breaks import Lines
+from app.translation.translator import Translator
+from app.translation.types import Options, Part, Translated, Translations
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (*ENTERING, *READING, *TRANSLATING)
@@ -60,10 +62,19 @@ _AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
     """Translates texts. All that is no text stays as it is: white space, placeholders, and of HTML the markup."""
-    if body.alignment and body.format == "html":
-        raise InvalidFields.at("#/alignment", "offered for plain text only")
+    joins = body.line_breaks != "keep"
+    if body.format == "html" and (joins or body.alignment):
+        raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "offered for plain text only")
+    if joins and body.alignment:
+        raise InvalidFields.at("#/alignment", "offered where `line_breaks` is `keep` only")
     translator: Translator = request.state.translator
-    done = await while_connected(request, translator.translate(_texts(request, body), _options(body)))
+    texts = _texts(request, body)
+    if joins:
+        lines = await asyncio.to_thread(lambda: [Lines.of(text, body.line_breaks) for text in texts])
+        work = translator.translate([each.text for each in lines], _options(request, body))
+        done = await asyncio.to_thread(_wrapped, lines, await while_connected(request, work))
+    else:
+        done = await while_connected(request, translator.translate(texts, _options(request, body)))
     # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
     return Response(to_json(_answer(done), inf_nan_mode="null"), media_type="application/json")
 
@@ -85,7 +96,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translates texts, and sends each sentence as soon as it and all before it are translated."""
     translator: Translator = request.state.translator
-    parts = translator.stream(_texts(request, body), _options(body))
+    parts = translator.stream(_texts(request, body), _options(request, body))
     # What is wrong with the request, or with its first sentence, is an error as of any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_AT_ONCE)
@@ -122,11 +133,22 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
     return texts
 
 
-def _options(body: StreamRequest) -> Options:
+def _wrapped(texts: Sequence[Lines], done: Translations) -> Translations:
+    """As it is answered, where lines were joined."""
+    items = []
+    for lines, item in zip(texts, done.items, strict=True):
+        text = None if item.text is None else lines.wrapped(item.text)
+        others = [(lines.wrapped(other), score) for other, score in item.alternatives]
+        items.append(replace(item, text=text, alternatives=others))
+    return replace(done, items=items)
+
+
+def _options(request: Request, body: StreamRequest) -> Options:
     alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
-    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment)
+    waited_s: float = request.state.waited_s
+    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s)
 
 
 def _answer(done: Translations) -> dict[str, object]:

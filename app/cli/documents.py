@@ -1,6 +1,6 @@
 """A document of the command line: read, translated in windows of passages, and written whole or not at all.
 
-Knows files. Formats are app.documents', engines a session's.
+Knows files. Formats are app.formats', engines a session's.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app import documents
-from app.exits import UNREADABLE, WRONG_USAGE
-from app.passage import Passage
-from app.session import CommandError, Report, Session, windows_of
-from app.weaving import unchanged
+from app import formats
+from app.cli.exit_codes import UNREADABLE, WRONG_USAGE
+from app.cli.offline_engine import CommandError, Report, Session, windows_of
+from app.markup.passage import Passage
+from app.markup.render import unchanged
+from app.translation.types import AUTO
 
 
 def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
     """Where the translation of `path` goes: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
-    place = out or path.with_name(documents.translated_name(path.name, target))
+    place = out or path.with_name(formats.translated_name(path.name, target))
     if place.exists() and not replace:
         raise CommandError(UNREADABLE, f"{place} is there already; --replace puts another in its place")
     if not place.parent.is_dir():
@@ -29,20 +30,22 @@ def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
     return place
 
 
-def read_document(path: Path, target: str) -> documents.Document:
+def read_document(
+    path: Path, target: str, source: str = AUTO, wishes: formats.Wishes | None = None
+) -> formats.Document:
     """Raises CommandError."""
     try:
-        return documents.read(path.name, path.read_bytes(), target)
-    except documents.UnknownFormat as error:
+        return formats.read(path.name, path.read_bytes(), target, source=source, **(wishes or {}))
+    except formats.UnknownFormat as error:
         raise CommandError(WRONG_USAGE, str(error)) from None
-    except documents.UnreadableDocument as error:
+    except formats.UnreadableDocument as error:
         raise CommandError(UNREADABLE, f"{path}: {error}") from None
     except OSError as error:
         raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
 
 
 async def translate_document(
-    document: documents.Document, session: Session, report: Report, advance: Callable[[int], None]
+    document: formats.Document, session: Session, report: Report, advance: Callable[[int], None]
 ) -> bytes:
     """The document in the other language. A passage that cannot be translated stays as it was, and is named."""
     room = asyncio.Semaphore(session.at_once)
@@ -50,15 +53,15 @@ async def translate_document(
     async def translated(first: int, window: Sequence[Passage]) -> list[str]:
         async with room:
             done = await session.translate([[passage] for passage in window])
-        for number, item in enumerate(done, start=first):
-            report.add(f"passage {number}", item)
-        advance(sum(len(passage.text) for passage in window))
+        for place, item in zip(document.places[first:], done, strict=False):
+            report.add(place, item)
+        advance(sum(passage.size for passage in window))
         return [unchanged(p) if d.text is None else d.text for p, d in zip(window, done, strict=True)]
 
-    tasks, first = [], 1
+    tasks, first = [], 0
     try:
         async with asyncio.TaskGroup() as group:
-            for window in windows_of(document.passages, lambda passage: len(passage.text)):
+            for window in windows_of(document.passages, lambda passage: passage.size):
                 tasks.append(group.create_task(translated(first, window)))
                 first += len(window)
     except BaseExceptionGroup as errors:

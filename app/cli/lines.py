@@ -1,6 +1,6 @@
 """Standard input of the command line: a line comes out for each that goes in, in order and as soon as it can.
 
-Knows windows of lines. Reading them is app.lines', translating them a session's.
+Knows windows of lines. Reading them is app.cli.line_reader's, translating them a session's.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from app.exits import UNREADABLE
-from app.lines import Line, NotUTF8, read_lines
-from app.session import CommandError, Report, Session, Translate, windows_of
-from app.translation import Translated
+from app.cli.exit_codes import UNREADABLE
+from app.cli.line_reader import Line, NotUTF8, read_lines
+from app.cli.offline_engine import CommandError, Report, Session, Translate, windows_of
+from app.formats import Place
+from app.translation.types import Translated
 
 Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
 """What is being translated, in the order of the lines; then how the input ended."""
@@ -38,7 +39,7 @@ async def translate_lines(
                 done = await window
                 write(_written(line, translated) for line, translated in done)
                 for line, translated in done:
-                    report.add(f"line {line.number}", translated)
+                    report.add(Place(line.number), translated)
                 advance(sum(len(line.text.encode()) + len(line.end) for line, _ in done))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
@@ -58,4 +59,5 @@ async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Win
 
 
 def _written(line: Line, done: Translated) -> str:
-    return (line.text if done.text is None else done.text) + line.end
+    """The translation and the line's own end; a line break within, which the model spelt in bytes, becomes a space."""
+    return (line.text if done.text is None else done.text.replace("\n", " ")) + line.end

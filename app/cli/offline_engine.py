@@ -8,23 +8,25 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from app.cache import Answers, cached
-from app.catalogue import Catalogue, load_catalogue, worker_count, worker_order
-from app.engine import Engine
+from app.cli.exit_codes import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRONG_USAGE
+from app.engine.cache import Answers, cached
+from app.engine.engine import Engine
+from app.engine.ipc import Launch
+from app.engine.registry import Catalogue, load_catalogue, worker_count, worker_order
+from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
-from app.exits import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRONG_USAGE
-from app.glossary import Glossaries, Glossary, load_glossaries, read_terms
-from app.link import Launch
-from app.markup import pieces
-from app.metrics import Metrics
-from app.scheduler import Scheduler
+from app.formats import Place, Wishes
+from app.markup.extract import pieces
+from app.runtime.metrics import Metrics
 from app.settings import Settings, SettingsError, load_settings
-from app.translation import AUTO, Item, Options, Translated
-from app.translator import Translator
+from app.text.glossary import Glossaries, Glossary, load_glossaries
+from app.text.glossary_files import read_file
+from app.translation.translator import Translator
+from app.translation.types import AUTO, Item, Options, Translated
 from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
@@ -32,7 +34,7 @@ WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
 WINDOWS, WINDOWS_A_WORKER = 4, 3
 """Windows that are translated at once: more sentences than the workers hold, and few, since they end together."""
 NAMED = 20
-"""Texts that are named because they could not be translated; the others are counted."""
+"""Texts that are named because they could not be translated, and warnings that are told; the others are counted."""
 FOR_EVER_MS, NO_LIMIT = 10**12, 1 << 60
 
 Translate = Callable[[Sequence[Item]], Awaitable[list[Translated]]]
@@ -59,11 +61,14 @@ class Request:
     """A file of terms, or the name of a served glossary."""
     markup: bool = False
     """Texts are HTML."""
-    bundles: Path | None = None
+    bundles: str | None = None
+    """Folders, separated by commas."""
     workers: int = 0
     quiet: bool = False
     file: Path | None = None
     """A document, instead of standard input."""
+    wishes: Wishes = field(default_factory=Wishes)
+    """How that is to be read."""
     out: Path | None = None
     replace: bool = False
 
@@ -77,30 +82,35 @@ class Session:
 
 
 class Report:
-    """Says on standard error what went wrong: failures at once, warnings in a line at the end."""
+    """Says on standard error what went wrong: failures at once, warnings at the end."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
-        self.texts = self.failed = self.warned = 0
-        self._first = ""
+        self.texts = self.failed = self.warned = self.warnings = 0
+        self._named: list[str] = []
 
-    def add(self, name: str, done: Translated) -> None:
-        """`name`: which text it was, such as "line 3"."""
+    def add(self, place: Place, done: Translated) -> None:
+        """`place`: of the text in what is translated."""
         self.texts += 1
         if done.error:
             self.failed += 1
             if self.failed <= NAMED:
-                say(f"{name} is not translated: {done.error.detail}")
-        elif done.warnings:
+                say(f"{place} is not translated: {done.error.detail}")
+        elif found := done.located_warnings:
             self.warned += 1
-            self._first = self._first or f"{name}: {done.warnings[0]}"
+            self.warnings += len(found)
+            self._named += (f"{place.at(offset)}: {warning}" for offset, warning in found[: NAMED - len(self._named)])
 
     def close(self) -> int:
         """The exit code."""
         if self.failed > NAMED:
             say(f"{self.failed:,} of {self.texts:,} texts are not translated")
         if self.warned and not self.quiet:
-            say(f"{self.warned:,} of {self.texts:,} texts have warnings. The first, {self._first}")
+            say(f"{self.warned:,} of {self.texts:,} texts have warnings:")
+            for warning in self._named:
+                say(warning)
+            if self.warnings > len(self._named):
+                say(f"and {self.warnings - len(self._named):,} more")
         return SOME_FAILED if self.failed else WELL
 
 
@@ -114,13 +124,15 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
     try:
         settings = settings_of(request)
         bundles = load_catalogue(settings)
+        source, target = bundles.codes(request.source, request.target)
+        request = replace(request, source=source, target=target)
         order = worker_order(settings, bundles)
+        workers = worker_count(settings, bundles)
         glossaries = load_glossaries(settings.glossaries)
     except (SettingsError, BundleError) as error:
         raise CommandError(CANNOT_SERVE, str(error)) from None
     check_languages(request, bundles)
     options = Options(request.source, request.target, glossary_of(request, glossaries))
-    workers = worker_count(settings)
     metrics = Metrics()
     engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
     decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files say many things several times
@@ -167,7 +179,7 @@ def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str
         known = ", ".join(glossaries.names) or "none"
         raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a glossary that is served: {known}")
     try:
-        terms = read_terms(path)
+        terms = read_file(path.name, path.read_bytes(), request.source, request.target)
         return terms if request.source == AUTO else Glossary(terms, request.source)
     except OSError as error:
         raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
@@ -177,9 +189,9 @@ def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str
 
 def settings_of(request: Request) -> Settings:
     """The environment's, with what the command line says and without limits. Raises SettingsError."""
-    chosen = {"bundles": request.bundles, "workers": request.workers or None}
+    chosen = load_settings({"bundles": request.bundles, "workers": request.workers or None})
     limits = {"max_text_chars": NO_LIMIT, "max_items": NO_LIMIT, "queue_tokens": NO_LIMIT, "deadline_ms": FOR_EVER_MS}
-    return load_settings().model_copy(update={**{k: v for k, v in chosen.items() if v is not None}, **limits})
+    return chosen.model_copy(update=limits)
 
 
 def windows_of(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:

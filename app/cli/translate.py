@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from app.command_file import output_of, read_document, translate_document, write_file
-from app.command_lines import translate_lines
-from app.exits import INTERRUPTED, NOBODY_READS
-from app.link import Launch, WorkerProcess
-from app.session import CommandError, Report, Request, say, translating
+from app.cli.documents import output_of, read_document, translate_document, write_file
+from app.cli.exit_codes import INTERRUPTED, NOBODY_READS
+from app.cli.lines import translate_lines
+from app.cli.offline_engine import CommandError, Report, Request, say, translating
+from app.engine.ipc import Launch, WorkerProcess
 
 
 def run(request: Request, launch: Launch = WorkerProcess) -> int:
@@ -43,9 +43,9 @@ async def _run(request: Request, launch: Launch) -> int:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
     place = output_of(request.file, request.out, request.target, request.replace)
-    document = await asyncio.to_thread(read_document, request.file, request.target)
+    document = await asyncio.to_thread(read_document, request.file, request.target, request.source, request.wishes)
     async with translating(request, launch) as session:
-        with progress(sum(len(passage.text) for passage in document.passages), not request.quiet) as advance:
+        with progress(sum(passage.size for passage in document.passages), not request.quiet) as advance:
             content = await translate_document(document, session, report, advance)
     write_file(place, content)
     return report.close()

@@ -12,11 +12,11 @@ from array import array
 from collections import OrderedDict
 from functools import partial
 
-from app.engine import Decoder
+from app.engine.engine import Decoder
+from app.engine.messages import NUMBER, become, told
+from app.engine.scheduler import Job
 from app.errors import DeadlinePassed, Overloaded, ServiceError, TooMuchText
-from app.metrics import Metrics
-from app.outcome import NUMBER, become, told
-from app.scheduler import Job
+from app.runtime.metrics import Metrics
 from model.hypothesis import Hypothesis
 
 ENTRY_BYTES = 240

@@ -1,6 +1,7 @@
 """The front's half of the engine: hands sentences to the workers and their answers back, and keeps workers alive.
 
-Lives on the event loop and never blocks it. Who is next is `app.scheduler`'s, how it is decoded `app.worker`'s.
+Lives on the event loop and never blocks it. Who is next is `app.engine.scheduler`'s, how it is decoded
+`app.engine.worker`'s.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, Literal, Protocol
 
 import torch
 
-from app.admission import cost
+from app.engine.ipc import Greeting, Launch, Link, Order
+from app.engine.ipc import Worker as Started
+from app.engine.messages import become
+from app.engine.scheduler import Job, Place, Room, Scheduler
+from app.engine.waiting_queue import cost
 from app.errors import StepFailed, Unavailable
-from app.link import Greeting, Launch, Link, Order
-from app.link import Worker as Started
-from app.metrics import Metrics, ModelSeries
-from app.outcome import become
-from app.scheduler import Job, Place, Room, Scheduler
+from app.runtime.metrics import Metrics, ModelSeries
 from model.hypothesis import Hypothesis
 
 RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)

@@ -11,7 +11,7 @@ other end reads that the socket is closed.
 
 A task is (number, model, source, limit, forced, record, once, never, width, prefix, ahead); a result (number,
 seconds waited, attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the
-order's bundles. Hypotheses are as app/outcome.py tells them.
+order's bundles. Hypotheses are as app/engine/messages.py tells them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 _LENGTH = struct.Struct("<I")
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parent.parent.parent
 log = logging.getLogger(__name__)
 
 
@@ -130,7 +130,7 @@ class WorkerProcess:
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
         with end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.worker", str(end.fileno())],
+                [sys.executable, "-m", "app.engine.worker", str(end.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[end.fileno()],
                 env={**os.environ, "PYTHONPATH": path},
@@ -163,7 +163,7 @@ class InProcessWorker:
         return self._reason
 
     def _run(self) -> None:
-        from app.worker import work  # not above: the front itself does without
+        from app.engine.worker import work  # not above: the front itself does without
 
         with self._end:
             try:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Generic, TypeVar
 
-from app.admission import Sentence, cost
+from app.engine.waiting_queue import Sentence, cost
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
-from app.pace import Pace
+from app.runtime.throughput import Pace
 
 DEATHS = 3
 """A sentence that was in a worker at so many deaths is taken for their cause."""

@@ -24,15 +24,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from app.admission import Inbox
-from app.link import Channel, Greeting, Order
-from app.logs import log_to_stderr
-from app.outcome import told
+from app.engine.ipc import Channel, Greeting, Order
+from app.engine.messages import told
+from app.engine.waiting_queue import Inbox
+from app.runtime.json_logs import log_to_stderr
 from model.allocator import keep_freed_memory
-from model.batch import Batch, Runner
+from model.backends import prepare
 from model.bundle import Bundle, BundleError, load_bundle
+from model.decoding.batch import Batch, Runner
 from model.hypothesis import Hypothesis
-from model.precision import prepare
 
 ROWS = {"cpu": 64, "cuda": 256}
 """Sentences decoded together: as many as it takes for more to bring nearly nothing, since all of them wait for each."""

@@ -1,19 +1,22 @@
 """Documents: a file is read into passages, and written with their translations in their places.
 
-A reader for each format, by the suffix of the file's name. Knows no translator.
+A reader for each format, by the suffix of the file's name. Knows no translator. Imports app.text, app.markup and
+model.languages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
+from typing import TypedDict, Unpack
 
-from app.documents import docx, html, json_strings, markdown, plain, po, subtitles, xliff
-from app.documents.document import Content, Document, UnknownFormat, UnreadableDocument, few
+from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
+from app.formats.document import Content, Document, Place, UnknownFormat, UnreadableDocument, few
+from app.text.line_breaks import LineBreaks
 
-__all__ = ["FORMATS", "Document", "UnknownFormat", "UnreadableDocument", "read", "translated_name"]
+__all__ = ["FORMATS", "Document", "Place", "UnknownFormat", "UnreadableDocument", "Wishes", "read", "translated_name"]
 
-_Reader = Callable[[bytes], Content]
+_Reader = Callable[..., Content]
 
 FORMATS: dict[str, tuple[_Reader, str]] = {
     ".txt": (plain.read, "text/plain"),
@@ -32,24 +35,48 @@ FORMATS: dict[str, tuple[_Reader, str]] = {
     ".xlf": (xliff.read, "application/xliff+xml"),
     ".docx": (docx.read, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
 }
+_TOLD: dict[_Reader, Sequence[str]] = {
+    plain.read: ("longest", "line_breaks"),
+    po.read: ("target", "redo_fuzzy"),
+    json_strings.read: ("target",),
+    xliff.read: ("target",),
+    html.read: ("target", "source"),
+}
+"""What readers are told beside the content."""
 
 
-def read(name: str, content: bytes, target: str = "", longest: int | None = None) -> Document:
+class Wishes(TypedDict, total=False):
+    """How a document is to be read, where its format leaves a choice."""
+
+    line_breaks: LineBreaks
+    """Of plain text: whether lines are joined."""
+    redo_fuzzy: bool
+    """Of gettext catalogues: whether fuzzy translations are made again."""
+
+
+def read(
+    name: str,
+    content: bytes,
+    target: str = "",
+    longest: int | None = None,
+    source: str = "",
+    **wishes: Unpack[Wishes],
+) -> Document:
     """The document in `content`, of the format that the suffix of `name` tells.
 
-    `target` is the language that it will be in, for those that say so themselves; `longest`, how many characters a
-    passage may have, for those that can be cut anywhere. Raises UnreadableDocument, and of it UnknownFormat. Takes
-    seconds for megabytes; so does writing.
+    `target` is the language that it will be in, and `source` the one that it is in, or auto, for those that say so
+    themselves; `longest`, how many characters a passage may have, for those that can be cut anywhere. Raises
+    UnreadableDocument, and of it UnknownFormat. Takes seconds for megabytes; so does writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FORMATS:
         raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
     reader, media_type = FORMATS[suffix]
-    if reader is xliff.read:
-        found = xliff.read(content, target)
-    else:
-        found = plain.read(content, longest) if reader is plain.read else reader(content)
-    return Document(few(found.passages), found.write, media_type)
+    given = {"target": target, "source": source, "longest": longest, **wishes}
+    found = reader(content, **{name: given[name] for name in _TOLD.get(reader, ()) if name in given})
+    passages = few(found.passages)
+    places = found.places or [Place(name=f"passage {number}") for number in range(1, len(passages) + 1)]
+    return Document(passages, found.write, media_type, places)
 
 
 def translated_name(name: str, target: str) -> str:

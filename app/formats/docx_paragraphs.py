@@ -1,7 +1,8 @@
 """A Word paragraph as a passage, and back: which of its elements are text, formatting, or neither.
 
 Runs of the paragraph's main formatting are its text; other formatting, links and tracked insertions are tags around
-theirs; images, notes, bookmarks, fields and deletions are marks. ECMA-376, part 1, chapter 17.
+theirs; fields, formulas and images in the line are values of the sentence; notes, bookmarks, deletions and images
+beside the text are marks. ECMA-376, part 1, chapter 17.
 """
 
 from __future__ import annotations
@@ -16,21 +17,18 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from app.documents.document import UnreadableDocument, few
-from app.documents.elements import Collector
-from app.documents.xml_parts import Element, clean, local, reference, resolved
-from app.passage import Passage
+from app.formats.document import UnreadableDocument, few
+from app.formats.docx_elements import characters, field_shown, fields, is_container, is_link, is_word, shown
+from app.formats.passage_builder import Collector
+from app.formats.xml_parts import Element, clean, local, reference, resolved
+from app.markup.passage import Passage
 
-_CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
-_CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
-"""Kinds of content control whose text is not free."""
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 """What was noted about this very text."""
 _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
 _SHOWS_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
 """Lines and colours: forms have white space with a line under it, to be filled in."""
-_CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
 _MOST_COPIED = 256 << 20
 """Characters of formatting that paragraphs are filled with. What stands once in a file goes to each run of a paragraph,
 and may be of megabytes."""
@@ -76,15 +74,11 @@ def paragraphs(root: Element) -> list[Paragraph]:
 
     Raises UnreadableDocument.
     """
-    found = few(element for element in root.iter(etree.Element) if local(element) == "p" and _is_word(element))
+    found = few(element for element in root.iter(etree.Element) if local(element) == "p" and is_word(element))
     listed = [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
     if sum(paragraph.copied for paragraph in listed) > _MOST_COPIED:
         raise UnreadableDocument("The file has too much formatting.")
     return listed
-
-
-def _is_word(element: Element) -> bool:
-    return "wordprocessingml" in (etree.QName(element).namespace or "")
 
 
 class Paragraph:
@@ -97,6 +91,11 @@ class Paragraph:
         self.collector = Collector()
         self.properties = self._content(element)
         self.passage = self.collector.passage(clean) or Passage("")
+
+    @property
+    def box(self) -> Element | None:
+        """What it is in that stands in the file twice, once for readers that know less: as text boxes do."""
+        return next((e for e in [*self.element.iterancestors()][::-1] if local(e) == "AlternateContent"), None)
 
     @property
     def copied(self) -> int:
@@ -145,22 +144,22 @@ class _Walk:
         """Fields that are links: where they end."""
 
     def walk(self) -> None:
-        fields = _fields(self.atoms)
+        found = fields([atom.element for atom in self.atoms])
         index = 0
         while index < len(self.atoms):
             atom = self.atoms[index]
             if self.links and self.links[-1][0] == index:
                 self._close_link(atom)
-            elif index in fields:
-                index = self._field(index, *fields[index])
+            elif index in found:
+                index = self._field(index, *found[index])
                 continue
             elif atom.text is not None:
                 self._text(atom)
-            elif not atom.in_run and _is_container(atom.element):
+            elif not atom.in_run and is_container(atom.element):
                 self._change(self.main)
                 self.paragraph.container(atom.element)
             else:
-                self.collector.mark(self.paragraph.refer(_Thing([atom])))
+                self._put([atom], shown(atom.element))
             index += 1
         self._change(self.main)
 
@@ -181,13 +180,13 @@ class _Walk:
         self.format = wanted
 
     def _field(self, start: int, separator: int | None, end: int) -> int:
-        """A field is a mark with all that it holds, but of a link, the text is to be translated."""
+        """A field is a value with all that it holds, but of a link, the text is to be translated."""
         self._change(self.main)
         instruction = "".join(
             atom.element.text or "" for atom in self.atoms[start:separator] if local(atom.element) == "instrText"
         )
-        if separator is None or not instruction.strip().upper().startswith("HYPERLINK"):
-            self.collector.mark(self.paragraph.refer(_Thing(self.atoms[start : end + 1])))
+        if separator is None or not is_link(instruction):
+            self._put(self.atoms[start : end + 1], field_shown(instruction))
             return end + 1
         key = object()
         self.links.append((end, key))
@@ -195,6 +194,14 @@ class _Walk:
         thing = _Thing(self.atoms[start : separator + 1], opens=True, properties=inside)
         self.collector.open(self.paragraph.refer(thing), key)
         return separator + 1
+
+    def _put(self, atoms: Sequence[_Atom], text: str) -> None:
+        """What stays as it is: a value, if it is shown as one, else a mark."""
+        raw = self.paragraph.refer(_Thing(atoms))
+        if text:
+            self.collector.keep(text, raw)
+        else:
+            self.collector.mark(raw)
 
     def _close_link(self, atom: _Atom) -> None:
         self._change(self.main)
@@ -256,14 +263,14 @@ def _atoms(parent: Element) -> Iterator[_Atom]:
         name = local(child)
         if name in _PROPERTIES or name in _DROPPED:
             continue
-        if name != "r" or not _is_word(child):
+        if name != "r" or not is_word(child):
             yield _Atom(child)
             continue
         properties = next((e for e in child if local(e) == "rPr"), None)
         look = _look(properties)
         for element in child:
             if local(element) not in _PROPERTIES | _DROPPED:
-                yield _Atom(element, True, properties, _characters(element), look)
+                yield _Atom(element, True, properties, characters(element), look)
 
 
 def _look(properties: Element | None) -> _Look:
@@ -284,26 +291,6 @@ def _length(properties: Element | None) -> int:
     )
 
 
-def _characters(element: Element) -> str | None:
-    """The text that an element of a run stands for."""
-    name = local(element)
-    if name == "t":
-        return element.text or ""
-    if name == "br":
-        kind = next((value for key, value in element.attrib.items() if etree.QName(key).localname == "type"), "")
-        return "\n" if kind in {"", "textWrapping"} else None
-    return _CHARACTERS.get(name)
-
-
-def _is_container(element: Element) -> bool:
-    if local(element) not in _CONTAINERS or not _is_word(element):
-        return False
-    if local(element) != "sdt":
-        return True
-    properties = next((e for e in element if local(e) == "sdtPr"), ())
-    return any(local(e) == "sdtContent" for e in element) and not any(local(e) in _CHOICES for e in properties)
-
-
 def _inside(container: Element) -> Element:
     return next((e for e in container if local(e) == "sdtContent"), container)
 
@@ -312,21 +299,3 @@ def _empty(element: Element) -> None:
     for child in list(element):
         if local(child) not in _PROPERTIES:
             element.remove(child)
-
-
-def _fields(atoms: Sequence[_Atom]) -> dict[int, tuple[int | None, int]]:
-    """Where fields begin, and where such a one has its separator and its end, if those are among the atoms as well."""
-    found: dict[int, tuple[int | None, int]] = {}
-    opened: list[list[int]] = []
-    for index, atom in enumerate(atoms):
-        if local(atom.element) != "fldChar":
-            continue
-        kinds = [value for key, value in atom.element.attrib.items() if etree.QName(key).localname == "fldCharType"]
-        if kinds == ["begin"]:
-            opened.append([index])
-        elif opened and kinds == ["separate"]:
-            opened[-1].append(index)
-        elif opened and kinds == ["end"]:
-            start, *separators = opened.pop()
-            found[start] = (separators[0] if separators else None, index)
-    return found

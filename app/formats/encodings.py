@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Callable
 
-from app.documents.document import UnreadableDocument
+from app.formats.document import UnreadableDocument
 
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _UTF = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)

@@ -1,23 +1,27 @@
 """Markdown: CommonMark with tables, strikethrough, footnotes and front matter. Its parser tells what is what.
 
-Headings, paragraphs and cells are passages; code, HTML blocks, link definitions and front matter stay as they are.
-Where in the file a passage stands, and what its lines begin with, is app/documents/markdown_blocks.py's.
+Headings, paragraphs and cells are passages, and so are what is said of pictures, the titles of links, and the title and
+description in front matter; code, HTML blocks and all else in front matter stay as they are.
+Where in the file a passage stands, and what its lines begin with, is app/formats/markdown_blocks.py's.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
+from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
-from app.documents.document import Content, Slot, slotted
-from app.documents.elements import Collector
-from app.documents.encodings import decoded
-from app.documents.markdown_blocks import Block, blocks
-from app.passage import Passage
+from app.formats.document import Content, Slot, slotted
+from app.formats.encodings import decoded
+from app.formats.front_matter import slots as front_matter_slots
+from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
+from app.formats.passage_builder import Collector
+from app.markup.passage import OBJECT, Inset, Passage, can_refer, reference
 
 _SPECIAL = re.compile(
     r"[`\[\]]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
@@ -28,6 +32,14 @@ _BESIDE_BRACKET = re.compile(r"!\Z|\A\^")
 """Before a link, which would become an image; at its beginning, where a footnote would be."""
 _LINE_START = re.compile(r"(?:[+-](?=\s|$)|--|#{1,6}(?=\s|$)|>|=+\s*$|~~~|[:|][:|-])|(\d{1,9})[.)](?=\s|$)")
 """What begins a block, or makes the line before it a heading or a table."""
+_TITLE = re.compile(
+    r"""(?<=[ \t\n])(?:"(?P<double>(?:\\.|[^"\\])*)"|'(?P<single>(?:\\.|[^'\\])*)'|\((?P<round>(?:\\.|[^()\\])*)\))
+    (?=[ \t\n]*\)?\Z)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""In what follows a link's text, or defines it: its title, with the marks around it."""
+_IN_TITLE = re.compile(r"&(?=#?\w{1,32};)|\\(?=[!-/:-@\[-`{-~\n]|\Z)")
+_AROUND_TITLE = {"double": '"', "single": "'", "round": "()"}
 _HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _OPAQUE = {"code", "kbd", "samp", "var", "pre", "script", "style", "math", "svg"}
 _VOID = {"area", "br", "img", "hr", "input", "wbr"}
@@ -36,12 +48,33 @@ _VOID = {"area", "br", "img", "hr", "input", "wbr"}
 def read(content: bytes) -> Content:
     """Raises UnreadableDocument."""
     text, encode = decoded(content)
-    slots = []
+    return slotted(text, sorted(_slots(text), key=lambda slot: slot.start), encode)
+
+
+def _slots(text: str) -> Iterator[Slot]:
+    can_hold = can_refer(text)
     for block in blocks(text):
-        passage = _Inline(block.tokens).passage()
-        if passage:
-            slots.append(Slot(block.start, block.end, passage, partial(_spelt, block)))
-    return slotted(text, slots, encode)
+        if isinstance(block, FrontMatter):
+            yield from front_matter_slots(text, block.start, block.end)
+        elif isinstance(block, Definition):
+            if found := _title(text[block.start : block.end], block.title):
+                yield Slot(block.start + found[0].start, block.start + found[0].stop, found[1])
+        elif passage := _Inline(block.tokens, can_hold).passage():
+            yield Slot(block.start, block.end, passage, partial(_spelt, block))
+
+
+def _title(markup: str, title: object) -> tuple[slice, Passage] | None:
+    """Where in `markup`, which ends with it, a title stands, and its passage; None if that is not to be told."""
+    found = _TITLE.search(markup) if isinstance(title, str) and any(map(str.isalpha, title)) else None
+    if not found or not found.lastgroup or unescapeAll(found[found.lastgroup]) != title:
+        return None
+    write = partial(_written_title, _AROUND_TITLE[found.lastgroup])
+    return slice(*found.span(found.lastgroup)), Passage(str(title), write=write)
+
+
+def _written_title(around: str, text: str) -> str:
+    text = _IN_TITLE.sub(r"\\\g<0>", text)
+    return "".join(f"\\{character}" if character in around else character for character in text)
 
 
 def _spelt(block: Block, translation: str) -> str:
@@ -70,8 +103,12 @@ def _written(text: str, hard_break: str, has_links: bool) -> str:
 class _Inline:
     """Makes a passage of a block's inline tokens."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self.tokens = tokens
+    def __init__(self, tokens: Sequence[Token], can_hold: bool) -> None:
+        """`can_hold`: whether pictures' descriptions and titles become insets."""
+        self.tokens, self.can_hold = tokens, can_hold
+        self.insets: list[Inset] = []
+        self.titles: list[object] = []
+        """Of the links that are open."""
         self.collector = Collector()
         # "_" marks no part of a word, and a translation may want that; "*" does.
         self.only_underscores = all(token.markup.startswith("_") for token in tokens if token.tag in {"em", "strong"})
@@ -86,7 +123,11 @@ class _Inline:
             index = self._take(index)
         types = {token.type for token in self.tokens}
         breaks = [_raw(token) for token in self.tokens if token.type == "hardbreak"]
-        return self.collector.passage(partial(_written, hard_break=[*breaks, " "][0], has_links="link_open" in types))
+        write = partial(_written, hard_break=[*breaks, " "][0], has_links=bool({"link_open", "image"} & types))
+        insets = tuple(self.insets)
+        if passage := self.collector.passage(write):
+            return replace(passage, insets=insets)
+        return replace(self.collector.all(write), insets=insets) if insets else None
 
     def _take(self, index: int) -> int:
         """Collects the token there, and those that it is the beginning of. Returns where the next one is."""
@@ -105,8 +146,14 @@ class _Inline:
             return index + 3
         elif token.type == "code_inline":
             self.collector.keep(token.content, _raw(token))
+        elif token.type == "image":
+            self.collector.keep(OBJECT, self._image(token))
         elif token.nesting > 0:
+            if token.type == "link_open":
+                self.titles.append(token.attrs.get("title"))
             self.collector.open(self._markup(token), token.tag)
+        elif token.type == "link_close":
+            self.collector.close(self._titled(_raw(token), self.titles.pop()), token.tag)
         elif token.nesting < 0:
             self.collector.close(self._markup(token), token.tag)
         else:
@@ -127,6 +174,21 @@ class _Inline:
         else:
             self.collector.open(token.content, ("html", name))
         return index + 1
+
+    def _image(self, token: Token) -> str:
+        """A picture's markup, which refers to its description and its title."""
+        described = _Inline(token.children or [], can_hold=False).passage() if self.can_hold else None
+        label = self._refer(described) if described else token.meta["label"]
+        return f"![{label}{self._titled(token.meta['closing'], token.attrs.get('title'))}"
+
+    def _titled(self, closing: str, title: object) -> str:
+        """The end of a link or a picture, which refers to its title, if it has one there."""
+        found = _title(closing, title) if self.can_hold else None
+        return f"{closing[: found[0].start]}{self._refer(found[1])}{closing[found[0].stop :]}" if found else closing
+
+    def _refer(self, passage: Passage) -> str:
+        self.insets.append(Inset(len(self.insets), passage))
+        return reference(len(self.insets) - 1)
 
     def _closing_of(self, name: str, index: int) -> int | None:
         places = self.closing.get(name, [])

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from app.documents.document import UnreadableDocument
+from app.formats.document import UnreadableDocument
 
 _MOST_CHARS = 1_000_000
 """The parser takes up to 20 s for so many, if they are made to be hard."""
@@ -52,8 +52,23 @@ class _Line(NamedTuple):
     """Without the line end."""
 
 
-def blocks(text: str) -> Iterator[Block]:
-    """The headings, paragraphs and table cells of `text`, in order. Raises UnreadableDocument."""
+class Definition(NamedTuple):
+    """Characters [start, end) of the file that define where a link leads, and what is said of it."""
+
+    start: int
+    end: int
+    title: str
+
+
+class FrontMatter(NamedTuple):
+    """Characters [start, end) of the file that are the front matter, its fences included."""
+
+    start: int
+    end: int
+
+
+def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
+    """The headings, paragraphs and table cells of `text`, and what is said beside them. Raises UnreadableDocument."""
     if "\0" in text:
         raise UnreadableDocument("The file holds a null character; it is no text.")
     if len(text) > _MOST_CHARS:
@@ -65,6 +80,8 @@ def blocks(text: str) -> Iterator[Block]:
     for token in _MARKDOWN.parse(text, env):
         if token.nesting > 0:
             opened = token
+        if token.type == "front_matter" and token.map:
+            yield FrontMatter(lines[token.map[0]].start, lines[token.map[1] - 1].end)
         if token.type != "inline" or not token.map or not token.content:
             continue
         if opened.type in {"th_open", "td_open"}:
@@ -78,6 +95,11 @@ def blocks(text: str) -> Iterator[Block]:
         block = _block(text, lines[token.map[0] : token.map[1]], token.content, opened.markup.startswith("#"), env)
         if block:
             yield block
+    references = env.get("references")
+    for defined in references.values() if isinstance(references, dict) else ():
+        if title := defined.get("title"):
+            first, end = defined["map"]
+            yield Definition(lines[first].start, lines[end - 1].end, title)
 
 
 def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: dict[str, object]) -> Block | None:
@@ -171,6 +193,12 @@ def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
             closing = f"][{state.src[start + 1 : end_of_label]}]".replace("\n", " ")
         made[0].meta["raw"], made[-1].meta["raw"] = "[", closing
         return
+    if made[0].type == "image":
+        end_of_label = state.md.helpers.parseLinkLabel(state, start + 1, False)
+        label, closing = state.src[start + 2 : end_of_label], state.src[end_of_label : state.pos]
+        if closing in {"]", "][]"}:
+            closing = f"][{label}]".replace("\n", " ")
+        made[0].meta["label"], made[0].meta["closing"] = label, closing
     if made[0].type in {"softbreak", "hardbreak"}:
         while state.src[start - 1 : start] == " ":
             start -= 1

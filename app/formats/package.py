@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from app.documents.document import UnreadableDocument
-from app.documents.xml_parts import local, parsed
+from app.formats.document import UnreadableDocument
+from app.formats.xml_parts import local, parsed
 
 _MOST_BYTES = 256 << 20
 """All parts together, unpacked. What is not text is copied part by part, and never held together."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 
-from app.passage import Kept, Passage, Tag, as_it_is
+from app.markup.passage import Kept, Passage, Tag, as_it_is
 
 
 class Collector:
@@ -54,9 +54,13 @@ class Collector:
 
     def passage(self, write: Callable[[str], str] = as_it_is) -> Passage | None:
         """None if there is nothing to translate: no letter but in what is kept."""
-        text = "".join(self._text)
+        whole = self.all(write)
+        text = whole.text
         end, spoken = 0, False
         for start, stop in [*((kept.start, kept.end) for kept in self._kept), (len(text), len(text))]:
             spoken = spoken or any(map(str.isalpha, text[end:start]))
             end = stop
-        return Passage(text, tuple(self._kept), tuple(self._tags), write) if spoken else None
+        return whole if spoken else None
+
+    def all(self, write: Callable[[str], str]) -> Passage:
+        return Passage("".join(self._text), tuple(self._kept), tuple(self._tags), write)

@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import polib
 
-from app.documents.document import Content, UnreadableDocument
-from app.documents.encodings import decoded, refuse_other
-from app.markup import phrase
-from app.passage import Passage, Piece
+from app.formats.catalogue_strings import String, read_string
+from app.formats.document import Content, Place, UnreadableDocument, filled
+from app.formats.encodings import decoded, refuse_other
+from app.markup.extract import phrase
+from app.text.icu_messages import has_choice
+from app.text.mnemonics import marks_in
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
@@ -23,59 +25,69 @@ _LONGEST = 200_000
 
 
 class _Entry(NamedTuple):
-    """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, in pieces, of which
-    numbers are the places of passages."""
+    """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, the number of a string.
+
+    `redone`: it has a translation, which is made anew.
+    """
 
     start: int
     end: int
-    strings: Sequence[Sequence[str | int]]
+    forms: Sequence[int]
+    redone: bool
 
 
-def read(content: bytes) -> Content:
-    """Raises UnreadableDocument. What is filled in is marked fuzzy: by a machine, to be looked at."""
+def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
+    """Raises UnreadableDocument. What is filled in is marked fuzzy: by a machine, to be looked at.
+
+    `target`: the language that labels will be in. `redo_fuzzy`: entries that are fuzzy already are translated anew, and
+    forget of which text they were a translation.
+    """
     text, encode = decoded(content)
     refuse_other(_CHARSET.search(text))
     lines = text.splitlines(keepends=True)
-    entries: list[_Entry] = []
-    passages: list[Passage] = []
     catalogue = _parsed(text)
+    marks = marks_in(entry.msgid for entry in catalogue)
+    entries: list[_Entry] = []
+    strings: list[String] = []
+    places: list[Place] = []
     starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
-        if _is_empty(entry):
-            if not any(map(_begins_translation, lines[start:end])):
-                raise UnreadableDocument(
-                    f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr."
-                )
-            texts = [entry.msgid, entry.msgid_plural] if entry.msgid_plural else [entry.msgid]
-            strings = [_collected(text, passages) for text in texts]
-            # Where there is one form only, as in Chinese, it is the plural.
-            forms = [bool(form) or len(entry.msgstr_plural) == 1 for form in sorted(entry.msgstr_plural)]
-            entries.append(_Entry(start, end, [strings[-is_plural] for is_plural in forms] or strings[:1]))
+        if not _is_to_do(entry, redo_fuzzy):
+            continue
+        if not any(map(_begins_translation, lines[start:end])):
+            raise UnreadableDocument(f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr.")
+        entries.append(_Entry(start, end, [len(strings) + form for form in _forms(entry)], _has_translation(entry)))
+        found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
+        strings += found
+        line = next((i for i in range(start, end) if lines[i].lstrip().startswith("msgid")), start) + 1
+        places += [Place(line) for string in found for _ in string.passages]
 
     def write(translations: Sequence[str]) -> bytes:
-        assert len(translations) == len(passages)
+        waiting = iter(translations)
+        written = [string.finish(filled(string.pieces, waiting)) for string in strings]
+        assert next(waiting, None) is None
         parts, done = [], 0
         for entry in entries:
             parts += lines[done : entry.start]
-            filled = ("".join(p if isinstance(p, str) else translations[p] for p in pieces) for pieces in entry.strings)
-            parts += _filled(lines[entry.start : entry.end], list(filled))
+            parts += _filled(lines[entry.start : entry.end], [written[form] for form in entry.forms], entry.redone)
             done = entry.end
         return encode("".join([*parts, *lines[done:]]))
 
-    return Content(passages, write)
+    return Content([passage for string in strings for passage in string.passages], write, places)
 
 
-def _collected(text: str, passages: list[Passage]) -> list[str | int]:
-    """The pieces of a string, with its passages added to the others. Where it has tags, it is HTML."""
-    found: list[Piece] = phrase(text) if _ELEMENT.search(text) else [Passage(text)]
-    pieces: list[str | int] = []
-    for piece in found:
-        if isinstance(piece, str):
-            pieces.append(piece)
-        else:
-            pieces.append(len(passages))
-            passages.append(piece)
-    return pieces
+def _forms(entry: polib.POEntry) -> list[int]:
+    """For its msgstr, or each form of it, what it is made of: 0, the singular, or 1, the plural."""
+    if not entry.msgid_plural:
+        return [0]
+    # Where there is one form only, as in Chinese, it is the plural.
+    return [int(bool(form) or len(entry.msgstr_plural) == 1) for form in sorted(entry.msgstr_plural)]
+
+
+def _string(text: str, target: str, marks: frozenset[str]) -> String:
+    """Where it has tags, it is HTML."""
+    has_tags = _ELEMENT.search(text) and not has_choice(text)
+    return String(phrase(text)) if has_tags else read_string(text, target, marks)
 
 
 def _parsed(text: str) -> polib.POFile:
@@ -91,19 +103,25 @@ def _parsed(text: str) -> polib.POFile:
         raise UnreadableDocument(f"The file is no gettext catalogue: {str(error).splitlines()[0]}.") from None
 
 
-def _is_empty(entry: polib.POEntry) -> bool:
+def _is_to_do(entry: polib.POEntry, redo_fuzzy: bool) -> bool:
     """Whether it is to be translated."""
-    if entry.obsolete or entry.msgstr or any(entry.msgstr_plural.values()):
+    if entry.obsolete or (_has_translation(entry) and not (redo_fuzzy and entry.fuzzy)):
         return False
     return any(map(str.isalpha, entry.msgid + entry.msgid_plural))
+
+
+def _has_translation(entry: polib.POEntry) -> bool:
+    return bool(entry.msgstr) or any(entry.msgstr_plural.values())
 
 
 def _begins_translation(line: str) -> bool:
     return line.lstrip().startswith("msgstr")
 
 
-def _filled(lines: Sequence[str], translations: Sequence[str]) -> list[str]:
-    """An entry's lines with its translations."""
+def _filled(lines: Sequence[str], translations: Sequence[str], redone: bool) -> list[str]:
+    """An entry's lines with its translations; those `redone` without the text that the old ones were of."""
+    if redone:
+        lines = [line for line in lines if not line.lstrip().startswith("#|")]
     begins = [line.lstrip() for line in lines]
     end = "\r\n" if lines[0].endswith("\r\n") else "\n"
     first = next(i for i, line in enumerate(lines) if _begins_translation(line))

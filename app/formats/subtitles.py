@@ -12,10 +12,10 @@ from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.documents.document import Content, Slot, UnreadableDocument, slotted
-from app.documents.elements import Collector
-from app.documents.encodings import decoded
-from app.passage import Passage
+from app.formats.document import Content, Slot, UnreadableDocument, slotted
+from app.formats.encodings import decoded
+from app.formats.passage_builder import Collector
+from app.markup.passage import Passage
 
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _TIMES = re.compile(
@@ -64,7 +64,7 @@ def _read(content: bytes, is_vtt: bool) -> Content:
             passage = _passage([line.text for line in group], is_vtt)
             if passage:
                 breaks = [text[one.end : other.start] for one, other in pairwise(group)]
-                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_broken, breaks)))
+                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_broken, breaks), f"cue {cues}"))
     if not cues and text.strip() and not is_vtt:
         raise UnreadableDocument("The file has no subtitle: no line such as 00:00:01,000 --> 00:00:02,000.")
     return slotted(text, slots, encode)

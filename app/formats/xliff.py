@@ -1,5 +1,6 @@
 """XLIFF 1.x and 2.x: source to target, where there is none yet, marked as a machine's.
 
+Codes in pairs are tags. One that stands alone is a value of the sentence that it stands in, but for a line break.
 Left alone: what says translate="no" or approved, and targets with text, unless their state is that of one to be made.
 """
 
@@ -8,26 +9,38 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from lxml import etree
 
-from app.documents.document import Content, UnreadableDocument, few
-from app.documents.elements import Collector
-from app.documents.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
-from app.passage import Passage
-from app.weaving import unchanged
+from app.formats.document import Content, Place, UnreadableDocument, few
+from app.formats.passage_builder import Collector
+from app.formats.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
+from app.markup.passage import OBJECT, VALUE, Passage
+from app.markup.render import unchanged
+from app.text.mnemonics import Mnemonic, marks_in, without
 from model.languages import language_alone
 
 _TO_DO = {"new", "needs-translation", "initial"}
 _PAIRED = {"g", "pc", "mrk"}
-_BEGINS, _ENDS = {"bpt", "bx", "sc", "sm"}, {"ept", "ex", "ec", "em"}
+_BEGINS = {"bpt": "bpt", "bx": "bx", "sc": "sc", "sm": "sm"}
+_ENDS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
+_HALVES = {*_BEGINS, *_ENDS, "it"} - {"sm", "em"}
+"""Codes of which the other half is somewhere else, if it is not beside them."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_ALONE = {"x", "ph"}
+_CODE = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(?<!/)>")
+"""What begins or ends an element, in the format that the XLIFF was made from."""
+_BREAK = re.compile(r"(?:<(?:w?br|hr|\w+:br)\b[^<>]*>|\\[rnt]|[\r\n\t])+", re.IGNORECASE)
+_BREAK_TYPE = re.compile(r"(?:.*[:-])?(?:lb|pb|w?br|hr)", re.IGNORECASE)
 _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 
 
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file is to say it is translated into. Raises UnreadableDocument."""
-    found = [_Inline(holder) for holder in few(_holders(parsed(content, "The XLIFF file")))]
+    holders = few(_holders(parsed(content, "The XLIFF file")))
+    marks = marks_in(map(text_of, holders))
+    found = [_Inline(holder, marks) for holder in holders]
     passages = [inline.passage for inline in found]
     chosen = [number for number, passage in enumerate(passages) if passage]
 
@@ -35,14 +48,19 @@ def read(content: bytes, target: str = "") -> Content:
         root = parsed(content, "The XLIFF file")
         by_number = dict(zip(chosen, translations, strict=True))
         for number, holder in enumerate(list(_holders(root))):
-            inline = _Inline(holder)
+            inline = _Inline(holder, marks)
             if number in by_number and inline.passage and by_number[number] != unchanged(inline.passage):
-                inline.fill(by_number[number])
+                translation = by_number[number]
+                inline.fill(inline.mnemonic.put(translation, target) if inline.mnemonic else translation)
         if target:
             _name_language(root, target)
         return written(root)
 
-    return Content([passage for passage in passages if passage], write)
+    return Content(
+        [passage for passage in passages if passage],
+        write,
+        [_place(inline.holder) for inline in found if inline.passage],
+    )
 
 
 def _holders(root: Element) -> Iterator[Element]:
@@ -107,18 +125,29 @@ def _name_language(root: Element, target: str) -> None:
             element.set(attribute, target)
 
 
+def _place(holder: Element) -> Place:
+    """Of its unit, by the line and the identifier."""
+    unit = next((e for e in holder.iterancestors() if local(e) in ("unit", "trans-unit")), holder)
+    return Place(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
+
+
 class _Inline:
     """The content of an element as a passage, and back."""
 
-    def __init__(self, holder: Element) -> None:
+    def __init__(self, holder: Element, marks: frozenset[str]) -> None:
         self.holder = holder
         self.things: list[Element | None] = []
         """By number: an element, None where one closes."""
         self.collector = Collector()
         preserves = next((e.get(_SPACE) for e in [holder, *holder.iterancestors()] if e.get(_SPACE)), "")
         self.wraps = preserves != "preserve"
+        self.pairs = _pairs(holder)
         self._content(holder)
         self.passage: Passage | None = self.collector.passage(clean)
+        self.mnemonic: Mnemonic | None = None
+        if self.passage and not self.things and (label := without(self.passage.text, marks)):
+            shown, self.mnemonic = label
+            self.passage = Passage(shown, write=clean)
 
     def fill(self, translation: str) -> None:
         """Replaces the content of the element by the translation's."""
@@ -167,12 +196,13 @@ class _Inline:
             self.collector.close(self._refer(None), key)
         elif name == "mrk" and text_of(element):
             self.collector.keep(text_of(element), raw)
-        elif name in _BEGINS:
-            self.collector.open(raw, (name, element.get("rid") or element.get("id")))
-        elif name in _ENDS:
-            opening = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}[name]
-            key = element.get("rid") or element.get("startRef") or element.get("id")
-            self.collector.close(raw, (opening, key))
+        elif element in self.pairs:
+            begins, key = self.pairs[element]
+            (self.collector.open if begins else self.collector.close)(raw, key)
+        elif name in _ALONE and not _is_break(element):
+            self.collector.keep(VALUE, raw)
+        elif name in _HALVES:
+            self.collector.keep(OBJECT, raw)
         else:
             self.collector.mark(raw)
 
@@ -184,3 +214,39 @@ class _Inline:
     def _is_open(element: Element) -> bool:
         is_protected = element.get("mtype") == "protected" or element.get("translate") == "no"
         return local(element) in _PAIRED and not is_protected
+
+
+def _pairs(holder: Element) -> dict[Element, tuple[bool, object]]:
+    """Of each code whose other half is in `holder` as well: whether it begins, and what both halves have in common."""
+    found: dict[Element, tuple[bool, object]] = {}
+    waiting: dict[tuple[str, str], list[Element]] = {}
+    for element in holder.iter(etree.Element):
+        begins, key = _half(element)
+        if begins:
+            waiting.setdefault(key, []).append(element)
+        elif waiting.get(key):
+            common = object()
+            found[waiting[key].pop()], found[element] = (True, common), (False, common)
+    return found
+
+
+def _half(element: Element) -> tuple[bool, tuple[str, str]]:
+    """Whether a code begins something, and what: by its number, or by the tag that it stands for."""
+    name = local(element)
+    number = element.get("rid") or element.get("startRef") or element.get("id") or ""
+    if name in _BEGINS or name in _ENDS:
+        return name in _BEGINS, (_BEGINS.get(name) or _ENDS[name], number)
+    code = _CODE.fullmatch(_code(element)) if name in _ALONE else None
+    return (not code[1], ("<", code[2])) if code else (False, ("", ""))
+
+
+def _code(element: Element) -> str:
+    """What a code stands for in the format that the XLIFF was made from, as far as it says so."""
+    said = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
+    return said.strip(" ")
+
+
+def _is_break(element: Element) -> bool:
+    """Whether a code breaks the line or the page."""
+    types = filter(None, map(element.get, ("ctype", "subType")))
+    return any(map(_BREAK_TYPE.fullmatch, types)) or _BREAK.fullmatch(_code(element)) is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from lxml import etree
 
-from app.documents.document import UnreadableDocument
+from app.formats.document import UnreadableDocument
 
 Element = etree._Element
 

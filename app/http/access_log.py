@@ -16,10 +16,10 @@ from time import perf_counter, time
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.door import Client
 from app.errors import path_of
-from app.logs import Written, timestamp
-from app.metrics import Metrics
+from app.http.auth import Client
+from app.runtime.json_logs import Written, timestamp
+from app.runtime.metrics import Metrics
 
 ID_HEADER = "X-Request-ID"
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
@@ -54,7 +54,9 @@ class Access:
             await self.app(scope, receive, send)
             return
         status = 500
-        started = perf_counter()
+        now = perf_counter()
+        started = scope["state"].get("arrived", now)
+        scope["state"]["waited_s"] = now - started
         identity = self._given_id(scope) or secrets.token_hex(8)
         prefix = self._prefix(scope)
         added = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), identity)

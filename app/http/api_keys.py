@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.rates import Rate
+from app.runtime.polling import watch
+from app.runtime.rate_limits import Rate
 from app.settings import PREFIX, SettingsError
-from app.watching import watch
 
 LOOK_S = 1.0
 """So often is the file looked at."""

@@ -12,8 +12,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
-from app.keys import Key, Keys
-from app.rates import MAX_CLIENTS, Meter, Rate
+from app.http.api_keys import Key, Keys
+from app.runtime.rate_limits import MAX_CLIENTS, Meter, Rate
 from app.settings import Settings
 
 _PREFIX_6 = 64
@@ -89,11 +89,19 @@ class Door:
 
     def enter(self, request: HTTPConnection, key: str | None) -> Client:
         """Who asks, with `key` if one was sent. Raises NotAuthorised and TooManyRequests."""
-        client, identity, rate = self._known(key) if self._keys else self._at(request.scope)
-        request.scope["state"]["client"] = client
+        client, identity, rate = self._identified(request, key)
         if rate and (wait := self._requests.take(identity, rate, 1)):
             raise TooManyRequests(_late(rate, "requests", wait), retry_after_s=wait)
         return client
+
+    def identify(self, request: HTTPConnection, key: str | None) -> Client:
+        """As `enter`, for what costs nothing. Raises NotAuthorised."""
+        return self._identified(request, key)[0]
+
+    def _identified(self, request: HTTPConnection, key: str | None) -> tuple[Client, str, Rate | None]:
+        found = self._known(key) if self._keys else self._at(request.scope)
+        request.scope["state"]["client"] = found[0]
+        return found
 
     def _known(self, key: str | None) -> tuple[Client, str, Rate | None]:
         assert self._keys

@@ -20,9 +20,9 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from app.body import JSONRequest, arriving, check_uncompressed, too_large, wrong_type
 from app.errors import InvalidFields, TooMuchText, WrongContentType
-from app.room import Place
+from app.http.json_body import JSONRequest, arriving, check_uncompressed, too_large, was_read, wrong_type
+from app.runtime.byte_budgets import Place
 from app.settings import Settings
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -54,6 +54,8 @@ class Fields:
     """Of a JSON object."""
     texts: Mapping[str, list[str]] = field(default_factory=dict)
     """Of a form, and of the query."""
+    files: Mapping[str, File] = field(default_factory=dict)
+    """Of a form, beside the one that it is about."""
 
     def one(self, name: str) -> Any | None:
         """The field's value: of any type if it came in JSON, else the first string of that name."""
@@ -75,7 +77,7 @@ async def read_fields(request: Request) -> Fields:
     """The fields of the request's query and of its body, which may also be that of a GET.
 
     Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived) and
-    InvalidFields.
+    InvalidFields, and Overloaded if too much is being sent at once.
     """
     most = _most(request)
     query = _form(request.scope["query_string"], most)
@@ -103,45 +105,54 @@ def read_query(request: Request) -> Fields:
     return Fields(texts=_form(request.scope["query_string"], _most(request)))
 
 
-async def read_upload(request: Request, place: Place) -> tuple[File, Fields]:
+async def read_upload(request: Request, beside: Mapping[str, int] | None = None) -> tuple[File, Fields]:
     """The form with one file, `file`, in the request's body, and its other fields with those of the query.
 
-    All that comes takes room in `place`. Raises what `read_fields` does, and Overloaded if there is none.
+    `beside`: names of other fields that may be files or long, each with the bytes that it may have. Raises what
+    `read_fields` does.
     """
     kind = _content_type(request)
     if kind != PARTS:
         raise wrong_type(PARTS, kind)
     query = _form(request.scope["query_string"], _most(request))
     settings: Settings = request.state.settings
-    limit = settings.max_file_bytes
-    too_much = too_large("file", limit)
-    parts = await _parts(request, limit + AROUND_BYTES, too_much, place)
+    limits = {"file": settings.max_file_bytes, **(beside or {})}
+    parts = await _parts(request, sum(limits.values()) + AROUND_BYTES, too_large("form", sum(limits.values())), limits)
+    files: dict[str, File] = {}
+    wrong: list[str] = []
     try:
-        sent = parts.get("file")
-        if not isinstance(sent, UploadFile) or not sent.filename:
-            raise InvalidFields.at("#/file", "A file with a name is required")
-        file = File(_file_name(sent.filename), await sent.read())
+        for name, sent in parts.multi_items():
+            if isinstance(sent, UploadFile) and (name not in limits or name in files):
+                wrong.append(_utf8(name))
+            elif isinstance(sent, UploadFile):
+                files[name] = File(_file_name(sent.filename or ""), await sent.read())
     finally:
         await parts.close()
-    if len(file.content) > limit:
-        raise too_much
-    return file, Fields(texts={**query, **_texts(parts)})
+    file = files.pop("file", None)
+    if file is None or not file.name:
+        raise InvalidFields.at("#/file", "A file with a name is required")
+    if wrong:
+        raise InvalidFields.at(f"#/{wrong[0]}", "No file is expected here")
+    return file, Fields(texts={**query, **_texts(parts)}, files=files)
 
 
-async def _parts(request: Request, limit: int, too_much: TooMuchText, place: Place | None = None) -> FormData:
-    """A form of at most `limit` bytes in parts; with a file, if that has a `place`.
+async def _parts(
+    request: Request, limit: int, too_much: TooMuchText, limits: Mapping[str, int] | None = None
+) -> FormData:
+    """A form of at most `limit` bytes in parts. Those that `limits` names may be files, of so many bytes each.
 
     Its texts are not decoded yet: see `_utf8`.
     """
     # Told that they are in latin-1, the parser leaves the bytes as they are; otherwise it would take them for that
     # where they are not UTF-8, and say nothing.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
-    stream = _chunks(request, limit, too_much, place)
-    files, most = 1 if place else 0, _most(request)
-    parser = _Parser(headers, stream, max_files=files, max_fields=most, max_part_size=limit)
-    parser.spool_max_size = limit + 1  # never on disk
     try:
-        with arriving(request):
+        with arriving(request) as place:
+            stream = _chunks(request, limit, too_much, place)
+            most = _most(request)
+            parser = _Parser(headers, stream, max_files=len(limits or ()), max_fields=most, max_part_size=limit)
+            parser.limits = limits or {}
+            parser.spool_max_size = limit + 1  # never on disk
             found = await parser.parse()
     except MultiPartException as error:
         raise InvalidFields.at("#", error.message) from None
@@ -151,28 +162,38 @@ async def _parts(request: Request, limit: int, too_much: TooMuchText, place: Pla
 
 
 class _Parser(MultiPartParser):
-    """Knows whether the form came to its end: a part that is cut off is otherwise left out, and nothing said."""
+    """Knows whether the form came to its end: a part that is cut off is otherwise left out, and nothing said.
+
+    Raises TooMuchText as soon as a part is over its own limit.
+    """
 
     is_cut_off = False
+    limits: Mapping[str, int] = {}
+    _size = 0
 
     def on_part_begin(self) -> None:
         super().on_part_begin()
-        self.is_cut_off = True
+        self.is_cut_off, self._size = True, 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        super().on_part_data(data, start, end)
+        self._size += end - start
+        name = self._current_part.field_name
+        if self._size > self.limits.get(name, self._size):
+            raise too_large(name, self.limits[name])
 
     def on_end(self) -> None:
         self.is_cut_off = False
 
 
-async def _chunks(
-    request: Request, limit: int, too_much: TooMuchText, place: Place | None
-) -> AsyncGenerator[bytes, None]:
+async def _chunks(request: Request, limit: int, too_much: TooMuchText, place: Place) -> AsyncGenerator[bytes, None]:
     length = 0
     async for chunk in request.stream():
+        was_read(request.scope, len(chunk))
         length += len(chunk)
         if length > limit:
             raise too_much
-        if place:
-            place.take(len(chunk))
+        place.take(len(chunk))
         yield chunk
 
 

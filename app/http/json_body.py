@@ -19,10 +19,9 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.deadlines import Deadlines
-from app.door import Door, bearer
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.errors import (
+    LIBRETRANSLATES,
     BodyTooSlow,
     ClientLeft,
     NotJSON,
@@ -33,9 +32,15 @@ from app.errors import (
     refusal,
     validated,
 )
+from app.http.auth import Door, bearer
+from app.http.held_bytes import hold
+from app.runtime.byte_budgets import Place, Rooms
+from app.runtime.timeouts import Deadlines
+from app.server.request_queue import Intake, Unread
 from app.settings import Settings
 
 T = TypeVar("T")
+_FORMS = b"application/x-www-form-urlencoded", b"multipart/form-data"
 
 
 class JSONRequest(Request):
@@ -44,19 +49,22 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            with arriving(self):
-                self._body = await self._arrived(settings.max_body_bytes)
+            with arriving(self) as place:
+                self._body = await self._arrived(settings.max_body_bytes, place)
         return self._body
 
-    async def _arrived(self, limit: int) -> bytes:
+    async def _arrived(self, limit: int, place: Place) -> bytes:
         body, more = bytearray(), True
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body += message.get("body", b"")
-            if len(body) > limit:
+            piece = message.get("body", b"")
+            was_read(self.scope, len(piece))
+            if len(body) + len(piece) > limit:
                 raise too_large("body", limit)
+            place.take(len(piece))
+            body += piece
             more = message.get("more_body", False)
         return bytes(body)
 
@@ -77,32 +85,46 @@ class JSONRequest(Request):
         headers = dict(self.scope["headers"])
         content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
-            raise wrong_type("application/json", content_type.decode("latin-1"))
+            hint = f" Forms are for {LIBRETRANSLATES}." if content_type in _FORMS else ""
+            raise wrong_type("application/json", content_type.decode("latin-1"), hint)
         check_uncompressed(headers)
 
 
 @contextmanager
-def arriving(request: Request) -> Iterator[None]:
-    """While this lasts, the body of `request` is read. Raises BodyTooSlow and ClientLeft."""
-    settings: Settings = request.scope["state"]["settings"]
-    deadlines: Deadlines = request.scope["state"]["deadlines"]
+def arriving(request: Request) -> Iterator[Place]:
+    """While this lasts, the body of `request` is read; all that comes of it takes room in the place.
+
+    Those who are not known, since their key comes in the body, share a smaller room. Raises BodyTooSlow and ClientLeft.
+    """
+    state = request.scope["state"]
+    settings: Settings = state["settings"]
+    deadlines: Deadlines = state["deadlines"]
+    rooms: Rooms = state["rooms"]
+    room = rooms.bodies if "client" in state or state.get("is_known") else rooms.strangers
     try:
         with deadlines.limit():
-            yield
+            yield hold(request.scope, room)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
     except ClientDisconnect:
         raise ClientLeft("The client left while it sent the body.") from None
 
 
+def was_read(scope: Scope, size: int) -> None:
+    """`size` bytes of the body are no longer the connection's. Raises Overloaded if it could not keep all."""
+    unread: Unread | None = scope["state"].get("unread")
+    if unread:
+        unread.read(size)
+
+
 def too_large(what: str, limit: int) -> TooMuchText:
     return TooMuchText(f"The {what} is over the limit of {limit} bytes.")
 
 
-def wrong_type(wanted: str, found: str) -> WrongContentType:
+def wrong_type(wanted: str, found: str, hint: str = "") -> WrongContentType:
     """`found`: what the header says, "" if it is not there."""
     found = found or "of no type: the header Content-Type is missing"
-    return WrongContentType(f"The body must be {wanted}; it is {found}.")
+    return WrongContentType(f"The body must be {wanted}; it is {found}.{hint}")
 
 
 def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:
@@ -175,7 +197,10 @@ class StraightToJSON:
 
 def check_load(request: Request) -> None:
     """Called before the body is read: refusing must cost little. Raises Overloaded."""
-    engine: Engine = request.scope["state"]["engine"]
+    state = request.scope["state"]
+    intake: Intake = state["intake"]
+    intake.check(state.get("delay_s", 0.0))
+    engine: Engine = state["engine"]
     engine.scheduler.check()
 
 

@@ -14,6 +14,11 @@ from typing import NamedTuple
 
 _REFERENCE = re.compile(r"&(?:#(?:[0-9]{1,8}|[xX][0-9a-fA-F]{1,8})|[A-Za-z][A-Za-z0-9]{0,40});?")
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_IN_VALUE = {
+    quote: {ord(character): "&quot;" if character == '"' else f"&#{ord(character)};" for character in forbidden}
+    for quote, forbidden in (('"', '"'), ("'", "'"), ("", " \t\n\r\f\"'>"))
+}
+"""By the quotation mark around a value: what cannot stand in it as it is."""
 _OPENING = re.compile(r"<(?=[A-Za-z/!?%_:\u0080-\U0010ffff]|\Z)")
 """A "<" that a parser may take for a tag's."""
 
@@ -86,12 +91,16 @@ class Writer:
 
     passage: Spellings
     document: Spellings
+    quote: str | None = None
+    """Of an attribute's value: the quotation mark around it, or nothing, if there is none."""
 
     def __call__(self, text: str) -> str:
-        """`text` as markup that stands between tags."""
+        """`text` as markup that stands between tags, or in a tag as a value."""
         if self._spelling("&") == "&":
             text = _REFERENCE.sub(lambda found: ("&amp;" if _known(found[0]) else "&") + found[0][1:], text)
         text = text.translate(self._table(set(text)))
+        if self.quote is not None:
+            return text.translate(_IN_VALUE[self.quote])
         return _OPENING.sub("&lt;", text) if self._spelling("<") == "<" else text
 
     def _table(self, characters: set[str]) -> dict[int, str]:

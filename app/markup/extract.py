@@ -1,15 +1,17 @@
 """HTML and XML as pieces to translate: passages of text with their tags, and all between them, untouched.
 
-Knows what makes a passage; where tags end is app/tokens.py's, what elements mean app/elements.py's, how characters are
-written app/entities.py's. No model.
+Knows what makes a passage; where tags end is app/markup/html_tokenizer.py's, what elements mean
+app/markup/html_elements.py's, how characters are written app/markup/char_refs.py's. No model.
 
 - A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an element in a line
   holds one of these. An element that HTML does not know is in a line if text stands beside it, else a block.
   A line of nothing but links has a passage for each. What holds no letter and no digit is copied.
-- Copied: attributes; comments, declarations, CDATA sections, processing instructions; script, style, template, svg,
-  pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate", but for
-  what says translate="yes" in them. Within a sentence, these and code, kbd, samp, var and math are kept as a word of it
-  if they show one, else as a mark.
+- The attributes that are text (app/markup/html_attributes.py) are passages, and insets where their tag stands in
+  another.
+- Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
+  svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate", but
+  for what says translate="yes" in them. Within a sentence, these and code, kbd, samp, var and math are kept as a word
+  of it if they show one, and so are pictures and forms' fields between words; else as a mark.
 - Text holds characters. White space that shows as one space is one; what is written otherwise (a line break and what
   indents the next line, `&nbsp;`) is a mark that takes a space's place, so that it comes back. `&shy;` and the like are
   marks within a word.
@@ -20,29 +22,33 @@ written app/entities.py's. No model.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
-from unicodedata import category
+from typing import NamedTuple
 
-from app.elements import NO_RULES, UNSEEN, Element, Rules, Structure, boundaries, local, structure
-from app.entities import Part, Spellings, Writer, parts
-from app.passage import Kept, Passage, Piece, Tag
-from app.tokens import Token, tokens
+from app.markup.char_refs import Part, Spellings, Writer, parts
+from app.markup.html_attributes import texts
+from app.markup.html_elements import (
+    NO_RULES,
+    OBJECTS,
+    UNSEEN,
+    VALUES,
+    Element,
+    Rules,
+    Structure,
+    boundaries,
+    local,
+    structure,
+)
+from app.markup.html_tokenizer import Token, tokens
+from app.markup.inline_text import SPACE, Item, items
+from app.markup.passage import OBJECT, VALUE, Inset, Kept, Passage, Piece, Tag, can_refer, reference
 
-_SPACE = re.compile(r"[ \t\n\r\f]+")
-_ODD_SPACE = re.compile(r"\A[ \t\n\r\f]+|[ \t\n\r\f]+\Z|[\t\n\r\f][ \t\n\r\f]*| [ \t\n\r\f]+")
 _LINK = re.compile(r"<a\b", re.IGNORECASE)
 _CODE = ("<%=", "<?=", "<?php")
 """What begins a value that a template puts in: a word."""
-
-
-class _Item(NamedTuple):
-    """A slice of a line: `raw` as it is written, and the `text` that it shows."""
-
-    kind: Literal["text", "space", "kept", "open", "close", "mark"]
-    raw: str
-    text: str = ""
 
 
 class Located(NamedTuple):
@@ -72,6 +78,7 @@ def located(markup: str, rules: Rules = NO_RULES) -> list[Located]:
     """The passages of `pieces(markup)`, each with its place."""
     found = list(tokens(markup))
     elements = structure(found, rules)
+    elements.attributes = elements.attributes and can_refer(markup)
     return list(_located(found, elements, boundaries(found, elements)))
 
 
@@ -86,6 +93,7 @@ def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) 
         if token.kind == "text":
             for part in parts(token.raw):
                 document.add(part)
+    values = deque(_values(found, elements, document))
     at = 0
     for line in _lines(found, elements, ends):
         if isinstance(line, str):
@@ -93,14 +101,52 @@ def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) 
             continue
         first, end = _bounds(line)
         places = list(accumulate((len(item.raw) for item in line), initial=at))
-        if first < end:
-            yield Located(places[first], places[end], _passage(line[first:end], document))
         at = places[-1]
+        if first < end:
+            yield from _before(places[first], values)
+            inside = list(_before(places[end], values))
+            insets = tuple(Inset(value.start, value.passage) for value in inside)
+            referring = list(_referring(line[first:end], places[first], inside))
+            yield Located(places[first], places[end], replace(_passage(referring, document), insets=insets))
+    yield from values
 
 
-def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[_Item]]:
+def _values(found: Sequence[Token], elements: Structure, document: Spellings) -> Iterator[Located]:
+    """The values of attributes that are text."""
+    at = 0
+    for i, (token, owner) in enumerate(zip(found, elements.owners, strict=True)):
+        if elements.attributes and owner.first == i and owner.attributes:
+            for value in texts(token):
+                shown = list(items(token.raw[value.start : value.end]))
+                first, end = _bounds(shown)
+                places = list(accumulate((len(item.raw) for item in shown), initial=at + value.start))
+                if first < end:
+                    passage = _passage(shown[first:end], document, value.quote)
+                    yield Located(places[first], places[end], passage)
+        at += len(token.raw)
+
+
+def _before(place: int, values: deque[Located]) -> Iterator[Located]:
+    """Takes those of `values` that end before `place`."""
+    while values and values[0].end <= place:
+        yield values.popleft()
+
+
+def _referring(line: Sequence[Item], at: int, values: Sequence[Located]) -> Iterator[Item]:
+    """`line`, of which the first stands at `at`, with references in the places of `values`."""
+    waiting = deque(values)
+    for item in line:
+        pieces, done = list[str](), at
+        at += len(item.raw)
+        for value in _before(at, waiting):
+            pieces += [item.raw[done - at : value.start - at], reference(value.start)]
+            done = value.end
+        yield item._replace(raw="".join([*pieces, item.raw[done - at :]])) if pieces else item
+
+
+def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[Item]]:
     """What is copied, and in between the items of one passage each."""
-    line: list[_Item] = []
+    line: list[Item] = []
     i = 0
     while i < len(found):
         token, owner = found[i], elements.owners[i]
@@ -112,14 +158,14 @@ def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) ->
             line.append(_untouched(owner, found[i : owner.last + 1]))
             i = owner.last
         elif token.kind == "text":
-            line += _items(token.raw)
+            line += items(token.raw)
         else:
             line.append(_tag(i, token, owner))
         i += 1
     yield from _entries(line)
 
 
-def _entries(line: list[_Item]) -> Iterator[list[_Item]]:
+def _entries(line: list[Item]) -> Iterator[list[Item]]:
     """A line of nothing but links, as menus are, as a line for each; another one as it is."""
     mates = _mates(line)
     cuts = [0]
@@ -136,23 +182,32 @@ def _entries(line: list[_Item]) -> Iterator[list[_Item]]:
         yield line[start:end]
 
 
-def _tag(i: int, token: Token, owner: Element) -> _Item:
+def _tag(i: int, token: Token, owner: Element) -> Item:
     if token.kind == "open" and owner.last not in (None, i):
-        return _Item("open", token.raw)
+        return Item("open", token.raw)
     if token.kind == "close" and owner.last == i:
-        return _Item("close", token.raw)
+        return Item("close", token.raw)
+    if token.kind in ("open", "empty") and owner.last == i:
+        return _kept(token.raw, _thing(owner.name))
     return _kept(token.raw, token.raw if token.raw.startswith(_CODE) else _shown(token))
 
 
-def _untouched(element: Element, inside: Sequence[Token]) -> _Item:
-    shown = "" if local(element.name) in UNSEEN else "".join(map(_shown, inside))
+def _untouched(element: Element, inside: Sequence[Token]) -> Item:
+    shown = _thing(element.name)
+    if shown != OBJECT and local(element.name) not in UNSEEN:
+        shown = "".join(map(_shown, inside)).strip() or shown
     return _kept("".join(token.raw for token in inside), shown)
 
 
-def _kept(raw: str, shown: str) -> _Item:
+def _thing(name: str) -> str:
+    """What an element shows that has no text."""
+    return OBJECT if local(name) in OBJECTS else VALUE if local(name) in VALUES else ""
+
+
+def _kept(raw: str, shown: str) -> Item:
     """A word of the sentence, if it shows one."""
-    shown = _SPACE.sub(" ", shown).strip()
-    return _Item("kept", raw, shown) if shown else _Item("mark", raw)
+    shown = SPACE.sub(" ", shown).strip()
+    return Item("kept", raw, shown) if shown else Item("mark", raw)
 
 
 def _shown(token: Token) -> str:
@@ -163,54 +218,11 @@ def _shown(token: Token) -> str:
     return ""
 
 
-def _items(raw: str) -> Iterator[_Item]:
-    """Of text: its characters, white space, and marks for what is not seen."""
-    space = ""
-    for item in map(_item, _parts(raw)):
-        if item.kind == "space":
-            space += item.raw
-            continue
-        if space:
-            yield _Item("space", space)
-            space = ""
-        yield item
-    if space:
-        yield _Item("space", space)
-
-
-def _parts(raw: str) -> Iterator[Part]:
-    """References, and between them text and white space, but for single spaces between words."""
-    for part in parts(raw):
-        if part.raw != part.text:
-            yield part
-            continue
-        done = 0
-        for found in _ODD_SPACE.finditer(part.raw):
-            if done < found.start():
-                yield Part(part.raw[done : found.start()], part.raw[done : found.start()])
-            yield Part(found[0], found[0])
-            done = found.end()
-        if done < len(part.raw):
-            yield Part(part.raw[done:], part.raw[done:])
-
-
-def _item(part: Part) -> _Item:
-    if part.raw == part.text:
-        return _Item("space" if _SPACE.fullmatch(part.raw) else "text", part.raw, part.raw)
-    if part.text is None:
-        return _Item("kept", part.raw, part.raw)
-    if not part.text or (category(part.text[0]) in ("Cf", "Cc") and not part.text.isspace()):
-        return _Item("mark", part.raw)
-    if part.text.isspace():
-        return _Item("space", part.raw)
-    return _Item("text" if len(part.text) == 1 else "kept", part.raw, part.text)
-
-
 def _is_speech(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _bounds(line: Sequence[_Item]) -> tuple[int, int]:
+def _bounds(line: Sequence[Item]) -> tuple[int, int]:
     """The items [first, end) that a passage is made of; none, if there is nothing to translate.
 
     Without white space and marks at the edges, and tags there that are around nothing, or around all.
@@ -218,7 +230,7 @@ def _bounds(line: Sequence[_Item]) -> tuple[int, int]:
     if not any(item.kind == "text" and _is_speech(item.text) for item in line):
         return 0, 0
     mates = _mates(line)
-    seen = [0, *accumulate(item.kind in ("text", "kept") for item in line)]
+    seen = [0, *accumulate(item.kind in ("text", "kept") and item.text != OBJECT for item in line)]
     first, end = 0, len(line)
     while seen[first + 1] == seen[first]:
         mate = mates[first]
@@ -237,7 +249,7 @@ def _bounds(line: Sequence[_Item]) -> tuple[int, int]:
     return first, end
 
 
-def _mates(line: Sequence[_Item]) -> list[int | None]:
+def _mates(line: Sequence[Item]) -> list[int | None]:
     """Of each tag that has another one, which that is."""
     mates: list[int | None] = [None] * len(line)
     opened: list[int] = []
@@ -250,7 +262,7 @@ def _mates(line: Sequence[_Item]) -> list[int | None]:
     return mates
 
 
-def _passage(line: Sequence[_Item], document: Spellings) -> Passage:
+def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None) -> Passage:
     text, size = list[str](), 0
     kept: list[Kept] = []
     tags: list[Tag] = []
@@ -271,4 +283,4 @@ def _passage(line: Sequence[_Item], document: Spellings) -> Passage:
         if shown:
             text.append(shown)
             size += len(shown)
-    return Passage("".join(text), tuple(kept), tuple(tags), Writer(spellings, document))
+    return Passage("".join(text), tuple(kept), tuple(tags), Writer(spellings, document, quote))

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from itertools import accumulate
 
-from app.entities import parts
-from app.tokens import RAW_TEXT, Token, attributes
+from app.markup.char_refs import parts
+from app.markup.html_tokenizer import RAW_TEXT, Token, attributes
 
 
 def _names(*names: str) -> frozenset[str]:
@@ -24,19 +25,27 @@ BLOCKS = _names(
     "table tbody td textarea tfoot th thead title tr ul video",
 )
 """Elements whose tags end a passage: HTML's blocks, what stands by itself in a form, and the line break."""
-INLINE = _names(
+_LINE = _names(
     "a abbr acronym area b bdi bdo big cite code data del dfn em embed font i iframe img ins kbd label link map mark",
     "math meta meter nobr noembed output param picture progress q rb rp rt rtc ruby s samp script slot small source",
     "span strike strong style sub sup svg template time track tt u var wbr",
-    "bpt bx ec em ept ex g it mrk pc ph sc x",
 )
+HTML = BLOCKS | _LINE | _names("html iframe script style")
+INLINE = _LINE | _names("bpt bx ec em ept ex g it mrk pc ph sc x")
 """HTML's elements that stand in a line of text, and XLIFF's."""
 VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
 """HTML's elements without an end tag."""
 UNTOUCHED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
 """Elements that are not translated unless they say so themselves."""
-UNSEEN = _names("bpt ept it svg template") | RAW_TEXT
+UNSEEN = _names("bpt ept template") | RAW_TEXT
 """Of what is not translated, what is no word of the sentence that it stands in."""
+OBJECTS = _names("embed img input it svg")
+"""What is a thing in the sentence that it stands in, whatever text it has."""
+VALUES = _names("ph x")
+"""What is a value of the sentence, even if it has no text."""
+_TYPED = _names("color date datetime-local email month number password range search tel text time url week")
+"""Kinds of input that may be a word of a sentence."""
+_ENDS_SENTENCE = ".!?:;…。！？：；"
 _OPAQUE = _names("math svg template")
 """Elements whose content ends no passage, whatever it is called."""
 
@@ -68,6 +77,8 @@ class Element:
     """Whether it is translated."""
     last: int | None = None
     has_text: bool = False
+    attributes: bool = True
+    """Whether those of its attributes that are text are translated."""
     in_text: bool = False
     """Whether text stands beside it, or beside an element in a line that it is in."""
     inline: bool = False
@@ -85,6 +96,8 @@ class Rules:
     """That do."""
     outline: bool = True
     """Whether of the others some do and some do not; else all do."""
+    attributes: bool = True
+    """Whether attributes that HTML has for text are translated."""
 
     def inline(self, name: str, otherwise: bool) -> bool:
         """Whether elements of that name stand in a line."""
@@ -102,6 +115,8 @@ class Structure:
     owners: list[Element] = field(default_factory=list)
     strays: set[int] = field(default_factory=set)
     """End tags of nothing."""
+    attributes: bool = True
+    """Whether attributes are translated at all."""
 
 
 def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
@@ -117,14 +132,27 @@ def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
     if not rules.outline:
         found.strays.clear()
     html = not xml or any(local(element.name) == "html" for element in found.elements[:1])
+    found.attributes = html and rules.attributes
     for element in found.elements:
         parent = element.parent
         assert parent
         element.in_text = parent.has_text or (parent.inline and parent.in_text)
         name = local(element.name)
         named = name in INLINE and (html or parent.inline or local(parent.name) in BLOCKS)
+        named = named or (name == "input" and _is_word(element, tokens))
         element.inline = rules.inline(element.name, named or (name not in BLOCKS and element.in_text))
     return found
+
+
+def _is_word(element: Element, tokens: Sequence[Token]) -> bool:
+    """Whether an input stands in mid-sentence: the text around it neither ends nor begins a sentence or a label."""
+    around = tokens[max(element.first - 1, 0) : element.first + 2]
+    if element.last != element.first or [token.kind == "text" for token in around] != [True, False, True]:
+        return False
+    before, after = (unescape(around[place].raw).strip() for place in (0, -1))
+    if not before or not after or before[-1] in _ENDS_SENTENCE or after[0].isupper():
+        return False
+    return attributes(around[1].raw).get("type", "text").lower() in _TYPED
 
 
 def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
@@ -198,7 +226,10 @@ class _Nesting:
         while name in self.ended_by.get(self.open[-1].name, ()):
             self._pop()
         parent = self.open[-1]
-        element = Element(name, i, parent, name not in self.untouched and _is_on(token, parent.on))
+        said = False if name in self.untouched else _said(token)
+        inherited = parent.on if said is None else said
+        on = name not in RAW_TEXT and (inherited if said is not None else inherited and local(name) not in UNTOUCHED)
+        element = Element(name, i, parent, on, attributes=inherited)
         self.found.elements.append(element)
         if token.kind == "empty" or name in self.void:
             element.last = i
@@ -239,14 +270,12 @@ def _is_well_formed(tokens: Iterable[Token], void: frozenset[str]) -> bool:
     return not opened
 
 
-def _is_on(token: Token, inherited: bool) -> bool:
-    if token.name in RAW_TEXT:
-        return False
-    on = inherited and local(token.name) not in UNTOUCHED
+def _said(token: Token) -> bool | None:
+    """Whether a tag says that its element is translated; None if it says nothing."""
     if "translate" not in token.raw.lower():
-        return on
+        return None
     found = attributes(token.raw)
     said = found.get("translate", found.get("its:translate"))
     if said is not None and said.lower() in ("yes", "no", ""):
         return said.lower() != "no"
-    return on and "notranslate" not in found.get("class", "").split()
+    return False if "notranslate" in found.get("class", "").split() else None

@@ -32,6 +32,14 @@ class Token(NamedTuple):
     """Of a tag: in lower case, with its prefix."""
 
 
+class Place(NamedTuple):
+    """Characters [start, end) of a tag that are an attribute's value, without the quotation marks around it."""
+
+    start: int
+    end: int
+    quote: str
+
+
 def tokens(markup: str) -> Iterator[Token]:
     """The tokens of `markup` in order, in time linear in its length.
 
@@ -60,10 +68,19 @@ def tokens(markup: str) -> Iterator[Token]:
 
 def attributes(tag: str) -> Mapping[str, str]:
     """Of an open tag: names, in lower case, and values as they are written; of two with a name, the first."""
+    return {name: tag[place.start : place.end] for name, place in attribute_places(tag).items()}
+
+
+def attribute_places(tag: str) -> Mapping[str, Place]:
+    """Of an open tag: names, in lower case, and where their values stand in it; of two with a name, the first."""
     named = _NAME.match(tag)
-    found: dict[str, str] = {}
-    for name, *values in _ATTRIBUTE.findall(tag, named.end() if named else 0):
-        found.setdefault(name.lower(), "".join(values))
+    found: dict[str, Place] = {}
+    for attribute in _ATTRIBUTE.finditer(tag, named.end() if named else 0):
+        start, end = attribute.span(attribute.lastindex or 0)
+        if attribute.lastindex == 1:
+            start = end
+        quote = tag[start - 1] if (attribute.lastindex or 0) in (2, 3) else ""
+        found.setdefault(attribute[1].lower(), Place(start, end, quote))
     return found
 
 

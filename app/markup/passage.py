@@ -5,9 +5,18 @@ Knows no format and no model. Offsets are code points of the passage's text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+_BEGIN, _END = "\ufdd2", "\ufdd3"
+"""Noncharacters, which Unicode leaves to a process's own use."""
+_REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
+VALUE = "{x}"
+"""What a passage's text has for a value that has no text of its own: a name, a number that a program puts in."""
+OBJECT = "\ufffc"
+"""The same for a picture, a form's field, half of a pair of codes: at the edge of a sentence it is no part of it."""
 
 
 class Kept(NamedTuple):
@@ -36,6 +45,36 @@ class Tag(NamedTuple):
     """Of a mark: it is white space itself (`&nbsp;`), and takes the place of a space that is beside it there."""
 
 
+class Inset(NamedTuple):
+    """A passage within the `raw` of another one, where `reference(number)` stands for it: a picture's description.
+
+    No two of a text have the same number.
+    """
+
+    number: int
+    passage: Passage
+
+
+def reference(number: int) -> str:
+    """What stands for the inset of that number."""
+    return f"{_BEGIN}{number}{_END}"
+
+
+def can_refer(text: str) -> bool:
+    """Whether `text` has nothing that would be taken for a reference."""
+    return _BEGIN not in text
+
+
+def filled(text: str, inset: Callable[[int], str | None]) -> str:
+    """`text` with what `inset` gives for each number in the place of its reference; of None the reference stays."""
+
+    def named(found: re.Match[str]) -> str:
+        inside = inset(int(found[1]))
+        return found[0] if inside is None else inside
+
+    return text if can_refer(text) else _REFERENCE.sub(named, text)
+
+
 def as_it_is(text: str) -> str:
     """How plain text writes text."""
     return text
@@ -55,6 +94,17 @@ class Passage:
     tags: tuple[Tag, ...] = ()
     write: Callable[[str], str] = as_it_is
     whole: bool = False
+    insets: tuple[Inset, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Characters to translate."""
+        return len(self.text) + sum(inset.passage.size for inset in self.insets)
+
+    @property
+    def words(self) -> str:
+        """All its text, for its language to be told by."""
+        return "\n".join([self.text, *(inset.passage.words for inset in self.insets)])
 
 
 Piece = str | Passage

@@ -1,6 +1,6 @@
 """Tags as a tree, and text written with them in it, spelt as its format does.
 
-Knows no alignment; where in a translation a tag goes is app/placing.py's.
+Knows no alignment; where in a translation a tag goes is app/text/tag_projection.py's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.passage import Kept, Passage, Tag
+from app.markup.passage import Kept, Passage, Tag, filled
 
 
 class Insertion(NamedTuple):
@@ -88,7 +88,11 @@ def unchanged(passage: Passage) -> str:
             following = next(kept)
         if tag:
             moved.append(Insertion(tag.at + shift, tag.at + shift + _covers(passage.text, tag), tag.raw))
-    return joined([*pieces, passage.text[end:]], moved, passage.write)
+    text = joined([*pieces, passage.text[end:]], moved, passage.write)
+    if not passage.insets:
+        return text
+    insets = {inset.number: unchanged(inset.passage) for inset in passage.insets}
+    return filled(text, insets.get)
 
 
 def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:

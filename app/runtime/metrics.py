@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from app.pace import Speed
+from app.runtime.throughput import Speed
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
@@ -34,7 +34,17 @@ class Metrics:
             "interlinear_requests", "Requests answered", ["method", "route", "status"], registry=registry
         )
         self.request_seconds = Histogram(
-            "interlinear_request_seconds", "From request to answer", ["route"], buckets=_SECONDS, registry=registry
+            "interlinear_request_seconds",
+            "From a request's first byte to the end of its answer",
+            ["route"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.loop_lag = Histogram(
+            "interlinear_event_loop_lag_seconds",
+            "By how much a timer of the front's event loop is late, every tenth of a second",
+            buckets=_SECONDS,
+            registry=registry,
         )
         self.refusals = Counter("interlinear_refusals", "Errors answered, by cause", ["cause"], registry=registry)
         self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)

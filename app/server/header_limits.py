@@ -50,7 +50,7 @@ class BoundedHeads(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._came_on = True
+        self._came_on = self._came_on or self._is_answering  # what comes of it after the answer is of no use
         super().on_body(body)
 
     def on_message_complete(self) -> None:

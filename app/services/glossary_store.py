@@ -1,7 +1,7 @@
 """Glossaries that clients make over HTTP, each its owner's: kept in memory, and in a folder if there is one.
 
-Knows names, owners and files; how a term is found in a text is app/glossary.py's, and no wire format is known here. The
-glossaries that the service itself has are shown among everybody's, and nobody may change them.
+Knows names, owners and files; how a term is found in a text is app/text/glossary.py's, and no wire format is known
+here. The glossaries that the service itself has are shown among everybody's, and nobody may change them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from uuid import uuid4
 
 from app.errors import InvalidFields, Unavailable
-from app.glossary import Glossaries, Glossary
 from app.settings import PREFIX, SettingsError
+from app.text.glossary import Glossaries, Glossary
 from model.languages import language_alone
 
 MOST = 1_000

@@ -11,28 +11,29 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.cache import Answers, cached
-from app.catalogue import Catalogue, bundle_folders, load_catalogue, worker_count, worker_order
-from app.detection import Libraries
-from app.engine import Engine
+from app.engine.cache import Answers, cached
+from app.engine.engine import Engine
+from app.engine.ipc import Launch
+from app.engine.registry import Catalogue, bundle_folders, load_catalogue, worker_count, worker_order
+from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
-from app.glossary import Glossaries
-from app.link import Launch
-from app.metrics import Metrics
-from app.scheduler import Scheduler
+from app.runtime.metrics import Metrics
+from app.runtime.polling import watch
 from app.settings import Settings, SettingsError
-from app.translator import Translator
-from app.watching import watch
+from app.text.glossary import Glossaries
+from app.text.language_id import Libraries
+from app.translation.translator import Translator
 from model.bundle import SUMS, BundleError, read_file
 from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
-"""So often is the folder looked at, if it is watched."""
+"""So often are the folders looked at, if they are watched."""
 RETIRE_S = 3600.0
 """So long may requests need what was replaced: a document that is translated in the background, the longest."""
 RETRY_S = 30.0, 120.0, 600.0, 3600.0
@@ -137,7 +138,8 @@ class Fleet:
                 raise
             old, self.current = self.current, new
             new.engine.show()
-            log.info("serving %s", ", ".join(bundle.name for bundle in new.translator.catalogue))
+            for line in new.translator.catalogue.described():
+                log.info(line)
             retiring = asyncio.create_task(self._retire(old))
             self._retiring.add(retiring)
             retiring.add_done_callback(self._retiring.discard)
@@ -172,7 +174,7 @@ class Fleet:
         settings = self.settings
         scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         order = worker_order(settings, bundles)
-        engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings))
+        engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
         made = Generation(translator, engine, stamp)
         self._generations.add(made)
@@ -222,18 +224,19 @@ def _complain(error: Exception) -> None:
 
 def _stamp(settings: Settings) -> Stamp:
     """What would be served: the folders and the checksums of what is in each. Raises BundleError."""
-    return [(str(folder), read_file(folder, SUMS)) for folder in bundle_folders(settings.bundles)]
+    return [(str(folder), read_file(folder, SUMS)) for folder in chain(*bundle_folders(settings.bundles))]
 
 
 def _stamp_of(bundles: Catalogue, settings: Settings) -> Stamp:
     """That of `bundles`, without what has been replaced since they were loaded: a reload then finds a change."""
-    sums = {str(bundle.folder): bundle.checksum.encode() for bundle in bundles}
+    loaded = chain(bundles, (old for old, _ in bundles.replaced))
+    sums = {str(bundle.folder): bundle.checksum.encode() for bundle in loaded}
     return [(folder, content) for folder, content in _stamp(settings) if folder in sums and sums[folder] in content]
 
 
 def _files(settings: Settings) -> Files:
     """Size and times of each file of the bundles, by which a change of it is known. Raises BundleError, OSError."""
-    return {path: _state(path) for folder in bundle_folders(settings.bundles) for path in folder.glob("*")}
+    return {path: _state(path) for folder in chain(*bundle_folders(settings.bundles)) for path in folder.glob("*")}
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

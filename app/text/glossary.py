@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from app.passage import Kept
+from app.markup.passage import Kept
 from app.settings import PREFIX, SettingsError
 from model.languages import language_alone
 
@@ -151,8 +151,7 @@ class Glossaries:
 def load_glossaries(folder: Path | None) -> Glossaries:
     """The glossaries of the files NAME.SOURCE-TARGET.tsv in `folder`; none without one.
 
-    A line is a term, a tab and its translation; empty lines and those that begin with "#" say nothing. Raises
-    SettingsError, which names file and line.
+    Raises SettingsError, which names file and line.
     """
     if folder is None:
         return Glossaries()
@@ -164,7 +163,8 @@ def load_glossaries(folder: Path | None) -> Glossaries:
         if not named:
             raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} is not named like terms.en-fr.tsv")
         try:
-            loaded[named["name"], named["source"], named["target"]] = Glossary(read_terms(path), named["source"])
+            terms = terms_of(path.read_bytes())
+            loaded[named["name"], named["source"], named["target"]] = Glossary(terms, named["source"])
         except ValueError as error:
             raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name}: {error}") from None
     return Glossaries(loaded)
@@ -183,15 +183,13 @@ def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
     return [*found, *first[index:]]
 
 
-def read_terms(path: Path) -> dict[str, str]:
-    """The terms of a file and their translations. Raises OSError, and ValueError that names the line."""
+def terms_of(content: bytes) -> dict[str, str]:
+    """The terms of a file and their translations: on each line a term, a tab and its translation.
+
+    Empty lines and those that begin with "#" say nothing. Raises ValueError that names the line.
+    """
     terms: dict[str, str] = {}
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        lines_before = error.object.count(b"\n", 0, error.start)
-        raise ValueError(f"line {lines_before + 1}: not UTF-8") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(decoded(content).replace("\r\n", "\n").split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
         term, *translations = line.split("\t")
@@ -200,6 +198,15 @@ def read_terms(path: Path) -> dict[str, str]:
             raise ValueError(f"line {number}: {fault or f'The term {term.strip()!r} is given twice.'}")
         terms[term.strip()] = translations[0].strip()
     return terms
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file. Raises ValueError that names the line."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        lines_before = content.count(b"\n", 0, error.start)
+        raise ValueError(f"line {lines_before + 1}: not UTF-8") from None
 
 
 def _fault(term: str, translation: str) -> str | None:

@@ -5,6 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+
+from app.text.glossary import decoded, terms_of
+
+AUTO = "auto"
+
+
+def read_file(name: str, content: bytes, source: str, target: str) -> dict[str, str]:
+    """The entries of a glossary's file: of .csv, with commas, as of `read_csv`; of any other, with tabs.
+
+    Raises ValueError that names the line.
+    """
+    if PurePath(name).suffix.lower() == ".csv":
+        return read_csv(decoded(content), source, target)
+    return terms_of(content)
 
 
 def read_tsv(text: str) -> dict[str, str]:
@@ -16,7 +31,7 @@ def read_tsv(text: str) -> dict[str, str]:
 def read_csv(text: str, source: str, target: str) -> dict[str, str]:
     """Of each row a term and its translation, and perhaps the codes of their languages (RFC 4180).
 
-    Raises ValueError that names the row.
+    `source` may be AUTO, which is any. Raises ValueError that names the row.
     """
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
@@ -24,7 +39,8 @@ def read_csv(text: str, source: str, target: str) -> dict[str, str]:
     except csv.Error as error:
         raise ValueError(f"line {rows.line_num}: {error}") from None
     for number, row in found:
-        if len(row) == 4 and [code.strip().lower() for code in row[2:]] != [source.lower(), target.lower()]:
+        codes = [code.strip().lower() for code in row[2:]]
+        if len(row) == 4 and codes != [codes[0] if source == AUTO else source.lower(), target.lower()]:
             raise ValueError(f"line {number}: it is of other languages than {source} and {target}")
     return _entries((number, row[:2] if len(row) == 4 else row) for number, row in found)
 

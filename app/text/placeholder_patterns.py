@@ -1,6 +1,6 @@
 """How what no translation may change is written: regular expressions, each for the place where such a thing begins.
 
-Knows spellings; where to look for them, and in which order, is `app.placeholders`'.
+Knows spellings; where to look for them, and in which order, is `app.text.placeholders`'.
 """
 
 from __future__ import annotations
@@ -58,8 +58,11 @@ KINDS = re.compile(
     | \$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*
     | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
     # printf and strftime; no space as a flag, since "100% sure" has none
-    | %% | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
+    | %% | (?<!\d) %L[1-9]\d?(?!\d)
+    | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
         | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
+    # Qt's; not where a percent sign stands before its number, as in Turkish
+    | (?P<place> (?<![\d%]) %[1-9]\d? (?![\d%]|[.,]\d) )
     # :id and :smile:, but not :D
     | {_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )
     # --flag and -v, but not the "-I" of a dialogue

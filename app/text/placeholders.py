@@ -1,6 +1,6 @@
 """Finds what no translation may change: placeholders, tags, addresses, code, symbols, words in a foreign script.
 
-Knows where to look, and pairs what must be paired; how most of it is spelt is `app.spellings`'.
+Knows where to look, and pairs what must be paired; how most of it is spelt is `app.text.placeholder_patterns`'.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from functools import cache, cached_property
 
-from app.foreign import foreign_letters
-from app.passage import Kept
-from app.spellings import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
+from app.markup.passage import Kept
+from app.text.placeholder_patterns import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
+from model.foreign_scripts import foreign_letters
 from model.languages import language_alone
 
 _ROOTS = frozenset(
@@ -29,6 +29,8 @@ _MAX_OPEN = 8
 _CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
 _CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
 """Languages whose own words have capitals inside: "bhFuil", "isiZulu"."""
+_PERCENT_FIRST = {"eu", "tr"}
+"""Languages that write %50."""
 _NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])?>", re.DOTALL)
 _FOLLOWING = ".,;:!?'*~"
 
@@ -74,6 +76,7 @@ class _Scan:
     def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
         self.text, self.foreign = text, foreign
         self.camel = language_alone(language) not in _CAMEL_PROSE
+        self.percent_first = language_alone(language) in _PERCENT_FIRST
         self._closings: dict[str, int] = {}
         self._no_path_before = 0
 
@@ -156,7 +159,7 @@ class _Scan:
 
     def _kind(self, start: int) -> int:
         found = KINDS.match(self.text, start)
-        if not found or (found["camel"] and not self.camel):
+        if not found or (found["camel"] and not self.camel) or (found["place"] and self.percent_first):
             return 0
         return _trimmed(self.text, start, found.end()) if found["file"] else found.end()
 

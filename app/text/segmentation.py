@@ -8,22 +8,24 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 import sentencex
 
-from app.passage import Kept
+from app.markup.passage import Kept
+from model.marks import has_end_mark
+from model.normalisation import INVISIBLE
 
 WINDOW = 2_048
 """Characters looked at together: the splitter's time grows with the square. Well over any model's limit."""
 
-_STOPS = r"\x00-\x1f\x7f\x85\u2028\u2029\ufeff|"
+_STOPS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
 _LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
 """What may hold sentences. Line ends, other control characters and the bars of tables end every sentence, and stay."""
-_COLUMN = re.compile(r"(?:[^ ]++|(?<! ) {1,2}+(?! ))++")
-"""What three spaces or more, which put words under one another, stand around."""
+_GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
+"""What stands between columns: a tab, or three spaces and more, which put words under one another."""
 _MARKERS = re.compile(
     r"""
     \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
@@ -41,6 +43,8 @@ _MARKERS = re.compile(
 _END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
 _PLAIN_SENTENCE = re.compile(r"[A-Za-z](?:[\w,']| (?! )){0,98}(?<! )[.!?]?", re.ASCII)
 """Most requests are one such, and going the long way with it would take a tenth of their time."""
+_FRENCH_MARKS = "!?»"
+"""What has a blank before it in French, and no words after it."""
 _CLOSING = re.compile(r"(?:[)\]}»”’」』）】》\ue002\ue003]|\"(?=\s|$))+\s*")
 """What the splitter leaves to the next sentence, and belongs to the one that ended."""
 _STRAIGHT = "\"'"
@@ -81,9 +85,11 @@ _ABBREVIATED = {
 # Kept ranges are masked by characters for private use: no letter, no white space, no end of a sentence. Where the text
 # itself has such characters, they are taken for words, which does no harm.
 _WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
-_SHOWN = str.maketrans({_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"})
+_SHOWN = str.maketrans(
+    dict.fromkeys(INVISIBLE, " ") | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"}
+)
 """What the splitter sees of the masks: a name; something that closes, as after "Done.</b>"; a quoted sentence."""
-_AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + _SYMBOL
+_AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
 
 _start_of = attrgetter("start")
 
@@ -110,10 +116,8 @@ def segments(text: str, language: str, kept: Sequence[Kept] = (), whole: bool = 
         return _with_gaps(filter(None, [_trimmed(masked, 0, len(text))]), 0, len(text))
     found = (
         sentence
-        for line in _LINE.finditer(masked)
-        if _is_speech(line[0])
-        for column in _COLUMN.finditer(masked, *line.span())
-        for sentence in _sentences(masked, *_unmarked(masked, *column.span()), language, kept)
+        for column in _columns(masked)
+        for sentence in _sentences(masked, *_unmarked(masked, *column), language, kept)
     )
     return _with_gaps(filter(None, (_trimmed(masked, *sentence) for sentence in found)), 0, len(text))
 
@@ -176,8 +180,51 @@ def _is_speech(stretch: str) -> bool:
     return any(map(str.isalpha, stretch))
 
 
+def _columns(masked: str) -> Iterator[tuple[int, int]]:
+    """What may hold sentences, in order: lines, or what is between the gaps of those that have some.
+
+    A gap is a blank like others where it is in a sentence; so it is if that ends in a mark, and no line beside it has a
+    gap, as those of a table have.
+    """
+    lines = [line.span() for line in _LINE.finditer(masked)]
+    gaps = [_gaps(masked, start, end) for start, end in lines]
+    for number, (start, end) in enumerate(lines):
+        if not _is_speech(masked[start:end]):
+            continue
+        beside = [*gaps[max(0, number - 1) : number], *gaps[number + 1 : number + 2]]
+        if gaps[number] and (any(beside) or not _is_prose(masked, start, end, gaps[number])):
+            for first, last in gaps[number]:
+                yield start, first
+                start = last
+        yield start, end
+
+
+def _gaps(masked: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The gaps in the line [start, end), less what indents it or ends it."""
+    if "\t" not in masked[start:end] and "   " not in masked[start:end]:
+        return []
+    line = masked[start:end]
+    first, last = end - len(line.lstrip()), start + len(line.rstrip())
+    return [gap.span() for gap in _GAP.finditer(masked, first, last)]
+
+
+def _is_prose(masked: str, start: int, end: int, gaps: Sequence[tuple[int, int]]) -> bool:
+    """Whether the line [start, end) is a sentence with its `gaps` in it: one, or more before small letters."""
+    first, last = _unmarked(masked, start, end)
+    within = [gap for gap in gaps if gap[0] >= first]
+    columns = [masked[a:b] for a, b in pairwise([first, *chain.from_iterable(within), last])][::2]
+    return (
+        all(map(_is_speech, columns[:-1]))
+        and (_is_speech(columns[-1]) or columns[-1][:1] in _FRENCH_MARKS)
+        and has_end_mark(columns[-1].rstrip())
+        and not any(has_end_mark(column) or column.endswith((":", "：")) for column in columns[:-1])
+        and (len(within) < 2 or all(column[0].islower() for column in columns[1:]))
+    )
+
+
 def _unmarked(masked: str, start: int, end: int) -> tuple[int, int]:
     """The line [start, end) without the marks at its start and end."""
+    start = end - len(masked[start:end].lstrip(INVISIBLE))
     markers = _MARKERS.match(masked, start, end)
     assert markers is not None
     start = markers.end()

@@ -9,9 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.passage import Kept, Link, Tag
-from app.weaving import Node, insertions, joined, tree
-from app.words import OPAQUE, AlignedWords, Tie
+from app.markup.passage import Kept, Link, Tag
+from app.markup.render import Node, insertions, joined, tree
+from app.text.word_units import OPAQUE, AlignedWords, Tie
 
 _OUTSIDE = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""

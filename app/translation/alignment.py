@@ -1,6 +1,6 @@
 """Which words of a text became which words of its translation, by what attended to what.
 
-Knows sentences that are decoded, of plain text. Words are those of app/words.py.
+Knows sentences that are decoded, of plain text. Words are those of app/text/word_units.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from app.drafts import Draft
-from app.sentences import Sentence
-from app.words import AlignedWords, units
+from app.text.word_units import AlignedWords, units
+from app.translation.sentence import Sentence
+from app.translation.text_plan import Draft
 
 _end_of = attrgetter("end")
 _start_of = attrgetter("start")

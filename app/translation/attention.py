@@ -12,9 +12,9 @@ from itertools import accumulate
 
 from torch import Tensor
 
+from app.api.schemas import Kind
 from app.errors import FieldError, InvalidFields, TooMuchText
-from app.schemas import Kind
-from app.translator import Translator
+from app.translation.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis
@@ -84,20 +84,19 @@ async def attend(
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], Hypothesis]:
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    pieces = _pieces(bundle, "text", text[start:end], bundle.limits.max_source)
+    pieces = _fitting("text", bundle.tokenizer.source_pieces(text[start:end]), bundle.limits.max_source)
     if not pieces:
         raise InvalidFields.at("#/text", "holds no sentence")
     hypothesis = Hypothesis([piece.id for piece in pieces], bundle.limits.target(len(pieces)), record=True)
     if target_text is not None:
-        forced = _pieces(bundle, "target_text", target_text.strip(), bundle.limits.max_target)
+        forced = _fitting("target_text", bundle.tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
         hypothesis.forced = [piece.id for piece in forced]
         hypothesis.limit = len(forced)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
     return [*placed, Piece(bundle.tokenizer.eos_id, END, end, end)], hypothesis
 
 
-def _pieces(bundle: Bundle, field: str, sentence: str, limit: int) -> list[Piece]:
-    pieces: list[Piece] = bundle.tokenizer.pieces(sentence)
+def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
     if len(pieces) > limit:
         raise TooMuchText(f"{field} has {len(pieces)} tokens; as one sentence it may have {limit}.")
     return pieces

@@ -17,9 +17,9 @@ from zlib import compress, crc32
 import torch
 from torch import Tensor
 
-from app.attention import Attention, Selection
+from app.api.schemas import Kind
 from app.errors import TooMuchText
-from app.schemas import Kind
+from app.translation.attention import Attention, Selection
 
 MAX_WEIGHTS = 1_000_000
 """In one picture: every one is a pixel at least."""

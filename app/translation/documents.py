@@ -1,4 +1,4 @@
-"""Translates files: from a document's bytes to its translation's. Knows no request; formats are app.documents'."""
+"""Translates files: from a document's bytes to its translation's. Knows no request; formats are app.formats'."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from pathlib import PurePath
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
-from app import documents
-from app.documents import Document
-from app.errands import patiently
+from app import formats
 from app.errors import InvalidFields, TooMuchText, WrongContentType
-from app.glossary import Glossary
-from app.passage import Passage
+from app.formats import Document
+from app.markup.passage import Passage
+from app.services.background_jobs import patiently
 from app.settings import Settings
-from app.translation import AUTO, Options, Translated, Translations
-from app.translator import Translator
-from app.work import check_likely
+from app.text.glossary import Glossary
+from app.translation.translator import Translator
+from app.translation.types import AUTO, Options, Translated, Translations
 
 _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
 _LONGEST_NAME = 150
@@ -47,8 +46,16 @@ class Opened(NamedTuple):
     characters: int
 
 
-async def open_document(name: str, content: bytes, target: str, settings: Settings) -> Opened:
-    """The document in `content`, of the format that `name` ends in, which is to be translated into `target`.
+async def open_document(
+    name: str,
+    content: bytes,
+    target: str,
+    settings: Settings,
+    source: str = AUTO,
+    wishes: formats.Wishes | None = None,
+) -> Opened:
+    """The document in `content`, of the format that `name` ends in, which is to be translated from `source` into
+    `target`.
 
     Raises WrongContentType, InvalidFields, and TooMuchText if there is more in it than in the texts that a request
     may have.
@@ -56,12 +63,13 @@ async def open_document(name: str, content: bytes, target: str, settings: Settin
     if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
         raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
     try:
-        document = await _in_turn(partial(documents.read, name, content, target, settings.max_text_chars))
-    except documents.UnknownFormat as error:
+        reading = partial(formats.read, name, content, target, settings.max_text_chars, source, **(wishes or {}))
+        document = await _in_turn(reading)
+    except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
-    except documents.UnreadableDocument as error:
+    except formats.UnreadableDocument as error:
         raise InvalidFields.at("#/file", str(error)) from None
-    characters = sum(len(passage.text) for passage in document.passages)
+    characters = sum(passage.size for passage in document.passages)
     limit = settings.max_text_chars * settings.max_items
     if characters > limit:
         raise TooMuchText(f"The file has {characters} characters of text, over the limit of {limit}.")
@@ -75,7 +83,7 @@ async def translate_document(
 
     A file with holes is not given: the first error of a passage is raised.
     """
-    options = Options(await _source(translator, document, source, target), target, glossary)
+    options = await _options(translator, document, source, target, glossary)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _written(document, done.items), done
 
@@ -87,7 +95,7 @@ async def translate_at_leisure(
 
     Others have their turn between them, and one that is refused for load is made again.
     """
-    options = Options(await _source(translator, document, source, target), target, glossary)
+    options = await _options(translator, document, source, target, glossary)
     items: list[Translated] = []
     for part in _parts(document.passages):
         items += (await patiently(partial(translator.translate, part, options))).items
@@ -97,11 +105,11 @@ async def translate_at_leisure(
 def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
     part, length = list[list[Passage]](), 0
     for passage in passages:
-        if part and length + len(passage.text) > _AT_ONCE:
+        if part and length + passage.size > _AT_ONCE:
             yield part
             part, length = [], 0
         part.append([passage])
-        length += len(passage.text)
+        length += passage.size
     if part:
         yield part
 
@@ -128,8 +136,11 @@ def _without_stop(work: Callable[[], T]) -> T:
         raise RuntimeError("A document's reader or writer stopped too early") from error
 
 
-async def _source(translator: Translator, document: Document, source: str, target: str) -> str:
-    return await asyncio.to_thread(_told, translator, document, target) if source == AUTO else source
+async def _options(translator: Translator, document: Document, source: str, target: str, glossary: Given) -> Options:
+    served, into = translator.catalogue.codes(source, target)
+    if served == AUTO:
+        source = await asyncio.to_thread(_told, translator, document, into)
+    return Options(source, target, glossary)
 
 
 def _told(translator: Translator, document: Document, target: str) -> str:
@@ -140,15 +151,15 @@ def _told(translator: Translator, document: Document, target: str) -> str:
     """
     text, length = [], 0
     for passage in document.passages:
-        text.append(passage.text)
-        length += len(passage.text)
+        text.append(passage.words)
+        length += passage.size
         if length > _BY_WHICH_TO_TELL:
             break
-    detected = translator.detect("\n".join(text)[:_BY_WHICH_TO_TELL])
-    if detected.language is None:
-        return AUTO
-    check_likely(detected, target)
-    return AUTO if detected.language == target else detected.language
+    chosen = translator.languages(target).choose("\n".join(text)[:_BY_WHICH_TO_TELL])
+    if chosen.error:
+        raise chosen.error
+    told = chosen.detected.language
+    return AUTO if told is None or told == target else told
 
 
 def download_headers(name: str) -> dict[str, str]:

@@ -6,12 +6,14 @@ Knows tokens and attention. The thresholds were measured on development files; d
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-from app.passage import Kept
-from app.sentences import Sentence
+from app.markup.passage import Kept
+from app.translation.sentence import Sentence
+from model.normalisation import INVISIBLE, normalise_source
 
 LONGEST_LOOP = 16
 """Tokens of what is looked for as repeated."""
@@ -23,7 +25,14 @@ SAID_AGAIN = 1 / 3
 references of newstest2013 are over it; without it, all with any two tokens three times, 4 in 100 are."""
 SHOWN = 5
 """Words that a warning names."""
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+COPY = 5
+"""Words of a copy that is warned of whatever they are; fewer may be a name, or in both languages."""
+_WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
+_SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]|_")
+"""Not punctuation, nor what often stands for a word: "+" for "plus"."""
+_QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
+_BRACKETS = "()[]{}（）［］｛｝【】〔〕"
+_DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
 
 
 def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
@@ -90,14 +99,42 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
     return times
 
 
-def is_copied(source: str, translation: str) -> bool:
-    """Whether the translation is mostly the source's words: all but one in five of five or more."""
+def copied_words(source: str, translation: str) -> int:
+    """How many words the translation has, if all but one in five are the source's; else 0.
+
+    A run of ten or more letters that are not Latin is counted by its letters: it may be a sentence without spaces.
+    """
     words = _WORD.findall(translation.casefold())
+    given = set(_WORD.findall(normalise_source(source).casefold())) if words else ()
+    if sum(word in given for word in words) < 0.8 * len(words):
+        return 0
     spaceless = len(words) == 1 and len(words[0]) >= 10 and not words[0].isascii()
-    if len(words) < 5 and not spaceless:
-        return False
-    given = set(_WORD.findall(source.casefold()))
-    return sum(word in given for word in words) >= 0.8 * len(words)
+    return len(words[0]) if spaceless else len(words)
+
+
+def made_up(source: str, translation: str) -> list[str]:
+    """The numbers and symbols of the translation that nothing in the source accounts for.
+
+    Another mark of the same kind does, as « for "; and a number does for a percent sign and for one of a currency.
+    """
+    found = _SYMBOL.findall(translation)
+    if not found:
+        return []
+    given = {_kind(symbol) for symbol in _SYMBOL.findall(source)}
+    if _DIGITS in given:
+        given |= {_PERCENT, _CURRENCY}
+    if "'" in source or "’" in source:
+        given.add(_QUOTES)
+    return [symbol for symbol in found if _kind(symbol) not in given]
+
+
+def _kind(symbol: str) -> str:
+    """What of a kind may become each other in translation."""
+    if symbol[0].isdecimal():
+        return _DIGITS
+    if unicodedata.category(symbol[0]) == "Sc":
+        return _CURRENCY
+    return next((kind for kind in (_QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
 def overlooked(sentence: Sentence) -> list[str]:
@@ -117,8 +154,15 @@ def overlooked(sentence: Sentence) -> list[str]:
 
 
 def _begun(text: str, start: int) -> int:
-    """Where the token that begins a word begins: at the space before it, mostly."""
-    return start - 1 if start and text[start - 1].isspace() else start
+    """Where the token that begins a word begins: at the blanks before it, mostly."""
+    while start and (text[start - 1].isspace() or text[start - 1] in INVISIBLE):
+        start -= 1
+    return start
+
+
+def not_translated(words: Sequence[str]) -> str:
+    """The warning of words that were overlooked."""
+    return f"Perhaps not translated: {named(words)}."
 
 
 def named(words: Sequence[str]) -> str:

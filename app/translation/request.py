@@ -9,26 +9,31 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
-from app.alignment import word_pairs
-from app.catalogue import Catalogue
-from app.detection import Detected, Detector
-from app.drafts import Draft, TooLong, copied, drafted, mean_score, mend
-from app.engine import Decoder
+from app.engine.engine import Decoder
+from app.engine.registry import Catalogue
+from app.engine.scheduler import Job
 from app.errors import InvalidFields, PairNotServed, ServiceError, TooMuchText
-from app.faults import named
-from app.glossary import Glossaries, Glossary
-from app.markup import pieces as markup_pieces
-from app.passage import Passage, Piece
-from app.scheduler import Job
-from app.sentences import Sentence
+from app.markup.extract import pieces as markup_pieces
+from app.markup.passage import Passage, Piece
 from app.settings import Settings
-from app.terms import revised, wanting
-from app.translation import AUTO, Item, Options, Part, Translated, Translations
+from app.text.glossary import Glossaries, Glossary
+from app.text.icu_messages import has_choice
+from app.text.icu_messages import pieces_of as message_pieces
+from app.text.language_id import Detected, Detector
+from app.translation.alignment import word_pairs
+from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.quality_checks import not_translated
+from app.translation.sentence import Sentence
+from app.translation.source_language import SourceLanguages
+from app.translation.terminology import revised, wanting
+from app.translation.text_plan import Draft, TooLong, copied, drafted, mean_score, mend
+from app.translation.types import AUTO, Item, Options, Part, Translated, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason, Hypothesis
-from model.languages import language_name
+from model.languages import is_traditional, language_name
 
 T = TypeVar("T")
 AT_ONCE = 2_000
@@ -38,11 +43,6 @@ UNDETERMINED = "und"
 """The language of what holds no words (BCP 47)."""
 BEAM = 4
 """The least width of a beam: with less, the best few of many are not among those looked at."""
-SURE = 0.5
-"""A language that is told with less confidence is warned of."""
-UNLIKELY = 0.02
-"""With less, the text is taken to be in none that is served, and would become nonsense: so are 19 in 20 sentences of
-Tatoeba in German and Spanish where English and French are served, and none of 2,000 in these."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,15 @@ class Means:
     settings: Settings
     glossaries: Glossaries
     detector: Detector
+    checks: LanguageChecks
 
 
 class Work:
     """One request on its way: first `prepare`, then `decode`, then `answer`, or `parts` meanwhile."""
 
     def __init__(self, means: Means, items: Sequence[Item], options: Options, deadline: float) -> None:
+        source, target = means.catalogue.codes(options.source, options.target)
+        self.wanted, options = options.target, replace(options, source=source, target=target)
         self.means, self.items, self.options, self.deadline = means, items, options, deadline
         self.drafts: list[Draft | ServiceError] = []
         self.sources: list[Detected] = []
@@ -73,6 +76,10 @@ class Work:
         """Those to be looked after."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
+
+    @cached_property
+    def _languages(self) -> SourceLanguages:
+        return SourceLanguages(self.means.catalogue, self.means.detector, self.options.target)
 
     async def prepare(self) -> None:
         """Cuts all items into sentences."""
@@ -145,33 +152,48 @@ class Work:
         """What `answer` makes, in a thread if it may take long."""
         # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
         more = self.options.alternatives or self.options.alignment
-        return answer() if self._in_turn and not more else await asyncio.to_thread(answer)
+        # And to load the libraries of detection takes most of a second.
+        loads = not self.means.checks.ready and any(isinstance(d, Draft) and is_suspect(d) for d in self.drafts)
+        return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
     async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
         """The parts in order, each as soon as it is there, and up to the first that failed."""
         for number, draft in enumerate(self.drafts):
             if isinstance(draft, ServiceError):
                 continue
+            insets = [part for parts in draft.insets.values() for part in parts if isinstance(part, Sentence)]
+            if not all([await self._is_done(sentence, decoding) for sentence in insets]):
+                continue
             text, start = "", 0
             for part in draft.parts:
                 if isinstance(part, str):
                     text += part
                     continue
-                while not (self._is_settled(part) or decoding.done()):
-                    await self.settled.wait()
-                    self.settled.clear()
-                await self.revise([part])
-                if part.hypothesis.finish_reason is None:
-                    await decoding  # it raises what is wrong, or the sentence has an error of its own
+                if not await self._is_done(part, decoding):
                     break
                 text += part.text(part.hypothesis)
                 end = part.start + len(part.passage.text)
-                span = (start, end) if isinstance(self.items[number], str) and not self.options.html else None
-                yield Part(number, text, span, part.hypothesis.score)
+                span = (start, end) if self._is_plain(self.items[number]) else None
+                yield Part(number, draft.in_place(text), span, part.hypothesis.score)
                 text, start = "", end
             else:
                 if text:
-                    yield Part(number, text, None, None)
+                    yield Part(number, draft.in_place(text), None, None)
+
+    async def _is_done(self, sentence: Sentence, decoding: asyncio.Task[None]) -> bool:
+        """Whether `sentence`, when it comes to its end, is translated; if not, it has an error of its own."""
+        while not (self._is_settled(sentence) or decoding.done()):
+            await self.settled.wait()
+            self.settled.clear()
+        await self.revise([sentence])
+        if sentence.hypothesis.finish_reason is None:
+            await decoding  # it raises what is wrong, if that is not the sentence's own
+            return False
+        return True
+
+    def _is_plain(self, item: Item) -> bool:
+        """Whether its sentences stand in it as they are."""
+        return isinstance(item, str) and not self.options.html and not has_choice(item)
 
     def answer(self) -> Translations:
         """Raises the first item's error if all have one."""
@@ -218,22 +240,25 @@ class Work:
         """Raises TooLong, PairNotServed and TooMuchText."""
         options = self.options
         check_length(_length(item), self.means.settings)
-        pieces = _pieces(item, options.html)
+        pieces = _pieces(item, options)
         source, warnings = options.source, list[str]()
         if source == AUTO:
-            detected = self.means.detector.detect(" ".join(p.text for p in pieces if isinstance(p, Passage)))
+            detected, doubts, error = self._languages.choose(_text_of(pieces))
             self.sources.append(Detected(detected.language or UNDETERMINED, detected.confidence))
+            if error:
+                raise error
             if detected.language is None:
                 return copied(pieces)
             source = detected.language
-            check_likely(detected, options.target)
-            if detected.confidence < SURE:
-                warnings.append(f"Taken for {language_name(source)}, but that is not sure.")
+            warnings += doubts
             if source == options.target:
-                warnings.append(f"In {language_name(source)} already, and left as it was.")
+                certain = f"In {language_name(source)} already, and left as it was."
+                warnings.append("It was left as it was." if doubts else certain)
                 return replace(copied(pieces), warnings=warnings)
         bundle = self.means.catalogue.find(source, options.target)
         width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
+        if is_traditional(self.wanted) and not is_traditional(bundle.target):
+            warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
         draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
         draft.warnings[:0] = warnings
         return draft
@@ -271,11 +296,12 @@ class Work:
         errors = (job.errors[s.hypothesis] for job in self.jobs for s in sentences if s.hypothesis in job.errors)
         if error := next(errors, None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
+        self.means.checks.warn(draft, is_given=self.options.source != AUTO)
         warnings = [*draft.warnings]
         for sentence in sentences:
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.overlooked]:
-            warnings.append(f"Perhaps not translated: {named(missed)}.")
+            warnings.append(not_translated(missed))
         stopped = all(sentence.hypothesis.finish_reason == "stop" for sentence in sentences)
         score = mean_score(sentence.hypothesis for sentence in sentences)
         reason: FinishReason = "stop" if stopped else "length"
@@ -299,12 +325,6 @@ def _lacks_terms(sentence: Sentence) -> bool:
     return True
 
 
-def check_likely(detected: Detected, target: str) -> None:
-    """Raises PairNotServed if a text that holds words is hardly in the language that it was taken for."""
-    if detected.confidence < UNLIKELY:
-        raise PairNotServed(f"The text seems to be in no language that is translated into {target}.")
-
-
 def check_length(characters: int, settings: Settings) -> None:
     """Raises TooMuchText if a text may not have so many characters."""
     limit = settings.max_text_chars
@@ -312,12 +332,19 @@ def check_length(characters: int, settings: Settings) -> None:
         raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
 
 
-def _pieces(item: Item, html: bool) -> Sequence[Piece]:
+def _pieces(item: Item, options: Options) -> Sequence[Piece]:
     if not isinstance(item, str):
         return item
-    return markup_pieces(item) if html else [Passage(item)]
+    if options.html:
+        return markup_pieces(item)
+    # With its words in its branches, a message does not show which of its own words became which.
+    return (None if options.alignment else message_pieces(item)) or [Passage(item)]
+
+
+def _text_of(pieces: Sequence[Piece]) -> str:
+    return " ".join(piece.words for piece in pieces if isinstance(piece, Passage))
 
 
 def _length(item: Item) -> int:
     """In characters."""
-    return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else len(p.text) for p in item)
+    return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else p.size for p in item)

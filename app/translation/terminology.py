@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from app.passage import Kept, Passage
-from app.sentences import Sentence
-from app.words import AlignedWords
+from app.markup.passage import Kept, Passage
+from app.text.word_units import AlignedWords
+from app.translation.sentence import Sentence
 from model.hypothesis import Hypothesis
 from model.languages import language_alone
 
@@ -25,9 +25,11 @@ ARTICLE = 3
 """Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
 MORE = 16
 """Tokens that a sentence may go on for after its last term, at least."""
+_GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"
+"""A number in groups of three: 10 000, with the spaces that keep it together."""
 _DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
-_NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:/-]\d+)+(?!\w)|(?<![\w.,:/-])\d\d+(?!\w)")
-_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s\u00a0\u202f-]| ?h ?)\d+)*")
+_NUMBER = re.compile(rf"(?<![\w.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d\d+)(?!\w)")
+_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
 """As a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
 _COUNTED = re.compile(r"\s*[月千万萬亿億]")
 _COUNTED_MYRIADS = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")

@@ -8,20 +8,31 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice, pairwise, repeat
 
-from app.admission import cost
-from app.faults import is_copied, overlooked, says_again, without_loops
-from app.glossary import Glossary, merged
-from app.passage import Kept, Passage, Piece, Tag, as_it_is
-from app.placeholders import placeholders
-from app.placing import shares
-from app.segmentation import Segment, cut, segments
-from app.sentences import Sentence, encodable, end_of, most_kept, part_of, unknown_symbols
-from app.terms import numbers_in, terms_in, wanting
-from app.weaving import unchanged
+from app.engine.waiting_queue import cost
+from app.markup.passage import Kept, Passage, Piece, Tag, as_it_is, filled
+from app.markup.render import unchanged
+from app.text.glossary import Glossary, merged
+from app.text.placeholders import placeholders
+from app.text.repeated_punctuation import has_rows
+from app.text.segmentation import Segment, cut, segments
+from app.text.tag_projection import shares
+from app.translation.quality_checks import (
+    COPY,
+    copied_words,
+    made_up,
+    named,
+    not_translated,
+    overlooked,
+    says_again,
+    without_loops,
+)
+from app.translation.sentence import Sentence, encodable, end_of, most_kept, part_of, unknown_symbols, with_tabs
+from app.translation.terminology import numbers_in, terms_in, wanting
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 from model.languages import joint, spacing
@@ -41,17 +52,38 @@ class Draft:
 
     bundle: Bundle | None
     parts: list[str | Sentence] = field(default_factory=list)
+    insets: dict[int, list[str | Sentence]] = field(default_factory=dict)
+    """By their numbers, what becomes of the insets that `parts` refer to."""
     warnings: list[str] = field(default_factory=list)
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
 
     @property
     def sentences(self) -> Iterator[Sentence]:
-        return (part for part in self.parts if isinstance(part, Sentence))
+        return (part for parts in (*self.insets.values(), self.parts) for part in parts if isinstance(part, Sentence))
 
     def text(self) -> str:
         """The translation. Its sentences must have been decoded, and `mend`ed."""
-        return "".join(part if isinstance(part, str) else part.text(part.hypothesis) for part in self.parts)
+        return self._text(lambda sentence: sentence.hypothesis)
+
+    def in_place(self, text: str) -> str:
+        """`text`, some of the translation, with the insets that it refers to."""
+        return self._filled(text, lambda sentence: sentence.hypothesis)
+
+    def _text(self, chosen: Callable[[Sentence], Hypothesis]) -> str:
+        return self._filled(_joined(self.parts, chosen), chosen)
+
+    def _filled(self, text: str, chosen: Callable[[Sentence], Hypothesis]) -> str:
+        return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
+
+    def located_warnings(self) -> list[tuple[int, str]]:
+        """What seems wrong, with the offset of its sentence in the passage. The sentences must have been `mend`ed."""
+        found = [(0, warning) for warning in self.warnings]
+        for sentence in self.sentences:
+            found += ((sentence.start, warning) for warning in sentence.warnings)
+            if sentence.overlooked:
+                found.append((sentence.start, not_translated(sentence.overlooked)))
+        return found
 
     def alternatives(self, count: int) -> list[tuple[str, float]]:
         """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
@@ -62,12 +94,20 @@ class Draft:
         for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
             numbers = (choice.get(place, 0) for place in range(len(sentences)))
             chosen = {id(s): of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
-            other = "".join(part if isinstance(part, str) else part.text(chosen[id(part)]) for part in self.parts)
+            other = self._text(partial(_of, chosen))
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
             if len(found) == count:
                 break
         return sorted(found.items(), key=lambda pair: -pair[1])
+
+
+def _of(chosen: Mapping[int, Hypothesis], sentence: Sentence) -> Hypothesis:
+    return chosen[id(sentence)]
+
+
+def _joined(parts: Iterable[str | Sentence], chosen: Callable[[Sentence], Hypothesis]) -> str:
+    return "".join(part if isinstance(part, str) else part.text(chosen(part)) for part in parts)
 
 
 def mean_score(hypotheses: Iterable[Hypothesis]) -> float:
@@ -84,16 +124,21 @@ def copied(pieces: Sequence[Piece]) -> Draft:
 def drafted(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, width: int, room: int) -> Draft:
     """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
     draft = Draft(bundle)
-    for piece in pieces:
-        if isinstance(piece, str):
-            draft.parts.append(piece)
-            continue
-        for part in _Cutter(bundle, piece, glossary, width, draft.warnings).parts():
-            draft.parts.append(part)
+
+    def cut(passage: Passage) -> Iterator[str | Sentence]:
+        for part in _Cutter(bundle, passage, glossary, width, draft.warnings).parts():
+            yield part
             if isinstance(part, Sentence):
                 draft.cost += cost(part.hypothesis)
                 if draft.cost > room:
                     raise TooLong
+
+    for piece in pieces:
+        if isinstance(piece, str):
+            draft.parts.append(piece)
+            continue
+        draft.insets |= {inset.number: list(cut(inset.passage)) for inset in piece.insets}
+        draft.parts += cut(piece)
     return draft
 
 
@@ -130,7 +175,7 @@ class _Cutter:
             follows = segment.translate
 
     def _sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = part_of(self.passage, self.kept, share, segment.start, segment.end)
+        part = with_tabs(part_of(self.passage, self.kept, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
         terms = self._terms(part)
         sentence.terms = (*terms, *numbers_in(part, terms, most_kept(self.bundle), self.bundle.target))
@@ -178,12 +223,14 @@ class _Cutter:
         tokenizer = self.bundle.tokenizer
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
-            if text.isascii() and not text.isupper():  # most are, and this is what `encodable` makes of them
-                return tokenizer.encode(text + end_of(text, self.bundle))
-            return tokenizer.encode("".join(map(str, encodable(Passage(text), self.bundle))))
+            if text.isascii() and not (
+                text.isupper() or has_rows(text)
+            ):  # most are, and this is what `encodable` makes of them
+                return tokenizer.encode_source(text + end_of(text, self.bundle))
+            return tokenizer.encode_source("".join(map(str, encodable(Passage(text), self.bundle))))
         part = part_of(self.passage, self.kept, (), start, end)
         much = len(part.kept) + len(self._terms(part)) > most_kept(self.bundle)
-        return None if much else tokenizer.encode_parts(encodable(part, self.bundle))
+        return None if much else tokenizer.encode_source_parts(encodable(part, self.bundle))
 
     def _terms(self, part: Passage) -> tuple[Kept, ...]:
         return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
@@ -213,12 +260,16 @@ def mend(sentence: Sentence) -> None:
     elif says_again(hypothesis.tokens, hypothesis.source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
     translation = sentence.words(hypothesis)
+    sentence.copied = copied_words(text, translation)
     if not translation.strip() and not sentence.passage.kept:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
-    elif is_copied(text, translation):
-        sentence.warnings.append(f"Copied rather than translated: “{_short(text)}”.")
+    elif sentence.copied >= COPY:
+        sentence.warnings.append(copy_warning(text))
     elif hypothesis.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
+    given = "".join([text, *(term.raw for term in sentence.terms)])
+    if symbols := made_up(given, translation):
+        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
     sentence.overlooked = overlooked(sentence)
     sentence.mended = True
 
@@ -242,6 +293,10 @@ def _acceptable(sentence: Sentence) -> list[Hypothesis]:
     """What was found, the best first, less what lacks a term of the glossary that the best has."""
     best, *others = sentence.hypotheses
     return [best, *(other for other in others if len(wanting(sentence, other)) <= len(wanting(sentence, best)))]
+
+
+def copy_warning(text: str) -> str:
+    return f"Copied rather than translated: “{_short(text)}”."
 
 
 def _short(text: str) -> str:

@@ -1,6 +1,6 @@
 """Translates texts: the one way in for routes and the command line, within the settings' limits and deadlines.
 
-Knows neither wire formats nor how a request is done, which is app/work.py's.
+Knows neither wire formats nor how a request is done, which is app/translation/request.py's.
 """
 
 from __future__ import annotations
@@ -9,18 +9,23 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from time import monotonic
 
-from app.catalogue import Catalogue
-from app.deadlines import Deadlines
-from app.detection import Detected, Detector, Libraries
-from app.engine import Decoder
+from app.engine.engine import Decoder
+from app.engine.registry import Catalogue
+from app.engine.scheduler import Job
 from app.errors import DeadlinePassed, TooMuchText
-from app.glossary import Glossaries
-from app.scheduler import Job
+from app.runtime.timeouts import Deadlines
 from app.settings import Settings
-from app.translation import Item, Options, Part, Translations
-from app.work import Means, Work, check_length
+from app.text.glossary import Glossaries
+from app.text.language_id import Detected, Detector, Libraries
+from app.translation.language_checks import LanguageChecks
+from app.translation.request import Means, Work, check_length
+from app.translation.source_language import SourceLanguages
+from app.translation.types import Item, Options, Part, Translations
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
+
+NEARLY = 0.95
+"""A deadline that is no sooner than this share of the setting's is taken for it: a timer of its own costs more."""
 
 
 class Translator:
@@ -36,7 +41,8 @@ class Translator:
     ) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
         self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)}, libraries)
-        self._means = Means(catalogue, engine, settings, glossaries or Glossaries(), self.detector)
+        checks = LanguageChecks(self.detector)
+        self._means = Means(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
         self._deadlines = Deadlines(settings.deadline_ms / 1000)
 
     async def translate(self, items: Sequence[Item], options: Options) -> Translations:
@@ -45,9 +51,10 @@ class Translator:
         Raises PairNotServed, InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
         """
         limit_ms = self._limit_ms(options)
-        work = Work(self._means, items, options, monotonic() + limit_ms / 1000)
+        left_s = limit_ms / 1000 - options.waited_s
+        work = Work(self._means, items, options, monotonic() + left_s)
         try:
-            with self._deadlines_of(limit_ms).limit():
+            with self._deadlines_of(left_s).limit():
                 await work.prepare()
                 await work.decode()
                 await work.revise(list(work.sentences()))
@@ -62,7 +69,7 @@ class Translator:
         the request itself before the first part.
         """
         limit_ms = self._limit_ms(options)
-        work = Work(self._means, items, options, monotonic() + limit_ms / 1000)
+        work = Work(self._means, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
         decoding: asyncio.Task[None] | None = None
         try:
             # The limit is on what is waited for: whoever asks for the next part may be another task each time.
@@ -110,6 +117,10 @@ class Translator:
         """What a client is charged: the characters of all texts but those that are too long and not translated."""
         return sum(len(text) for text in texts if len(text) <= self.settings.max_text_chars)
 
+    def languages(self, target: str) -> SourceLanguages:
+        """Those that texts for `target`, a code that is served, may be in."""
+        return SourceLanguages(self.catalogue, self.detector, target)
+
     def detect(self, text: str) -> Detected:
         """The language of `text`, of those served."""
         return self.detector.detect(text)
@@ -117,8 +128,10 @@ class Translator:
     def _limit_ms(self, options: Options) -> int:
         return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
 
-    def _deadlines_of(self, limit_ms: int) -> Deadlines:
-        return self._deadlines if limit_ms == self.settings.deadline_ms else Deadlines(limit_ms / 1000)
+    def _deadlines_of(self, left_s: float) -> Deadlines:
+        """The one that most requests share, or one of that length."""
+        shared = NEARLY * self._deadlines.seconds <= left_s <= self._deadlines.seconds
+        return self._deadlines if shared else Deadlines(max(0.0, left_s))
 
 
 def _too_late(limit_ms: int) -> DeadlinePassed:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.alignment import Pair
-from app.drafts import Draft
 from app.errors import ServiceError
-from app.glossary import Glossary
-from app.passage import Piece
+from app.markup.passage import Piece
+from app.text.glossary import Glossary
+from app.translation.alignment import Pair
+from app.translation.text_plan import Draft
 from model.hypothesis import FinishReason
+from model.languages import AUTO as AUTO
 
-AUTO = "auto"
 Item = str | Sequence[Piece]
 """A text, or what a format made of one."""
 
@@ -33,6 +33,8 @@ class Options:
     """The texts are HTML or XML."""
     alignment: bool = False
     """Which words became which is told as well; of plain text only."""
+    waited_s: float = 0.0
+    """How long the request waited before anything was done for it; it is part of the deadline."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Translated:
     """Other translations and their scores, the best first."""
     alignment: Sequence[Pair] | None = None
     """Words that belong together, in the order of the translation, if they were asked for."""
+
+    @property
+    def located_warnings(self) -> list[tuple[int, str]]:
+        """The warnings, of each sentence by itself, with the sentence's offset in the passage."""
+        return self.draft.located_warnings() if self.draft else [(0, warning) for warning in self.warnings]
 
 
 @dataclass(frozen=True)

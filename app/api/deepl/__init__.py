@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.routes import deepl_documents, deepl_glossaries, deepl_text
-from app.routes.deepl_wire import voice
+from app.api.deepl import documents, glossaries, text
+from app.api.deepl.wire_format import voice
 
 __all__ = ["router", "voice"]
 
 router = APIRouter(tags=["DeepL"])
-for module in (deepl_text, deepl_documents, deepl_glossaries):
+for module in (text, documents, glossaries):
     router.include_router(module.router)

@@ -11,18 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from app import documents, errors
-from app.body import while_connected
-from app.documents.recognition import suffix_of
-from app.door import Client
-from app.errands import Errand, Errands
-from app.errors import InvalidFields, TooManyCharacters
-from app.fields import PARTS, File, read_fields, read_upload
-from app.files import Given, download_headers, open_document, translate_at_leisure
-from app.fleet import Fleet
-from app.manual_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched, with_file
-from app.routes.deepl_text import Styled
-from app.routes.deepl_wire import (
+from app import errors, formats
+from app.api.deepl.text import Styled
+from app.api.deepl.wire_format import (
     Body,
     Caller,
     answered,
@@ -35,10 +26,18 @@ from app.routes.deepl_wire import (
     schema_of,
     validated,
 )
-from app.routes.dependencies import PlaceForFile
+from app.api.openapi_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched, with_file
+from app.errors import InvalidFields, TooManyCharacters
+from app.formats.sniffing import suffix_of
+from app.http.auth import Client
+from app.http.forms import PARTS, File, read_fields, read_upload
+from app.http.json_body import while_connected
+from app.services.background_jobs import Errand, Errands
+from app.services.reload import Fleet
 from app.settings import Settings
-from app.translation import AUTO
-from app.translator import Translator
+from app.translation.documents import Given, download_headers, open_document, translate_at_leisure
+from app.translation.translator import Translator
+from app.translation.types import AUTO
 
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="Of a document", examples=["0123456789ABCDEF0123456789ABCDEF"])]
@@ -109,9 +108,9 @@ _FORM = {
         missing=["glossary"],
     ),
 )
-async def upload(request: Request, caller: Caller, place: PlaceForFile) -> Response:
+async def upload(request: Request, caller: Caller) -> Response:
     """Begins to translate a document. The service keeps it in memory, for an hour at most, until it is fetched."""
-    file, fields = await read_upload(request, place)
+    file, fields = await read_upload(request)
     body = validated(DocumentRequest, fields)
     body.check()
     name = _named(file, body)
@@ -145,21 +144,21 @@ class _Task:
     async def done(self) -> TranslatedDocument:
         """Raises ServiceError."""
         name, content = self.file
-        document, characters = await open_document(name, content, self.target, self.settings)
+        document, characters = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(characters)
         with self.fleet.current.held() as generation:  # the request's own may be gone when the turn comes
             made = await translate_at_leisure(generation.translator, document, self.source, self.target, self.glossary)
-        return TranslatedDocument(documents.translated_name(name, self.target), made, document.media_type, characters)
+        return TranslatedDocument(formats.translated_name(name, self.target), made, document.media_type, characters)
 
 
 def _named(file: File, body: DocumentRequest) -> str:
     """A name that tells the format. Raises InvalidFields."""
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
-    if _suffix(name) not in documents.FORMATS:
-        raise refused("file", f"A file's name must end in one of {', '.join(documents.FORMATS)}.")
+    if _suffix(name) not in formats.FORMATS:
+        raise refused("file", f"A file's name must end in one of {', '.join(formats.FORMATS)}.")
     wanted = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
-    if documents.FORMATS.get(wanted) != documents.FORMATS[_suffix(name)]:
+    if formats.FORMATS.get(wanted) != formats.FORMATS[_suffix(name)]:
         raise refused("output_format", f"A document stays of its own format, {_suffix(name)[1:]}.")
     return name
 

@@ -10,12 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app import errors
-from app.door import Client
-from app.fields import read_fields
-from app.glossary_entries import write_tsv
-from app.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
-from app.manual_parts import READING
-from app.routes.deepl_shapes import (
+from app.api.deepl.schemas import (
     ChangeRequest,
     DictionaryInfo,
     DictionaryRequest,
@@ -35,7 +30,12 @@ from app.routes.deepl_shapes import (
     multilingual_info,
     pairs_of,
 )
-from app.routes.deepl_wire import Caller, documented, not_found, refused, request_body, validated
+from app.api.deepl.wire_format import Caller, documented, not_found, refused, request_body, validated
+from app.api.openapi_parts import READING
+from app.http.auth import Client
+from app.http.forms import read_fields
+from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
+from app.text.glossary_files import write_tsv
 
 router = APIRouter()
 TSV = "text/tab-separated-values"

@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.catalogue import Catalogue
-from app.glossary_entries import read_csv, read_tsv, write_tsv
-from app.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
-from app.routes.deepl_wire import Body, refused
-from app.schemas import Language
+from app.api.deepl.wire_format import Body, refused
+from app.api.schemas import Language
+from app.engine.registry import Catalogue
+from app.services.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
+from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
 
 _ID = "What it is used by; of the service's own, their name"

@@ -10,13 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.body import check_load, while_connected
-from app.elements import Rules
-from app.fields import read_fields
-from app.manual_parts import READING, TRANSLATING
-from app.markup import pieces
-from app.passage import Passage
-from app.routes.deepl_wire import (
+from app.api.deepl.wire_format import (
     MAX_GLOSSARIES,
     Body,
     Caller,
@@ -32,10 +26,16 @@ from app.routes.deepl_wire import (
     target_languages,
     validated,
 )
-from app.schemas import Language
-from app.translation import AUTO, Item, Options, Translated
-from app.translator import Translator
-from app.work import UNDETERMINED
+from app.api.openapi_parts import READING, TRANSLATING
+from app.api.schemas import Language
+from app.http.forms import read_fields
+from app.http.json_body import check_load, while_connected
+from app.markup.extract import pieces
+from app.markup.html_elements import Rules
+from app.markup.passage import Passage
+from app.translation.request import UNDETERMINED
+from app.translation.translator import Translator
+from app.translation.types import AUTO, Item, Options, Translated
 from model.languages import language_alone
 
 router = APIRouter()
@@ -114,7 +114,7 @@ class TextRequest(Styled):
     def rules(self) -> Rules:
         named = (self.ignore_tags, self.splitting_tags, self.non_splitting_tags)
         untouched, splitting, joining = (frozenset(name.lower() for name in names) for names in named)
-        return Rules(untouched, splitting, joining, self.outline_detection)
+        return Rules(untouched, splitting, joining, self.outline_detection, self.tag_handling == "html")
 
 
 class TextTranslation(BaseModel):
@@ -176,7 +176,7 @@ async def translate(request: Request, caller: Caller) -> Response:
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     caller.charge(translator.cost(body.text))
-    options = Options(source or AUTO, target, glossary)
+    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s)
     items = [await item_of(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
     told = _words_of(translator, target)

@@ -5,7 +5,7 @@ The format is that of DeepL's published API and of its client for Python, `deepl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -13,14 +13,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from app import errors, manual_parts
-from app.catalogue import Catalogue
-from app.door import Client, Door, authorization
+from app import errors
+from app.api import openapi_parts
+from app.engine.registry import Catalogue
 from app.errors import ASCIIResponse, InvalidFields, M, Problem, ServiceError
-from app.fields import FORM, JSON, PARTS, Fields
-from app.glossary import Glossary, Ranked
-from app.glossary_store import GlossaryStore
-from model.languages import language_alone, language_name
+from app.http.auth import Client, Door, authorization
+from app.http.forms import FORM, JSON, PARTS, Fields
+from app.services.glossary_store import GlossaryStore
+from app.text.glossary import Glossary, Ranked
+from model.languages import language_alone, language_name, served_code
 
 MAX_GLOSSARIES = 5
 """Of one request."""
@@ -34,8 +35,6 @@ _VARIANTS = {
 }
 """Under which codes a language served without a variant is offered as a target: the client sends no others."""
 _ERROR = {"$ref": "#/components/schemas/DeepLError"}
-_OTHER_SCRIPTS = {"zh-hant"}
-"""What a language served without a variant is not."""
 
 
 # ---- Who asks
@@ -86,7 +85,7 @@ def documented(
     others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
         others["not-ready"] = _problem(503, "Service Unavailable", not_ready)
-    found = manual_parts.documented(*manual_parts.ENTERING, *kinds, voice=voice, schema=_ERROR, others=others)
+    found = openapi_parts.documented(*openapi_parts.ENTERING, *kinds, voice=voice, schema=_ERROR, others=others)
     return {status: {**response, "model": DeepLError} for status, response in found.items()}
 
 
@@ -164,30 +163,18 @@ def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> 
     """The codes served of DeepL's, in whatever case; where the source is to be told, None. Raises InvalidFields."""
     source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
     reached = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
-    target = _found(target_lang, reached) or _served(
+    target = served_code(target_lang, reached) or _served(
         target_lang, [bundle.target for bundle in catalogue], "target_lang"
     )
     return source, target
 
 
 def _served(wanted: str, codes: Sequence[str], field: str) -> str:
-    found = _found(wanted, codes)
+    found = served_code(wanted, codes)
     if found is None:
         offered = ", ".join(sorted({code.upper() for code in codes}))
         raise refused(field, f"Value for '{field}' not supported. There are: {offered}.")
     return found
-
-
-def _found(wanted: str, codes: Collection[str]) -> str | None:
-    """The code itself, else the language without its variant, else any variant of the language."""
-    wanted = wanted.lower()
-    alone = language_alone(wanted)
-    tests: list[Callable[[str], bool]] = [
-        lambda code: code == wanted,
-        lambda code: code == alone and wanted not in _OTHER_SCRIPTS,
-        lambda code: language_alone(code) == wanted,
-    ]
-    return next((code for test in tests for code in codes if test(code.lower())), None)
 
 
 def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:

@@ -8,10 +8,10 @@ from fastapi import Response
 from pydantic import BaseModel
 
 from app import errors
+from app.api.libretranslate.schemas import FileToTranslate, LibreError, ToDetect, ToTranslate
+from app.api.openapi_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
 from app.errors import ASCIIResponse, PairNotServed, Problem
-from app.fields import FORM, JSON, PARTS
-from app.manual_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
-from app.routes.libretranslate_shapes import FileToTranslate, LibreError, ToDetect, ToTranslate
+from app.http.forms import FORM, JSON, PARTS
 
 _STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
 """LibreTranslate's for ours. 503 and 504 it does not know, but whatever stands between it and its clients does."""

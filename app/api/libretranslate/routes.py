@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Request, Response
+from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 
-from app import documents
-from app.body import check_load, while_connected
-from app.catalogue import Catalogue
-from app.documents import FORMATS
-from app.door import Client, Door, bearer
-from app.downloads import Download, Downloads
-from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
-from app.fields import Fields, File, read_fields, read_query, read_upload
-from app.files import download_headers, open_document, translate_document
-from app.room import Place, Room
-from app.routes.dependencies import TranslatorState
-from app.routes.libretranslate_manual import (
+from app import formats
+from app.api.dependencies import TranslatorState
+from app.api.libretranslate.openapi import (
     DETECT,
     DOWNLOAD,
     GONE,
@@ -31,7 +22,7 @@ from app.routes.libretranslate_manual import (
     missing,
     voice,
 )
-from app.routes.libretranslate_shapes import (
+from app.api.libretranslate.schemas import (
     MOST_ALTERNATIVES,
     Asked,
     FileToTranslate,
@@ -45,27 +36,34 @@ from app.routes.libretranslate_shapes import (
     ToDetect,
     ToTranslate,
 )
-from app.schemas import Health
+from app.api.schemas import Health
+from app.engine.registry import Catalogue
+from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
+from app.formats import FORMATS
+from app.http.auth import Client, Door, bearer
+from app.http.forms import Fields, File, read_fields, read_query, read_upload
+from app.http.json_body import check_load, while_connected
+from app.services.downloads import Download, Downloads
 from app.settings import Settings
-from app.translation import AUTO, Options, Translated
-from app.translator import Translator
-from model.languages import language_name
+from app.translation.documents import download_headers, open_document, translate_document
+from app.translation.translator import Translator
+from app.translation.types import AUTO, Options, Translated
+from model.languages import language_name, served_code
 
 __all__ = ["router", "voice"]
 router = APIRouter(tags=["LibreTranslate"])
 A = TypeVar("A", bound=Asked)
 L = TypeVar("L", ToTranslate, FileToTranslate)
 _PAGE_WAITS_MS = 500
-_ALSO = {"zh": "zh-Hans", "zh-Hans": "zh", "zt": "zh-Hant", "zh-Hant": "zt", "pb": "pt-BR", "pt-BR": "pb"}
-"""LibreTranslate's two names for a language."""
 
 
 @router.post("/translate", summary="Translate texts", response_model=LibreTranslation, **TRANSLATE)
 async def translate(request: Request) -> Response:
     """Translates a text, or a list of them.
 
-    Of a list, either all is translated, or the answer is why not. With source `auto`, texts of a list that seem to be
-    in no language that is translated stay as they are, as long as there are others; their confidence is then near 0.
+    Of a list, either all is translated, or the answer is why not. With source `auto`, long texts of a list that
+    seem to be in no language that is translated stay as they are, as long as there are others; their confidence is
+    then near 0.
     """
     check_load(request)
     early = _enter_early(request)
@@ -73,17 +71,21 @@ async def translate(request: Request) -> Response:
     client = early or _enter(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
-    items = await while_connected(request, _translated(translator, client, asked))
+    items = await while_connected(request, _translated(translator, client, asked, request.state.waited_s))
     return JSONResponse(_answer(asked, items, translator.catalogue))
 
 
-async def _translated(translator: Translator, client: Client, asked: ToTranslate) -> Sequence[Translated]:
+async def _translated(
+    translator: Translator, client: Client, asked: ToTranslate, waited_s: float
+) -> Sequence[Translated]:
     """Raises what the translator does, for any of the texts."""
     translator.check(asked.texts)
     if asked.source == asked.target:
         return [Translated(text, None, None) for text in asked.texts]
     client.charge(translator.cost(asked.texts))
-    options = Options(asked.source, asked.target, alternatives=_wanted(asked), html=asked.format == "html")
+    options = Options(
+        asked.source, asked.target, alternatives=_wanted(asked), html=asked.format == "html", waited_s=waited_s
+    )
     done = await translator.translate(asked.texts, options)
     for item in done.items:
         if item.error and not (asked.source == AUTO and isinstance(item.error, PairNotServed)):
@@ -174,24 +176,12 @@ async def suggest() -> Response:
     return JSONResponse({"error": NO_SUGGESTIONS}, 403)
 
 
-async def _place(request: Request) -> AsyncIterator[Place]:
-    """Where the key may come behind the file, as LibreTranslate's own page sends it, the room is that of strangers.
-
-    Raises InvalidFields.
-    """
-    door: Door = request.state.door
-    known = door.knows(_key(request, read_query(request)))
-    room: Room = request.state.uploads if known else request.state.strangers
-    with room.place() as place:
-        yield place
-
-
 @router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
-async def libre_translate_file(request: Request, place: Annotated[Place, Depends(_place)]) -> Response:
+async def libre_translate_file(request: Request) -> Response:
     """Translates a document, and tells where the translation may be fetched in the next minutes."""
     check_load(request)
     early = _enter_early(request)
-    file, fields = await read_upload(request, place)
+    file, fields = await read_upload(request)
     client = early or _enter(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(FileToTranslate, fields, "source", "target"), translator.catalogue)
@@ -207,12 +197,14 @@ async def libre_translate_file(request: Request, place: Annotated[Place, Depends
 
 
 async def _translated_file(request: Request, client: Client, file: File, asked: FileToTranslate) -> Download:
-    document, characters = await open_document(file.name, file.content, asked.target, request.state.settings)
+    document, characters = await open_document(
+        file.name, file.content, asked.target, request.state.settings, asked.source
+    )
     content = file.content
     if asked.source != asked.target:
         client.charge(characters)
         content, _ = await translate_document(request.state.translator, document, asked.source, asked.target)
-    return Download(documents.translated_name(file.name, asked.target), content, document.media_type)
+    return Download(formats.translated_name(file.name, asked.target), content, document.media_type)
 
 
 @router.get("/download_file/{name}", summary="Fetch a translated document", response_class=Response, **DOWNLOAD)
@@ -230,10 +222,14 @@ async def download_file(
 def _enter_early(request: Request) -> Client | None:
     """Who asks, where no key is wanted, which may be in the body: a body that cannot be read then counts as well.
 
-    Raises TooManyRequests.
+    Where one is wanted and does not come before the body, that finds room among those of strangers only. Raises
+    InvalidFields and TooManyRequests.
     """
     door: Door = request.state.door
-    return None if door.wants_keys else door.enter(request, None)
+    if not door.wants_keys:
+        return door.enter(request, None)
+    request.state.is_known = door.knows(_key(request, read_query(request)))
+    return None
 
 
 def _enter(request: Request, fields: Fields) -> Client:
@@ -258,14 +254,15 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
 
 def _served(asked: L, catalogue: Catalogue) -> L:
     """With its languages by the codes under which they are served. Raises PairNotServed."""
-    known = {code: code for code in _languages(catalogue)}
-    also = {_ALSO[code]: code for code in known if code in _ALSO}
-    found = {**also, **known}
-    for code in (asked.target,) if asked.source == AUTO else (asked.source, asked.target):
-        if code not in found:
-            raise PairNotServed(f"{code} is not supported")
-    source = asked.source if asked.source == AUTO else found[asked.source]
-    return asked.model_copy(update={"source": source, "target": found[asked.target]})
+    known = _languages(catalogue)
+
+    def served(code: str) -> str:
+        if found := served_code(code, known):
+            return found
+        raise PairNotServed(f"{code} is not supported")
+
+    source = AUTO if asked.source.lower() == AUTO else served(asked.source)
+    return asked.model_copy(update={"source": source, "target": served(asked.target)})
 
 
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.schemas import Language, Text, Texts
+from app.api.schemas import Language, Text, Texts
 
 MOST_ALTERNATIVES = 8
 

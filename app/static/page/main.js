@@ -1,23 +1,24 @@
 // The page: what each part tells the others.
 
-import * as api from "./api.js";
-import { startAppearance } from "./appearance.js";
-import { copy } from "./clipboard.js";
-import { createCycle, isGone, untilReady } from "./cycle.js";
-import { make } from "./dom.js";
-import { startFiles } from "./files.js";
-import { askForKeys } from "./keys.js";
-import { Languages } from "./languages.js";
-import { Links } from "./links.js";
-import { ModelPanel } from "./model.js";
-import { clearNotes, faultWords, goneWords, hush, say, showFault, showWarnings } from "./notes.js";
-import { Others } from "./others.js";
-import * as panes from "./panes.js";
-import { linkTo, readPlace, writePlace } from "./place.js";
-import { AttentionPanel } from "./sight.js";
-import { codePoints } from "./spans.js";
-import { keep, recall } from "./storage.js";
-import { number, text, translatePage } from "./texts.js";
+import * as api from "./service/api.js";
+import { startAppearance } from "./translate/preferences.js";
+import { copy } from "./lib/clipboard.js";
+import { createCycle, isGone, untilReady } from "./service/request_loop.js";
+import { make } from "./lib/dom.js";
+import { hideExamples, showExamples } from "./translate/examples.js";
+import { startFiles } from "./translate/files.js";
+import { askForKeys } from "./translate/api_key_dialog.js";
+import { Languages } from "./translate/languages.js";
+import { Links } from "./translate/word_hover.js";
+import { ModelPanel } from "./translate/model_panel.js";
+import { clearNotes, faultWords, goneWords, hush, say, showFault, showWarnings } from "./translate/notices.js";
+import { Others } from "./translate/alternatives.js";
+import * as panes from "./translate/panes.js";
+import { linkTo, readPlace, writePlace } from "./translate/url_fragment.js";
+import { AttentionPanel } from "./attention/panel.js";
+import { codePoints } from "./lib/offsets.js";
+import { keep, recall } from "./lib/storage.js";
+import { number, text, translatePage } from "./i18n/index.js";
 
 const LIMIT = Number(document.querySelector('meta[name="interlinear-max-characters"]').content);
 const KEPT = "interlinear.text";
@@ -168,6 +169,7 @@ function swapped() {
 function languagesChanged(byHand) {
   if (byHand) writePlace(languages.source, languages.target);
   models.show(wanted());
+  reflectExamples();
   cycle.change();
 }
 
@@ -175,7 +177,22 @@ function languagesChanged(byHand) {
 function edited() {
   const place = readPlace();
   if (place?.text) writePlace(place.source, place.target);
+  languages.textChanged();
   typed();
+}
+
+/** An example takes the place of the text, and shows what the page can show of it. */
+function takeExample(sentence) {
+  panes.setSourceText(sentence);
+  edited();
+  cycle.change();
+  at("attention-panel").open = true;
+  at("source-text").focus();
+}
+
+function reflectExamples() {
+  if (panes.sourceText() || !languages.target) hideExamples();
+  else showExamples(languages.sources, takeExample);
 }
 
 /** What follows from the text alone, at once. */
@@ -184,6 +201,7 @@ function typed() {
   panes.reflect();
   links.show(null);
   showCount();
+  reflectExamples();
   keep(KEPT, panes.sourceText().slice(0, LIMIT), "tab");
 }
 
@@ -255,6 +273,7 @@ async function start() {
   document.addEventListener("interfacechange", () => {
     languages.rename();
     showCount();
+    reflectExamples();
     if (result) showAbout(result);
   });
   // Somebody may have been quicker than this script.

@@ -1,6 +1,6 @@
 // Asks the service for a sentence's attention: at once where it is small, else what is shown, a layer at a time.
 
-import { KINDS, Sentence } from "./weights.js";
+import { KINDS, Sentence } from "./attention_data.js";
 
 const MOST_AT_ONCE = 200_000; // weights in one answer, each of some twenty bytes
 const CHARACTERS_A_TOKEN = 3; // a guess at the first request, when the tokens are not known yet

@@ -1,6 +1,6 @@
 // A field for another translation, whose attention is then shown. Knows no weights.
 
-import { make } from "./dom.js";
+import { make } from "../lib/dom.js";
 
 export class Forced {
   /** @param changed called with the translation to force, or null for the model's own */

@@ -1,8 +1,8 @@
 // Every layer and head of one kind at a glance, each as a small heat map to be opened. Knows no tokens.
 
-import { make, rove } from "./dom.js";
-import { habitWords } from "./habits.js";
-import { paintPixels } from "./paint.js";
+import { make, rove } from "../lib/dom.js";
+import { habitWords } from "./head_patterns.js";
+import { paintPixels } from "../lib/canvas_colours.js";
 
 const MANY = 8; // more heads than this, or layers, have smaller pictures
 const FEW = 3; // so many layers at most have larger ones

@@ -1,7 +1,7 @@
 // Which kind of attention, layer and head is looked at: tabs and two lists. Knows no weights.
 
-import { make, rove } from "./dom.js";
-import { KINDS } from "./weights.js";
+import { make, rove } from "../lib/dom.js";
+import { KINDS } from "./attention_data.js";
 
 export class Chooser {
   /** @param chosen called with {kind} or with {layer, head} */

@@ -1,15 +1,15 @@
 // One matrix in the large: cells, tokens on the axes, a cell that is pointed at. Knows nothing of layers and heads.
 
-import { make } from "./dom.js";
-import { MOST_PIXELS, measured, paintCells, paintLegend } from "./paint.js";
-import { cut, exactly, isSymbol, shown, spoken } from "./weights.js";
+import { make } from "../lib/dom.js";
+import { MOST_PIXELS, measured, paintCells, paintLegend } from "../lib/canvas_colours.js";
+import { cut, exactly, isSymbol, shown, spoken } from "./attention_data.js";
 
 const SMALLEST = 15; // pixels of a cell; what does not fit then scrolls inside the figure
 const LARGEST = 42;
 const LOWEST = 26; // no smaller than this to be seen without scrolling up and down
 const LABEL = 13;
 const LONGEST_LABEL = 120;
-const HEIGHT = 0.85; // of the window: as maps.css has it
+const HEIGHT = 0.85; // of the window: as styles/maps.css has it
 const PAGE = 10;
 
 /** Where cells and labels go, in CSS pixels, in a figure of so much width. */

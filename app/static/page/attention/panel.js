@@ -1,7 +1,8 @@
-// The panel that shows how a sentence was translated. The view itself is attention.js, loaded when it is first wanted.
+// The panel that shows how a sentence was translated. The view itself is attention/view.js, loaded when it is first
+// wanted.
 
-import * as api from "./api.js";
-import { number, text } from "./texts.js";
+import * as api from "../service/api.js";
+import { number, text } from "../i18n/index.js";
 
 const panel = document.getElementById("attention-panel");
 const place = document.getElementById("attention");
@@ -53,7 +54,7 @@ export class AttentionPanel {
 
   async #load() {
     try {
-      const { mountAttention } = await import("./attention.js");
+      const { mountAttention } = await import("./view.js");
       return mountAttention(place, { api, text, choice: this.#choice });
     } catch (error) {
       console.error(error);

@@ -1,8 +1,8 @@
 // Pictures and answers as files. Knows how a file is made and given, not what is drawn in it.
 
-import { make } from "./dom.js";
-import { faultWords } from "./notes.js";
-import { MOST_PIXELS, measured } from "./paint.js";
+import { make } from "../lib/dom.js";
+import { faultWords } from "../translate/notices.js";
+import { MOST_PIXELS, measured } from "../lib/canvas_colours.js";
 
 const MARGIN = 24;
 const TITLE = 15;

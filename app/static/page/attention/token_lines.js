@@ -1,8 +1,8 @@
 // Two rows of tokens and lines between them: how much each below looked at each above. Knows one matrix at a time.
 
-import { draw, make, rove } from "./dom.js";
-import { paintLines } from "./lines_picture.js";
-import { Matrix, cut, isSymbol, spoken, words, written } from "./weights.js";
+import { draw, make, rove } from "../lib/dom.js";
+import { paintLines } from "./token_lines_export.js";
+import { Matrix, cut, isSymbol, spoken, words, written } from "./attention_data.js";
 
 const FAINTEST = 0.005; // of a token that is pointed at, lines lighter than this are not drawn
 const FAINT_AT_REST = { short: 0.05, long: 0.2 }; // nor lighter ones than this, while none is

@@ -26,7 +26,7 @@ export function paintLines(context, { figure, svg, rows, curves }, colours) {
   }
 }
 
-/** What a row is called, where lines.css has it. */
+/** What a row is called, where styles/lines.css has it. */
 function paintName(context, row, frame, colours) {
   const box = row.getBoundingClientRect();
   const isKey = row.dataset.side === "key";
@@ -63,7 +63,7 @@ function paintToken(context, token, frame, colours) {
   if (space) paintSpace(context, space, frame);
 }
 
-/** An open box, which lines.css makes of borders. */
+/** An open box, which styles/lines.css makes of borders. */
 function paintSpace(context, space, frame) {
   const box = space.getBoundingClientRect();
   const style = getComputedStyle(space);

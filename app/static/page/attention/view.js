@@ -1,21 +1,21 @@
 // How a sentence was translated: its attention as lines and as heat maps, all of it, to be seen and saved.
 //
-// Knows which part shows what. Words are attention_texts.js's, colours are page.css's.
+// Knows which part shows what. Words are i18n/attention.js's, colours are styles/page.css's.
 
-import { chinese, english } from "./attention_texts.js";
-import { Chooser } from "./chooser.js";
-import { make } from "./dom.js";
-import { Exports, png, save } from "./exports.js";
-import { Forced } from "./forced.js";
-import { Grid, name } from "./grid.js";
-import { habitWords } from "./habits.js";
+import { chinese, english } from "../i18n/attention.js";
+import { Chooser } from "./head_picker.js";
+import { make } from "../lib/dom.js";
+import { Exports, png, save } from "./save_file.js";
+import { Forced } from "./forced_decoding.js";
+import { Grid, name } from "./head_grid.js";
+import { habitWords } from "./head_patterns.js";
 import { HeatMap } from "./heatmap.js";
-import { Lines } from "./lines.js";
-import { Loading } from "./loading.js";
-import { faultWords } from "./notes.js";
-import { palette } from "./paint.js";
-import { table } from "./table.js";
-import { addTexts } from "./texts.js";
+import { Lines } from "./token_lines.js";
+import { Loading } from "./attention_loader.js";
+import { faultWords } from "../translate/notices.js";
+import { palette } from "../lib/canvas_colours.js";
+import { table } from "./weights_table.js";
+import { addTexts } from "../i18n/index.js";
 
 const SETTLED_MS = 400;
 const PANEL = "attention-view";

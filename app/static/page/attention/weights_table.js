@@ -1,7 +1,7 @@
 // The weights as a table, for who reads numbers or listens. Knows one matrix.
 
-import { make } from "./dom.js";
-import { Matrix, spoken, written } from "./weights.js";
+import { make } from "../lib/dom.js";
+import { Matrix, spoken, written } from "./attention_data.js";
 
 const MOST_CELLS = 900;
 const NAMED = 5;

@@ -1,4 +1,4 @@
-// The attention view's words, which texts.js adds to the page's own.
+// The attention view's words, which i18n/index.js adds to the page's own.
 
 /** @type {Record<string, string>} */
 export const english = {

@@ -1,8 +1,8 @@
-// The page's words in the language that was chosen. The words themselves are english.js's and chinese.js's.
+// The page's words in the language that was chosen. The words themselves are i18n/en.js's and i18n/zh.js's.
 
-import { chinese } from "./chinese.js";
-import { english } from "./english.js";
-import { keep, recall } from "./storage.js";
+import { chinese } from "./zh.js";
+import { english } from "./en.js";
+import { keep, recall } from "../lib/storage.js";
 
 const STORED = "interlinear.interface";
 const CATALOGUES = { en: english, zh: chinese };

@@ -1,6 +1,6 @@
 // The service, as the page calls it: the key, problems, streams. Knows no element of the page.
 
-import { keep, recall } from "./storage.js";
+import { keep, recall } from "../lib/storage.js";
 
 const BASE = new URL(document.querySelector('meta[name="interlinear-api"]').content, document.baseURI);
 const KEY = "interlinear.key";

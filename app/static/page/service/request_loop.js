@@ -1,7 +1,7 @@
 // When the service is asked, and again: after a pause in typing, after a refusal, after it was gone. Knows no element.
 
 import * as api from "./api.js";
-import { unitsOf } from "./spans.js";
+import { unitsOf } from "../lib/offsets.js";
 
 const PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 1000;
@@ -9,7 +9,7 @@ const COMPOSING_MS = 1000;
 
 /** What a translation is asked for. @typedef {{text: string, source: string, target: string}} Wanted
  *  @typedef {Wanted & {
- *    sentences: import("./panes.js").Sentence[], warnings: string[], confidence: number | null, asked: string,
+ *    sentences: import("../translate/panes.js").Sentence[], warnings: string[], confidence: number | null, asked: string,
  *    model: string, tokens: number, milliseconds: number}} Result `source` as told, `asked` as it was asked for
  *
  *  @typedef {object} View
@@ -17,7 +17,7 @@ const COMPOSING_MS = 1000;
  *  @property {(wanted: Wanted) => boolean} accept false: nothing to ask; the view shows why
  *  @property {() => void} unchanged what is asked for is what was asked for last
  *  @property {() => void} begin
- *  @property {(index: number, sentence: import("./panes.js").Sentence) => void} sentence
+ *  @property {(index: number, sentence: import("../translate/panes.js").Sentence) => void} sentence
  *  @property {(result: Result) => void} done
  *  @property {(error: Error, wait: number | null) => void} fault `wait`: seconds until it is tried again by itself */
 

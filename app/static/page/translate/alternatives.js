@@ -1,9 +1,9 @@
 // Other translations of the sentence that is chosen, any of which may take its place.
 
-import * as api from "./api.js";
-import { make } from "./dom.js";
-import { faultWords, say } from "./notes.js";
-import { number, text } from "./texts.js";
+import * as api from "../service/api.js";
+import { make } from "../lib/dom.js";
+import { faultWords, say } from "./notices.js";
+import { number, text } from "../i18n/index.js";
 
 const COUNT = 5;
 

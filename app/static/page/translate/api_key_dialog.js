@@ -1,7 +1,7 @@
 // The dialog that asks for an API key, where the service wants one.
 
-import { key, onKeyWanted, setKey } from "./api.js";
-import { text } from "./texts.js";
+import { key, onKeyWanted, setKey } from "../service/api.js";
+import { text } from "../i18n/index.js";
 
 const dialog = document.getElementById("key-dialog");
 const form = document.getElementById("key-form");
@@ -16,7 +16,7 @@ export function askForKeys() {
   document.getElementById("key-cancel").addEventListener("click", () => dialog.close());
 }
 
-/** @param {import("./api.js").Problem} problem
+/** @param {import("../service/api.js").Problem} problem
  *  @returns {Promise<void>} a key was given. @throws the problem, if none was */
 function ask(problem) {
   problemLine.textContent = text(key() ? "key.wrong" : "key.why");

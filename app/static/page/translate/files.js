@@ -1,14 +1,15 @@
 // Files: dropped anywhere or chosen, translated one after another, given back as links.
 
-import * as api from "./api.js";
-import { isGone, sleep, untilReady } from "./cycle.js";
-import { make } from "./dom.js";
-import { faultWords, goneWords, say } from "./notes.js";
-import { languageName, number, text } from "./texts.js";
+import * as api from "../service/api.js";
+import { isGone, sleep, untilReady } from "../service/request_loop.js";
+import { make } from "../lib/dom.js";
+import { faultWords, goneWords, say } from "./notices.js";
+import { languageName, number, text } from "../i18n/index.js";
 
 const list = document.getElementById("files");
 const chooser = document.getElementById("file");
 const zone = document.getElementById("drop");
+const MOST_WARNINGS = 100;
 const MOST_BYTES = Number(chooser.dataset.maxBytes);
 
 /** @param {() => {source: string, target: string}} languages those that are chosen when a file comes */
@@ -106,6 +107,18 @@ class FileJob {
     this.said.textContent = warnings ? text("file.warnings", { count: number(warnings) }) : text("file.done");
     this.action.textContent = text("file.remove");
     this.action.before(link);
+    const report = response.headers.get("X-Interlinear-Report");
+    if (warnings && report) await this.#list(report.split("/").at(-1));
+  }
+
+  /** Which texts have warnings; without the report their number alone is told. */
+  async #list(report) {
+    try {
+      const { warnings } = await api.get(`translate/file/report/${report}`, { signal: this.#request.signal });
+      this.line.append(warningList(warnings));
+    } catch (error) {
+      if (!(error instanceof api.Problem || error instanceof api.Unreachable)) throw error;
+    }
   }
 
   #failed(error) {
@@ -121,6 +134,17 @@ class FileJob {
     say(text("file.removed", { name: this.file.name }));
     document.getElementById("choose-file").focus();
   }
+}
+
+function warningList(warnings) {
+  const lines = warnings.slice(0, MOST_WARNINGS).map(({ line, name, text: words, warning }) => {
+    const place = name ?? (line && text("file.line", { line: number(line) }));
+    const said = make("span", { lang: "en" }, warning); // the service's own words
+    return make("li", {}, ...(place ? [make("b", {}, place)] : []), make("q", { dir: "auto" }, words), said);
+  });
+  const more = warnings.length - lines.length;
+  if (more) lines.push(make("li", {}, text("warnings.more", { count: number(more) })));
+  return make("details", {}, make("summary", {}, text("file.report")), make("ul", {}, ...lines));
 }
 
 function tooLarge() {

@@ -1,9 +1,11 @@
 // Which languages: the two lists, what was told of the text's own, and swapping them.
 
-import { keep, recall } from "./storage.js";
-import { languageName, number, text } from "./texts.js";
+import { keep, recall } from "../lib/storage.js";
+import { languageName, number, text } from "../i18n/index.js";
 
 const STORED = "interlinear.pair";
+const USED = "interlinear.targets"; // chosen by hand before, the latest first
+const CERTAIN = 0.5; // confidence from which a text that is in the target language changes the target
 export const AUTO = "auto";
 
 const from = document.getElementById("source-language");
@@ -15,6 +17,7 @@ export class Languages {
   /** @type {{code: string, name: string, targets: string[]}[]} */
   #served = [];
   #told = null; // {source, confidence} of the text, where it was not said
+  #settled = false; // the target was chosen for the very text that is there
 
   /** @param {{changed: (byHand: boolean) => void, swapped: () => void, say: (words: string) => void}} told */
   constructor(told) {
@@ -38,20 +41,36 @@ export class Languages {
   load(served) {
     this.#served = served;
     const [source, target] = (recall(STORED) ?? "").split("/");
-    this.choose(source || AUTO, target);
+    this.choose(source || AUTO, target || this.#preferred(this.#targetsOf(AUTO)));
+    this.#settled = false;
+  }
+
+  /** The text is another one: if it turns out to be in the target language, the target changes. */
+  textChanged() {
+    this.#settled = false;
+  }
+
+  /** @returns {string[]} what the text can be in, for the target that is chosen */
+  get sources() {
+    if (this.source !== AUTO) return [this.source];
+    return this.#served.filter(({ targets }) => targets.includes(this.target)).map(({ code }) => code);
   }
 
   /** Chooses what of it is served, and what goes with it where it is not.
    *  @param {string} source @param {string} target @param {boolean} [byHand] it is remembered */
   choose(source, target, byHand = false) {
     this.#told = null;
+    this.#settled = true;
     const codes = this.#served.map(({ code }) => code);
     const chosen = codes.includes(source) ? source : AUTO;
     const targets = this.#targetsOf(chosen);
     fill(from, [AUTO, ...codes], chosen, (code) => this.#sourceName(code));
     fill(into, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
     this.#reflectSwap();
-    if (byHand) keep(STORED, `${this.source}/${this.target}`);
+    if (byHand) {
+      keep(STORED, `${this.source}/${this.target}`);
+      keep(USED, [...new Set([this.target, ...usedBefore()])].join(" "));
+    }
     this.told.changed(byHand);
   }
 
@@ -59,6 +78,15 @@ export class Languages {
   tell(source, confidence) {
     this.#told = this.source === AUTO && confidence !== null ? { source, confidence } : null;
     this.#relabel();
+    const isInTarget = this.#told?.source === this.target && confidence >= CERTAIN;
+    const others = isInTarget && !this.#settled ? this.#targetsOf(source) : [];
+    if (others.length) this.choose(AUTO, this.#preferred(others));
+  }
+
+  /** Which of `targets` this reader wants: the last used, else the browser's languages, else the first. */
+  #preferred(targets) {
+    const wanted = [...usedBefore(), ...navigator.languages.flatMap((code) => [code, code.split("-")[0]])];
+    return wanted.find((code) => targets.includes(code)) ?? targets[0];
   }
 
   /** Says the names again, in another language. */
@@ -122,6 +150,10 @@ export class Languages {
     this.told.swapped();
     this.choose(...swapped, true);
   }
+}
+
+function usedBefore() {
+  return (recall(USED) ?? "").split(" ").filter(Boolean);
 }
 
 function fill(select, codes, chosen, name) {

@@ -1,7 +1,7 @@
 // What the panel says of one model: facts, figures, corpora.
 
-import { make } from "./dom.js";
-import { languageName, number, text } from "./texts.js";
+import { make } from "../lib/dom.js";
+import { languageName, number, text } from "../i18n/index.js";
 
 const SHAPE = ["encoder_layers", "decoder_layers", "d_model", "num_heads", "d_ff"];
 

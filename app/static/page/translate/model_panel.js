@@ -1,9 +1,9 @@
 // The panel about the model: what it is, what it learnt from, how good it is, how fast now.
 
-import * as api from "./api.js";
-import { faultWords } from "./notes.js";
-import { record } from "./record.js";
-import { number, text } from "./texts.js";
+import * as api from "../service/api.js";
+import { faultWords } from "./notices.js";
+import { record } from "./model_facts.js";
+import { number, text } from "../i18n/index.js";
 
 const EVERY_MS = 3000;
 
@@ -36,7 +36,7 @@ export class ModelPanel {
     this.#draw();
   }
 
-  /** @param {import("./cycle.js").Result} result the last translation, whose time is shown */
+  /** @param {import("../service/request_loop.js").Result} result the last translation, whose time is shown */
   measured(result) {
     this.#last = result;
     this.show(result);

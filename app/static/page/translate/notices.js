@@ -1,8 +1,8 @@
 // What is said beside the translation: warnings, faults and what can be done about them; and what is only spoken.
 
-import { Problem, Unreachable } from "./api.js";
-import { make } from "./dom.js";
-import { number, text } from "./texts.js";
+import { Problem, Unreachable } from "../service/api.js";
+import { make } from "../lib/dom.js";
+import { number, text } from "../i18n/index.js";
 
 const MOST_WARNINGS = 3;
 const RETRY = / Retry after \d+ s\.$/; // which the service says to all, and the page in its own words

@@ -1,7 +1,7 @@
 // The two panes as elements: the text with what is lit in it, the translation sentence by sentence. Asks nobody.
 
-import { make } from "./dom.js";
-import { codePoints, wordsOf } from "./spans.js";
+import { make } from "../lib/dom.js";
+import { codePoints, wordsOf } from "../lib/offsets.js";
 
 const source = document.getElementById("source-text");
 const mirror = document.getElementById("mirror");

@@ -1,7 +1,7 @@
-// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is page.css's to say.
+// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is styles/page.css's to say.
 
-import { keep, recall } from "./storage.js";
-import { interfaceLanguage, setInterfaceLanguage, text } from "./texts.js";
+import { keep, recall } from "../lib/storage.js";
+import { interfaceLanguage, setInterfaceLanguage, text } from "../i18n/index.js";
 
 const STORED = "interlinear.theme";
 const THEMES = ["auto", "light", "dark"];
@@ -22,7 +22,9 @@ export function startAppearance() {
 function rememberOpen(panel) {
   const stored = `interlinear.${panel.id}`;
   panel.open = recall(stored) === "open";
-  panel.addEventListener("toggle", () => keep(stored, panel.open ? "open" : "closed"));
+  // By hand only: an example opens a panel as well, and the click comes before the panel has changed.
+  const summary = panel.querySelector("summary");
+  summary.addEventListener("click", () => keep(stored, panel.open ? "closed" : "open"));
 }
 
 function chosenTheme() {
@@ -32,7 +34,7 @@ function chosenTheme() {
 function nextTheme() {
   const next = THEMES[(THEMES.indexOf(chosenTheme()) + 1) % THEMES.length];
   keep(STORED, next === "auto" ? null : next);
-  document.dispatchEvent(new CustomEvent("themechosen")); // first.js does the rest
+  document.dispatchEvent(new CustomEvent("themechosen")); // theme_boot.js does the rest
   reflect();
 }
 

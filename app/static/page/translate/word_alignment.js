@@ -1,6 +1,6 @@
 // Which words of a sentence became which: asked for when somebody points at one, and kept as long as its translation.
 
-import * as api from "./api.js";
+import * as api from "../service/api.js";
 
 const TOGETHER = 16; // sentences that are asked for at once
 
@@ -10,7 +10,7 @@ const TOGETHER = 16; // sentences that are asked for at once
 /** @type {WeakMap<object, Map<number, Promise<Pair[][]>>>} */
 const known = new WeakMap();
 
-/** @param {import("./cycle.js").Result} result @param {number} index of the sentence
+/** @param {import("../service/request_loop.js").Result} result @param {number} index of the sentence
  *  @returns {Promise<Pair[]>} @throws {api.Problem | api.Unreachable} */
 export async function pairsOf(result, index) {
   // Nothing was translated, or not by the model.

@@ -1,9 +1,9 @@
 // Pointing at a word, or stepping to it, lights its counterpart in the other pane.
 
-import { pairsOf } from "./pairs.js";
+import { pairsOf } from "./word_alignment.js";
 import * as panes from "./panes.js";
-import { overlap, unitsOf } from "./spans.js";
-import { text } from "./texts.js";
+import { overlap, unitsOf } from "../lib/offsets.js";
+import { text } from "../i18n/index.js";
 
 const source = document.getElementById("source-text");
 const target = document.getElementById("target-text");
@@ -13,7 +13,7 @@ const target = document.getElementById("target-text");
 
 /** What is lit in the panes. */
 export class Links {
-  /** @type {import("./cycle.js").Result | null} */
+  /** @type {import("../service/request_loop.js").Result | null} */
   #result = null;
   #chosen = null; // a sentence
   #stepped = null; // the word that the arrow keys are at
@@ -35,7 +35,7 @@ export class Links {
     }
   }
 
-  /** @param {import("./cycle.js").Result | null} result what the panes show, null while they do not agree */
+  /** @param {import("../service/request_loop.js").Result | null} result what the panes show, null while they do not agree */
   show(result) {
     this.#result = result;
     this.#chosen = this.#stepped = null;

@@ -1,0 +1,155 @@
+"""/health, /ready and /metrics on a port of their own, from threads that do not wait for the event loop.
+
+Knows the lifespan's objects, of which it only reads; what the event loop does with them is not its concern.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+from app.api.readiness import check_ready
+from app.engine.engine import Engine
+from app.errors import MEDIA_TYPE, NotAuthorised, ServiceError, Unavailable
+from app.http.auth import Door
+from app.runtime.event_loop_lag import LoopLag
+from app.runtime.metrics import CONTENT_TYPE, Metrics
+from app.runtime.shutdown import Stop
+from app.settings import PREFIX, SettingsError
+from app.translation.translator import Translator
+
+AT_ONCE = 8
+"""Connections; more are closed unanswered."""
+PATIENCE_S = 5.0
+"""A client may be silent for so long."""
+SILENT_S = 10.0
+"""An event loop that has not turned for so long is not healthy."""
+
+
+class Answer(NamedTuple):
+    """What is sent."""
+
+    status: int
+    media_type: str
+    body: bytes
+
+
+class Operation:
+    """What each path answers. `serving` gives the engine and the translator that serve now."""
+
+    def __init__(
+        self, lag: LoopLag, metrics: Metrics, door: Door, stop: Stop, serving: Callable[[], tuple[Engine, Translator]]
+    ) -> None:
+        self._lag, self._metrics, self._door, self._stop, self._serving = lag, metrics, door, stop, serving
+
+    def answer(self, path: str, key: str | None) -> Answer | None:
+        """`key`: as in the header Authorization; None if there is no such path."""
+        paths: dict[str, Callable[[], Answer]] = {
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": partial(self._figures, key),
+        }
+        if path not in paths:
+            return None
+        try:
+            return paths[path]()
+        except ServiceError as error:
+            return Answer(error.status, MEDIA_TYPE, error.problem().model_dump_json(exclude_defaults=True).encode())
+
+    def _health(self) -> Answer:
+        silent_s = self._lag.silent_s
+        if silent_s > SILENT_S:
+            raise Unavailable(f"The event loop has not turned for {silent_s:.0f} s.")
+        return _as_json({"status": "ok"})
+
+    def _ready(self) -> Answer:
+        engine, translator = self._serving()
+        check_ready(engine, self._stop)
+        return _as_json({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
+
+    def _figures(self, key: str | None) -> Answer:
+        if not self._door.knows(key):
+            raise NotAuthorised(NotAuthorised.example)
+        return Answer(200, CONTENT_TYPE, self._metrics.exposition())
+
+
+class AdminServer(ThreadingHTTPServer):
+    """Listens from its making on, and answers from `start` to `stop`."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, operation: Operation) -> None:
+        """Raises SettingsError."""
+        self.operation = operation
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._thread = threading.Thread(target=self.serve_forever, name="admin", daemon=True)
+        try:
+            self.address_family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            super().__init__((str(address[0]), port), _Handler)
+        except OSError as error:
+            raise SettingsError(f"{PREFIX}ADMIN_PORT={port}: cannot listen on {host}: {error.strerror}") from None
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self.shutdown()
+        self.server_close()
+
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that left, or was silent for too long: nobody is to be told."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: AdminServer
+    timeout = PATIENCE_S
+
+    def do_GET(self) -> None:
+        scheme, _, key = self.headers.get("Authorization", "").partition(" ")
+        path = self.path.partition("?")[0]
+        answer = self.server.operation.answer(path, key.strip() if scheme.lower() == "bearer" else None)
+        answer = answer or Answer(404, "text/plain", b"Here are /health, /ready and /metrics.\n")
+        self.send_response_only(answer.status)
+        if answer.status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Type", answer.media_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Probes are not logged."""
+
+
+def _as_json(content: dict[str, object]) -> Answer:
+    return Answer(200, "application/json", json.dumps(content).encode())

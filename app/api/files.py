@@ -1,0 +1,158 @@
+"""POST /translate/file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Path, Request, Response
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from app import formats
+from app.api.dependencies import KnownClient
+from app.api.file_report import report_of
+from app.api.openapi_parts import ENTERING, READING_FORM, TRANSLATING, documented, fetched, with_file
+from app.api.schemas import Body, FileReport, Glossary, Language
+from app.errors import InvalidFields, Problem, validated
+from app.http.auth import Client
+from app.http.forms import JSON, PARTS, Fields, File, read_upload
+from app.http.json_body import check_load, while_connected
+from app.services.downloads import Download, Downloads
+from app.settings import Settings
+from app.text.glossary_files import read_file
+from app.text.line_breaks import LineBreaks
+from app.translation.documents import download_headers, open_document, translate_document
+from app.translation.translator import Translator
+
+router = APIRouter()
+
+
+class FileFields(Body):
+    """What is sent beside the file."""
+
+    source: Language = Field(description="The language of the document, or `auto`")
+    target: Language = Field(description="The language to translate into")
+    glossary: Glossary | SkipJsonSchema[None] = Field(
+        None,
+        description="The name of a glossary that the service has; or terms with the translations that they must have, "
+        "as JSON or as a file: `.tsv`, on each line a term, a tab and its translation, or `.csv`",
+    )
+    line_breaks: LineBreaks = Field(
+        "auto",
+        description="Of .txt: `keep` each line; `join` the lines of a paragraph, which is then wrapped again; `auto`: "
+        "join them where the text looks as if it was wrapped",
+    )
+    redo_fuzzy: bool = Field(False, strict=False, description="Of .po: fuzzy entries are translated anew")
+
+
+_FORM = {
+    "schema": with_file(FileFields.model_json_schema()),
+    "example": {"file": "Hello.", "source": "en", "target": "fr"},
+}
+_FETCHED = fetched(
+    "The translated file",
+    **{
+        "Content-Disposition": {
+            "description": "The file's new name",
+            "schema": {"type": "string"},
+            "example": 'attachment; filename="report.fr.docx"',
+        },
+        "X-Interlinear-Model": {
+            "description": "The bundle, and the checksum of its weights",
+            "schema": {"type": "string"},
+            "example": "en-fr@0123456789ab",
+        },
+        "X-Interlinear-Warnings": {"description": "How many there were", "schema": {"type": "integer"}},
+        "X-Interlinear-Report": {
+            "description": "The path of a FileReport, which tells the warnings by place, for ten minutes",
+            "schema": {"type": "string"},
+            "example": "/translate/file/report/0123456789abcdef0123456789abcdef.report.fr.docx.json",
+        },
+    },
+)
+_GONE = "There is no such report, or it is not kept any more: it is for ten minutes at most."
+_NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", status=404, detail=_GONE)
+
+
+@router.post(
+    "/translate/file",
+    summary="Translate a document",
+    response_class=Response,
+    openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
+    responses={200: _FETCHED, **documented(*ENTERING, *READING_FORM, *TRANSLATING)},
+    tags=["translation"],
+)
+async def translate_file(request: Request, client: KnownClient) -> Response:
+    """Translates the text of a document, and gives it back with all else as it was: layout, markup, code, numbers.
+
+    Catalogues (.po, .xliff) are filled in where they have no translation yet, and say that a machine did it. If any
+    part of the document cannot be translated, the answer is why.
+    """
+    check_load(request)
+    settings: Settings = request.state.settings
+    file, sent = await read_upload(request, {"glossary": settings.max_body_bytes})
+    fields = validated(FileFields, sent.by_name() | _glossary(sent))
+    content, media_type, report = await while_connected(request, _translated(request, client, file, fields))
+    downloads: Downloads = request.state.downloads
+    kept = downloads.keep(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
+    headers = {
+        "X-Interlinear-Model": report.model,
+        "X-Interlinear-Warnings": str(len(report.warnings)),
+        **({"X-Interlinear-Report": f"{request.scope['path']}/report/{kept}"} if kept else {}),
+        **download_headers(report.file),
+    }
+    return Response(content, media_type=media_type, headers=headers)
+
+
+async def _translated(
+    request: Request, client: Client, file: File, fields: FileFields
+) -> tuple[bytes, str, FileReport]:
+    settings: Settings = request.state.settings
+    wishes: formats.Wishes = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    translator: Translator = request.state.translator
+    _, target = translator.catalogue.codes(fields.source, fields.target)
+    document, characters = await open_document(file.name, file.content, target, settings, fields.source, wishes)
+    client.charge(characters)
+    glossary = fields.glossary or None
+    content, done = await translate_document(translator, document, fields.source, fields.target, glossary)
+    name = formats.translated_name(file.name, target)
+    return content, document.media_type, await asyncio.to_thread(report_of, name, document, done)
+
+
+def _glossary(sent: Fields) -> dict[str, Any]:
+    """The field, if its terms came with the request. Raises InvalidFields."""
+    text = sent.one("glossary")
+    try:
+        if file := sent.files.get("glossary"):
+            if text is not None:
+                raise ValueError("Given twice, as a file and as a field")
+            return {"glossary": read_file(*file, sent.one("source") or "", sent.one("target") or "")}
+        if isinstance(text, str) and text.lstrip().startswith("{"):
+            return {"glossary": json.loads(text)}
+    except RecursionError:
+        raise InvalidFields.at("#/glossary", "The JSON is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidFields.at("#/glossary", str(error)) from None
+    return {}
+
+
+@router.get(
+    "/translate/file/report/{name}",
+    summary="Which texts of a translated document have warnings",
+    response_model=FileReport,
+    responses=documented(*ENTERING, others={"not-found": _NOT_FOUND}),
+    tags=["translation"],
+)
+async def file_report(
+    name: Annotated[str, Path(description="The end of the path that X-Interlinear-Report has told")],
+    request: Request,
+    client: KnownClient,
+) -> Response:
+    """The report of a file that was translated in the last ten minutes."""
+    downloads: Downloads = request.state.downloads
+    found = downloads.find(name)
+    if found is None or found.media_type != JSON:
+        raise HTTPException(404, _GONE)
+    return Response(found.content, media_type=JSON)

@@ -1,0 +1,30 @@
+"""A catalogue's string, of whatever format: a message with branches, a label with a mnemonic, or plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from app.markup.passage import Passage, Piece
+from app.text import icu_messages, mnemonics
+
+
+class String(NamedTuple):
+    """`pieces` to translate, and `finish`, which makes the string out of them once they are put together."""
+
+    pieces: Sequence[Piece]
+    finish: Callable[[str], str] = str
+
+    @property
+    def passages(self) -> list[Passage]:
+        return [piece for piece in self.pieces if isinstance(piece, Passage)]
+
+
+def read_string(text: str, target: str, marks: frozenset[str]) -> String:
+    """`target`: the language that it will be in; `marks`: of mnemonics, those that its catalogue surely has."""
+    if (pieces := icu_messages.pieces_of(text)) is not None:
+        return String(pieces)
+    if found := mnemonics.without(text, marks):
+        shown, mnemonic = found
+        return String([Passage(shown)], lambda translation: mnemonic.put(translation, target))
+    return String([Passage(text)])

@@ -1,0 +1,112 @@
+"""What the elements of a Word paragraph are: text, what has text, values of the sentence, or none of these.
+
+ECMA-376, part 1, chapter 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lxml import etree
+
+from app.formats.xml_parts import Element, local
+from app.markup.passage import OBJECT, VALUE
+
+_CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
+_CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
+"""Kinds of content control whose text is not free."""
+_UNSEEN_FIELDS = {"ASK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"}
+"""Fields that show nothing where they stand."""
+_COMPUTED = {"pgNum", *(f"{part}{length}" for part in ("day", "month", "year") for length in ("Short", "Long"))}
+_OBJECTS = {"object", "oMath", "sym"}
+_CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
+
+
+def is_word(element: Element) -> bool:
+    return "wordprocessingml" in (etree.QName(element).namespace or "")
+
+
+def characters(element: Element) -> str | None:
+    """The text that an element of a run stands for."""
+    name = local(element)
+    if name == "t":
+        return element.text or ""
+    if name == "br":
+        return "\n" if _attribute(element, "type") in {"", "textWrapping"} else None
+    return _CHARACTERS.get(name)
+
+
+def shown(element: Element) -> str:
+    """What the text shows for an element that is no text: VALUE, OBJECT, or nothing."""
+    name = local(element)
+    if name == "fldSimple":
+        return field_shown(_attribute(element, "instr"))
+    if name == "sdt":
+        return OBJECT if _control(element) & {"checkbox", "picture"} else VALUE
+    if name in _COMPUTED:
+        return VALUE
+    return OBJECT if name in _OBJECTS or _is_in_line(element) else ""
+
+
+def _is_in_line(element: Element) -> bool:
+    """Whether a picture stands between words, and not beside the text."""
+    if local(element) == "AlternateContent":
+        choice = next((e for e in element if local(e) == "Choice"), ())
+        return any(map(_is_in_line, choice))
+    if local(element) == "pict":
+        shapes = [e for e in element if "style" in e.attrib]
+        pictured = any(local(e) == "imagedata" for shape in shapes for e in shape)
+        return pictured and not any("position:absolute" in shape.get("style", "") for shape in shapes)
+    return local(element) == "drawing" and any(local(e) == "inline" for e in element)
+
+
+def is_link(instruction: str) -> bool:
+    """Whether a field of that instruction is a link, whose text is translated."""
+    return _kind(instruction) == "HYPERLINK"
+
+
+def field_shown(instruction: str) -> str:
+    """What the text shows for another field."""
+    return "" if _kind(instruction) in _UNSEEN_FIELDS else VALUE
+
+
+def _kind(instruction: str) -> str:
+    """The first word, in capitals."""
+    return (instruction.upper().split() or [""])[0]
+
+
+def _attribute(element: Element, name: str) -> str:
+    return next((str(value) for key, value in element.attrib.items() if etree.QName(key).localname == name), "")
+
+
+def is_container(element: Element) -> bool:
+    if local(element) == "fldSimple":
+        return is_link(_attribute(element, "instr"))
+    if local(element) not in _CONTAINERS or not is_word(element):
+        return False
+    if local(element) != "sdt":
+        return True
+    return any(local(e) == "sdtContent" for e in element) and not _control(element) & _CHOICES
+
+
+def _control(element: Element) -> set[str]:
+    """What the properties of a content control are."""
+    return {local(e) for e in next((e for e in element if local(e) == "sdtPr"), ())}
+
+
+def fields(elements: Sequence[Element]) -> dict[int, tuple[int | None, int]]:
+    """Where fields begin, and where such a one has its separator and its end, if those are among them as well."""
+    found: dict[int, tuple[int | None, int]] = {}
+    opened: list[list[int]] = []
+    for index, element in enumerate(elements):
+        if local(element) != "fldChar":
+            continue
+        kind = _attribute(element, "fldCharType")
+        if kind == "begin":
+            opened.append([index])
+        elif opened and kind == "separate":
+            opened[-1].append(index)
+        elif opened and kind == "end":
+            start, *separators = opened.pop()
+            found[start] = (separators[0] if separators else None, index)
+    return found

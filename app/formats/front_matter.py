@@ -1,0 +1,91 @@
+"""The words of a Markdown file's front matter: its title and description, each with its place, and YAML's quoting.
+
+Only what stands in the outermost mapping, on a line of its own or in an indented block; all else stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from app.formats.document import Slot
+from app.markup.passage import Passage, Tag
+
+_KEY = re.compile(r"^(?:title|subtitle|description|summary)[ \t]*:[ \t]+", re.MULTILINE)
+_DOUBLE = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"(?=[ \t]*(?:#|\r|\n|\Z))')
+_SINGLE = re.compile(r"'((?:[^'\r\n]|'')*)'(?=[ \t]*(?:#|\r|\n|\Z))")
+_PLAIN = re.compile(r"[^\s\"'\[\]{}>|*&!%@`#,?:-](?:[^\r\n#:]|(?<!\s)#|:(?=\S))*+(?=#|\r|\n|\Z)")
+_BLOCK = re.compile(
+    r"([|>])[-+]?[ \t]*(?:\r\n?|\n)((?:([ \t]+)\S[^\r\n]*(?:\r\n?|\n|\Z))(?:\3\S[^\r\n]*(?:\r\n?|\n|\Z))*)"
+)
+_GOES_ON = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t]+\S")
+"""A value whose next line is part of it."""
+_NO_TEXT = re.compile(r"(?:null|true|false|yes|no|on|off|~|[-+.\d][\d.,:eE_+-]*)", re.IGNORECASE)
+"""What YAML takes for something else than text."""
+_LINE = re.compile(r"[^\r\n]+")
+
+
+def slots(text: str, start: int, end: int) -> Iterator[Slot]:
+    """The values in characters [start, end) of the file that are words, in order."""
+    for key in _KEY.finditer(text, start, end):
+        at = key.end()
+        if block := _BLOCK.match(text, at, end):
+            yield from _block(text, *block.span(2), folded=block[1] == ">")
+        elif not _GOES_ON.match(text, at, end):
+            yield from filter(None, [_scalar(text, at, end)])
+
+
+def _scalar(text: str, at: int, end: int) -> Slot | None:
+    if found := _DOUBLE.match(text, at, end):
+        try:
+            value = json.loads(f'"{found[1]}"', strict=False)
+        except ValueError:
+            return None  # an escape that only YAML has
+        return _slot(found.start(1), found.end(1), value, _in_double)
+    if found := _SINGLE.match(text, at, end):
+        return _slot(found.start(1), found.end(1), found[1].replace("''", "'"), _in_single)
+    found = _PLAIN.match(text, at, end)
+    if found is None or _NO_TEXT.fullmatch(found[0]):
+        return None
+    value = found[0].rstrip()
+    return _slot(found.start(), found.start() + len(value), value, _plain)
+
+
+def _slot(start: int, end: int, value: str, spell: Callable[[str], str]) -> Slot | None:
+    return Slot(start, end, Passage(value), spell) if any(map(str.isalpha, value)) else None
+
+
+def _block(text: str, start: int, end: int, folded: bool) -> Iterator[Slot]:
+    """Of a folded block its lines together, of another one each."""
+    found = _LINE.finditer(text, start, end)
+    lines = [(line.end() - len(line[0].lstrip()), line.end()) for line in found]
+    if not folded:
+        for first, last in lines:
+            yield from filter(None, [_slot(first, last, text[first:last].rstrip(), str)])
+        return
+    shown, tags, size = list[str](), list[Tag](), 0
+    for number, (first, last) in enumerate(lines):
+        if number:
+            tags.append(Tag(size, text[lines[number - 1][1] : first], space=True))
+            shown.append(" ")
+            size += 1
+        shown.append(text[first:last])
+        size += last - first
+    passage = Passage("".join(shown), tags=tuple(tags))
+    if any(map(str.isalpha, passage.text)):
+        yield Slot(lines[0][0], lines[-1][1], passage)
+
+
+def _in_double(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _in_single(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _plain(text: str) -> str:
+    """Without quotation marks, if YAML reads the same text from it."""
+    found = _PLAIN.fullmatch(text)
+    return text if found and not _NO_TEXT.fullmatch(text) and text == text.strip() else f'"{_in_double(text)}"'

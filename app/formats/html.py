@@ -1,0 +1,49 @@
+"""Web pages: what app/markup/extract.py finds in them, in the file's encoding; and the language that the page says it
+is in.
+"""
+
+from __future__ import annotations
+
+import re
+
+from app.formats.document import Content, Slot, slotted
+from app.formats.encodings import decoded, refuse_other
+from app.markup.extract import located
+from app.markup.html_tokenizer import attribute_places, tokens
+from model.languages import language_alone
+
+_IN_XML = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
+_IN_HTML = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_HEAD = 4_096
+"""Characters in which an encoding is declared."""
+
+
+def read(content: bytes, target: str = "", source: str = "") -> Content:
+    """`target` is the language that the page is to say it is in, if it says `source` or that is "" or auto.
+
+    Raises UnreadableDocument.
+    """
+    text, encode = decoded(content)
+    refuse_other(_IN_XML.match(text))
+    refuse_other(_IN_HTML.search(text, 0, _HEAD))
+    named = _in_language(text, source, target)
+    return slotted(named, [Slot(start, end, passage) for start, end, passage in located(named)], encode)
+
+
+def _in_language(text: str, source: str, target: str) -> str:
+    """`text`, whose root says that it is in `target`."""
+    at = 0
+    for token in tokens(text):
+        if token.name:
+            break
+        at += len(token.raw)
+    else:
+        return text
+    if token.name != "html" or not target:
+        return text
+    places = attribute_places(token.raw)
+    for place in sorted((places[name] for name in ("lang", "xml:lang") if name in places), reverse=True):
+        said = language_alone(token.raw[place.start : place.end])
+        if said and language_alone(source) in ("", "auto", said):
+            text = f"{text[: at + place.start]}{target}{text[at + place.end :]}"
+    return text

@@ -1,0 +1,87 @@
+"""JSON catalogues (i18next, ARB and their like): the string values. Keys, order, numbers and layout stay."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from app.formats.catalogue_strings import String, read_string
+from app.formats.document import Content, Slot, UnreadableDocument, slotted
+from app.formats.encodings import decoded
+from app.text.mnemonics import marks_in
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_PLAIN_KEY = re.compile(r"[^\W\d]\w*")
+_NAMES_VALUE = re.compile(r"[ \t\n\r]*:")
+_WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
+
+
+def read(content: bytes, target: str = "") -> Content:
+    """Raises UnreadableDocument. `target`: the language that labels will be in."""
+    text, encode = decoded(content)
+    _check(text)
+    # Who spelt "é" as "\u00e9" has a reason to stay within ASCII.
+    ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
+    values: list[tuple[int, int, str, str]] = []
+    for start, end, path in _values(text):
+        value: str = json.loads(text[start:end])
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise UnreadableDocument(f"The string at character {start} holds a lone surrogate, which is no character.")
+        if any(map(str.isalpha, value)):
+            values.append((start, end, path, value))
+    marks = marks_in(value for *_, value in values)
+    slots = []
+    for start, end, path, value in values:
+        string = read_string(value, target, marks)
+        spell = partial(_spelt, string, ascii_only)
+        slots.append(Slot(start, end, string.pieces, spell, path))
+    return slotted(text, slots, encode)
+
+
+def _spelt(string: String, ascii_only: bool, translation: str) -> str:
+    return json.dumps(string.finish(translation), ensure_ascii=ascii_only)
+
+
+def _check(text: str) -> None:
+    """Once it is known to be JSON, what stands where can be told by its brackets and quotes."""
+    try:
+        json.loads(text, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise UnreadableDocument("The JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise UnreadableDocument(f"The file is not JSON: {error}.") from None
+
+
+def _values(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where the string values stand, quotes included, and their paths: not those of a key with "@", which is ARB's or
+    JSON-LD's own."""
+    hidden = -1
+    path: list[str | int] = []
+    """Of each object that is open the key that came last, and of each list the number of what comes."""
+    for token in _TOKEN.finditer(text):
+        if token[0] in "{[":
+            path.append("" if token[0] == "{" else 0)
+        elif token[0] in "}]":
+            path.pop()
+            if len(path) <= hidden:
+                hidden = -1
+        elif token[0] == ",":
+            if isinstance(path[-1], int):
+                path[-1] += 1
+        elif _NAMES_VALUE.match(text, token.end()):
+            path[-1] = json.loads(token[0])
+            if hidden in (-1, len(path)):
+                hidden = len(path) if str(path[-1]).startswith("@") else -1
+        elif hidden == -1:
+            yield *token.span(), _written(path)
+
+
+def _written(path: Sequence[str | int]) -> str:
+    """As JSONPath has it (RFC 9535): $.menu.items[0]."""
+    parts = ["$"]
+    for part in path:
+        is_plain = isinstance(part, str) and _PLAIN_KEY.fullmatch(part)
+        parts.append(f".{part}" if is_plain else f"[{json.dumps(part, ensure_ascii=False)}]")
+    return "".join(parts)

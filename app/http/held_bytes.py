@@ -1,0 +1,104 @@
+"""What requests hold in memory while they are served: their bodies, and their answers until they are sent.
+
+Knows ASGI's messages and bytes; when bytes are sent, and who does not take them, is `app.server.slow_readers`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import Overloaded, Voices, path_of, refusal
+from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
+
+PIECE_BYTES = 1 << 16
+"""A long answer is handed on in such pieces, the next when the one before is sent: what is not yet sent is then held
+once, by the answer that is counted here, and not again by the connection."""
+
+
+def hold(scope: Scope, room: Room) -> Place:
+    """A place in `room` until the request of `scope` ends."""
+    place = Place(room)
+    places: list[Place] = scope["state"].setdefault("places", [])
+    places.append(place)
+    return place
+
+
+class Holding:
+    """ASGI middleware: whatever a request holds is given back at its end, and of long answers there are not too many.
+
+    An answer of more than SMALL_BYTES for which there is no room is refused, in the words of its path's voice; `count`
+    is told the error's slug.
+    """
+
+    def __init__(self, app: ASGIApp, voices: Voices, count: Callable[[str], None]) -> None:
+        self.app, self.voices, self.count = app, voices, count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, _Answer(self, scope, receive, send).send)
+        finally:
+            _give_back(scope)
+
+
+class _Answer:
+    """One answer on its way."""
+
+    __slots__ = "_holding", "_is_refused", "_receive", "_scope", "_send"
+
+    def __init__(self, holding: Holding, scope: Scope, receive: Receive, send: Send) -> None:
+        self._holding, self._scope, self._receive, self._send = holding, scope, receive, send
+        self._is_refused = False
+
+    async def send(self, message: Message) -> None:
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start":
+            if _length(message) > SMALL_BYTES and self._scope["method"] != "HEAD" and not self._has_room(message):
+                await self._refuse()
+                return
+        elif len(message.get("body", b"")) > PIECE_BYTES:
+            await self._send_in_pieces(message)
+            return
+        await self._send(message)
+
+    def _has_room(self, message: Message) -> bool:
+        _give_back(self._scope)  # the answer is complete: nothing of the request is needed any more
+        rooms: Rooms = self._scope["state"]["rooms"]
+        try:
+            hold(self._scope, rooms.answers).take(_length(message))
+        except Overloaded:
+            return False
+        return True
+
+    async def _refuse(self) -> None:
+        rooms: Rooms = self._scope["state"]["rooms"]
+        error = rooms.answers.full()
+        self._is_refused = True
+        self._holding.count(error.slug)
+        response = refusal(error, self._holding.voices.of(path_of(self._scope)))
+        await response(self._scope, self._receive, self._send)
+
+    async def _send_in_pieces(self, message: Message) -> None:
+        body: bytes = message["body"]
+        for start in range(0, len(body), PIECE_BYTES):
+            end = start + PIECE_BYTES
+            more = end < len(body) or message.get("more_body", False)
+            await self._send({"type": "http.response.body", "body": body[start:end], "more_body": more})
+
+
+def _give_back(scope: Scope) -> None:
+    for place in scope["state"].pop("places", ()):
+        place.give_back()
+
+
+def _length(message: Message) -> int:
+    """Of the body that follows, if the answer's head says so."""
+    for name, value in message.get("headers", ()):
+        if name == b"content-length":
+            return int(value)
+    return 0

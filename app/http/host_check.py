@@ -1,0 +1,31 @@
+"""ASGI middleware: a request names one host, or is refused.
+
+A proxy and the service could otherwise take a request with two for requests to different hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import Voices, WrongHost, path_of, refusal
+
+
+class OneHost:
+    """RFC 9112, section 3.2; HTTP/1.0 may do without. `count` is told the error's slug, `voices` word it."""
+
+    def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
+        self.app, self.count, self.voices = app, count, voices
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is_fine(scope):
+            await self.app(scope, receive, send)
+            return
+        self.count(WrongHost.slug)
+        error = WrongHost("A request over HTTP/1.1 has one header Host.")
+        await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)
+
+    def _is_fine(self, scope: Scope) -> bool:
+        hosts = sum(name == b"host" for name, _ in scope["headers"])
+        return hosts == 1 or (hosts == 0 and scope.get("http_version") == "1.0")

@@ -1,0 +1,36 @@
+"""ASGI middleware: a request that a stopping service gives no more time is answered 503, and not 500."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.errors import Unavailable, Voices, path_of, refusal
+from app.runtime.shutdown import Stop
+
+
+class CutOff:
+    """uvicorn cancels what has not ended in time. `count` is told the error's slug, `voices` word it."""
+
+    def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
+        self.app, self.count, self.voices = app, count, voices
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def note(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, note)
+        except asyncio.CancelledError:
+            stop: Stop | None = scope.get("state", {}).get("stop")
+            if has_begun or stop is None or not stop.begun:
+                raise
+            self.count(Unavailable.slug)
+            error = Unavailable("The service stops, and this was not done in time.")
+            await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)

@@ -1,0 +1,58 @@
+"""Attributes of HTML that are text for readers, and where their values stand in a tag.
+
+HTML standard, "translatable attributes" (of the translate attribute); ARIA's; and what others show of a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from app.markup.html_elements import HTML, local
+from app.markup.html_tokenizer import Place, Token, attribute_places
+
+_OF_ALL = frozenset(
+    {"aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext", "title"}
+)
+_OF_SOME: Mapping[str, frozenset[str]] = {
+    "abbr": frozenset({"th"}),
+    "alt": frozenset({"area", "img", "input"}),
+    "content": frozenset({"meta"}),
+    "label": frozenset({"optgroup", "option", "track"}),
+    "placeholder": frozenset({"input", "textarea"}),
+    "value": frozenset({"input"}),
+}
+_NO_TITLE = frozenset({"link", "style"})
+"""Whose title is the name of a style sheet."""
+_BUTTONS = frozenset({"button", "reset", "submit"})
+_DESCRIPTIONS = frozenset(
+    {
+        *("description", "og:description", "og:image:alt", "og:title"),
+        *("twitter:description", "twitter:image:alt", "twitter:title"),
+    }
+)
+_WORTHWHILE = re.compile(r"abbr|alt|aria-|content|label|placeholder|title|value", re.IGNORECASE)
+
+
+def texts(token: Token) -> Iterator[Place]:
+    """The values of a tag's attributes that are text, in order."""
+    name = local(token.name)
+    if (name not in HTML and "-" not in name) or not _WORTHWHILE.search(token.raw):
+        return
+    places = attribute_places(token.raw)
+
+    def value(attribute: str) -> str:
+        place = places.get(attribute, Place(0, 0, ""))
+        return token.raw[place.start : place.end].strip().lower()
+
+    for attribute, place in places.items():
+        if attribute in _OF_ALL:
+            wanted = attribute != "title" or name not in _NO_TITLE
+        elif attribute == "content":
+            wanted = name == "meta" and bool({value("name"), value("property")} & _DESCRIPTIONS)
+        elif attribute == "value":
+            wanted = name == "input" and value("type") in _BUTTONS
+        else:
+            wanted = name in _OF_SOME.get(attribute, ())
+        if wanted and place.start < place.end and not (place.end == len(token.raw) - 1 and token.raw[-2] == "/"):
+            yield place

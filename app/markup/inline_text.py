@@ -1,0 +1,67 @@
+"""Text of HTML or XML as items: its characters, the white space between them, and what is not seen.
+
+Knows references and white space; no tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+from unicodedata import category
+
+from app.markup.char_refs import Part, parts
+
+SPACE = re.compile(r"[ \t\n\r\f]+")
+_ODD_SPACE = re.compile(r"\A[ \t\n\r\f]+|[ \t\n\r\f]+\Z|[\t\n\r\f][ \t\n\r\f]*| [ \t\n\r\f]+")
+
+
+class Item(NamedTuple):
+    """A slice of a line: `raw` as it is written, and the `text` that it shows."""
+
+    kind: Literal["text", "space", "kept", "open", "close", "mark"]
+    raw: str
+    text: str = ""
+
+
+def items(raw: str) -> Iterator[Item]:
+    """Of text: its characters, white space, and marks for what is not seen."""
+    space = ""
+    for item in map(_item, _parts(raw)):
+        if item.kind == "space":
+            space += item.raw
+            continue
+        if space:
+            yield Item("space", space)
+            space = ""
+        yield item
+    if space:
+        yield Item("space", space)
+
+
+def _parts(raw: str) -> Iterator[Part]:
+    """References, and between them text and white space, but for single spaces between words."""
+    for part in parts(raw):
+        if part.raw != part.text:
+            yield part
+            continue
+        done = 0
+        for found in _ODD_SPACE.finditer(part.raw):
+            if done < found.start():
+                yield Part(part.raw[done : found.start()], part.raw[done : found.start()])
+            yield Part(found[0], found[0])
+            done = found.end()
+        if done < len(part.raw):
+            yield Part(part.raw[done:], part.raw[done:])
+
+
+def _item(part: Part) -> Item:
+    if part.raw == part.text:
+        return Item("space" if SPACE.fullmatch(part.raw) else "text", part.raw, part.raw)
+    if part.text is None:
+        return Item("kept", part.raw, part.raw)
+    if not part.text or (category(part.text[0]) in ("Cf", "Cc") and not part.text.isspace()):
+        return Item("mark", part.raw)
+    if part.text.isspace():
+        return Item("space", part.raw)
+    return Item("text" if len(part.text) == 1 else "kept", part.raw, part.text)

@@ -1,1 +1,0 @@
-"""The native API: each route is its schemas and a few lines."""

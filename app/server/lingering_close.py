@@ -1,0 +1,86 @@
+"""A transport that can end a connection without losing the answer: it stops sending, and drops what still comes.
+
+Knows bytes and time, and no HTTP. The kernel resets a connection that is closed while bytes of the peer are unread, and
+then the peer may never see what was sent to it (RFC 9112, section 9.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+IDLE_S, MOST_S = 5.0, 30.0
+"""Nothing came for so long; or it took so long in all. nginx's."""
+
+
+class LingeringTransport(asyncio.Transport):
+    """`inner`, which a protocol has been given, with a `close` that waits for the peer.
+
+    `unread`: how many bytes may still come that nobody will read. With 0, `close` is as that of `inner`.
+    """
+
+    def __init__(self, inner: asyncio.Transport, unread: Callable[[], int]) -> None:
+        super().__init__()
+        self._inner, self._unread = inner, unread
+        self._left = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = 0.0
+        self.is_lingering = False
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        self._left = self._unread()
+        if not self._left:
+            self._inner.close()
+            return
+        self.is_lingering = True
+        self._until = asyncio.get_running_loop().time() + MOST_S
+        try:
+            self._inner.write_eof()
+            self._inner.resume_reading()
+        except OSError:  # the peer has reset it
+            self._inner.abort()
+        self._wait()
+
+    def drop(self, size: int) -> None:
+        """So many bytes came of which nothing is wanted."""
+        self._left -= size
+        if self._left < 0:
+            self._inner.close()
+        else:
+            self._wait()
+
+    def lost(self) -> None:
+        """The connection is no more."""
+        if self._timer:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(min(loop.time() + IDLE_S, self._until), self._inner.close)
+
+    def is_closing(self) -> bool:
+        return self.is_lingering or self._inner.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self.is_lingering:
+            self._inner.write(data)
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    def pause_reading(self) -> None:
+        self._inner.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._inner.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        return self._inner.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._inner.get_extra_info(name, default)

@@ -1,0 +1,162 @@
+"""Sockets that listen, and what accepts from them: waits where file descriptors run out, and at the end takes all.
+
+Knows sockets, and neither HTTP nor the service. An event loop's own server does not serve here: uvloop's closes all
+connections that wait when descriptors run out, and either loop's drops those that wait when it is closed. And uvloop's
+accepts one connection in each turn of the event loop: in a burst, the last of 700 waits for as many turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import socket
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+
+BACKLOG = 2048
+AT_ONCE = 512
+"""Connections accepted in a row, in some 20 ms, before those that are open have their turn."""
+SPARE = 64
+"""File descriptors that are left for files and workers."""
+PAUSE_S = 0.1
+SAY_EVERY_S = 5.0
+_NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+_NOTHING_WAITS = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
+log = logging.getLogger(__name__)
+
+
+class CannotListen(Exception):
+    """One line that says where, why, and what to do."""
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address that `host` stands for; "" is any. Raises CannotListen."""
+    where = f"port {port} of {host}" if host else f"port {port}"
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {where}: {error.strerror}; set INTERLINEAR_HOST to an address") from None
+    sockets: list[socket.socket] = []
+    absent: OSError | None = None
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        try:
+            sockets.append(_listening(family, kind, protocol, address))
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                for each in sockets:
+                    each.close()
+                raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
+            absent = error  # of "localhost", the address that a machine without IPv6 does not have
+    if absent and not sockets:
+        raise CannotListen(f"cannot listen on {where}: {_reason(absent)}")
+    return sockets
+
+
+def _listening(family: int, kind: int, protocol: int, address: object) -> socket.socket:
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # 0.0.0.0 has a socket of its own
+        made.bind(address)  # type: ignore[arg-type]
+        made.listen(BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _reason(error: OSError) -> str:
+    reasons = {
+        errno.EADDRINUSE: "something listens there already; stop it, or set INTERLINEAR_PORT to another port",
+        errno.EACCES: "this user may not; set INTERLINEAR_PORT to 1024 or more",
+        errno.EADDRNOTAVAIL: "this machine does not have that address; set INTERLINEAR_HOST to one that it has",
+    }
+    return reasons.get(error.errno or 0, error.strerror or str(error))
+
+
+class Listener:
+    """Accepts for `make_protocol`. To uvicorn it is a server: it has `close` and `wait_closed`."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        make_protocol: Callable[[], asyncio.Protocol],
+        connections: Collection[object],
+    ) -> None:
+        """`connections`: those that are open, for their number. They may have all descriptors but SPARE."""
+        self.sockets = list(sockets)
+        self._make_protocol, self._connections = make_protocol, connections
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = max(1, limit - min(SPARE, limit // 4) - len(os.listdir("/proc/self/fd")))
+        self._loop = asyncio.get_running_loop()
+        self._starting: set[asyncio.Task[object]] = set()
+        self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._said = -SAY_EVERY_S
+        for each in self.sockets:
+            each.setblocking(False)
+            self._loop.add_reader(each, self._accept, each)
+
+    def close(self) -> None:
+        """Accepts whatever waits, and then nothing more."""
+        for each in self.sockets:
+            if pause := self._pauses.pop(each, None):
+                pause.cancel()
+            else:
+                self._loop.remove_reader(each)
+        for each in self.sockets:
+            with suppress(OSError):  # no descriptor is left for those that wait
+                while self._take(each):
+                    pass
+            each.close()
+        self.sockets = []
+
+    async def wait_closed(self) -> None:
+        """Returns once all that was accepted has a protocol."""
+        await asyncio.gather(*self._starting, return_exceptions=True)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            if len(self._connections) + len(self._starting) >= self._most:
+                return self._pause(listener, f"{len(self._connections)} are open")
+            try:
+                if not self._take(listener):
+                    return
+            except OSError as error:
+                return self._pause(listener, error.strerror or str(error))
+
+    def _take(self, listener: socket.socket) -> bool:
+        """Whether there was a connection that waited. Raises OSError if it cannot be accepted now."""
+        try:
+            connection, _ = listener.accept()
+        except OSError as error:
+            if error.errno in _NOTHING_WAITS:
+                return False
+            raise
+        connection.setblocking(False)
+        task = self._loop.create_task(self._start(connection))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        return True
+
+    async def _start(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make_protocol, connection)
+        except OSError:
+            connection.close()  # the client has left already
+
+    def _pause(self, listener: socket.socket, reason: str) -> None:
+        """Leaves those that wait where they are for a while: in the kernel's queue nothing is lost."""
+        self._loop.remove_reader(listener)
+        self._pauses[listener] = self._loop.call_later(PAUSE_S, self._resume, listener)
+        if self._loop.time() - self._said >= SAY_EVERY_S:
+            self._said = self._loop.time()
+            log.warning("new connections wait: %s; more may be open if `ulimit -n` is higher", reason)
+
+    def _resume(self, listener: socket.socket) -> None:
+        del self._pauses[listener]
+        self._loop.add_reader(listener, self._accept, listener)

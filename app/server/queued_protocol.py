@@ -1,0 +1,89 @@
+"""uvicorn's HTTP, where each request begins in its turn, its body is counted before it is read, and answers are taken.
+
+Knows connections, and what the lifespan's state has for them: the intake and the sending. Heads are
+`app.server.header_limits`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from time import perf_counter
+from typing import Any, cast
+
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from app.errors import path_of
+from app.runtime.byte_budgets import Room
+from app.runtime.event_loop_lag import LoopLag
+from app.server.header_limits import BoundedHeads
+from app.server.request_queue import Intake, Unread
+from app.server.slow_readers import Sending
+from app.server.tcp_info import unread_s
+
+PROBES = {"/health", "/ready", "/metrics"}
+"""Paths that wait for no other request."""
+MOST_ALONE = 1 << 20
+
+
+class IntakeProtocol(BoundedHeads):
+    """Tells each request's scope, in its state, when it `arrived`, by perf_counter, and its `delay_s` as foreseen."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Where there is no lifespan, each connection is alone.
+        self._intake: Intake = self.app_state.get("intake") or Intake(LoopLag(), Room(MOST_ALONE))
+        self._sending: Sending | None = self.app_state.get("sending")
+        self._unanswered: deque[tuple[RequestResponseCycle, Unread]] = deque()
+        """The last of these requests may still be coming."""
+        self._is_new = True
+        """No request has come yet: the connection may have waited to be accepted."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._sending:
+            self._sending.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._sending:
+            self._sending.remove(self)
+        for _, unread in self._unanswered:
+            unread.give_back()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        arrived = perf_counter()
+        if self._is_new or self._intake.is_late:  # to ask the kernel takes 3 µs
+            arrived -= unread_s(self.transport.get_extra_info("socket"))
+            self._is_new = False
+        self.scope["state"]["arrived"] = arrived
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        unread = self.scope["state"]["unread"] = Unread(self._intake.unread)
+        self._unanswered.append((self.cycle, unread))
+
+    def on_body(self, body: bytes) -> None:
+        is_kept = self.cycle.response_complete or self._unanswered[-1][1].keeps(len(body))
+        super().on_body(body if is_kept else b"")  # whoever waits for the body is to see that it is not whole
+
+    def on_response_complete(self) -> None:
+        cycle, unread = self._unanswered.popleft()
+        cycle.body.clear()  # what came and was not read: the connection may stay for a minute
+        unread.give_back()
+        super().on_response_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        scope = cast(Scope, cycle.scope)
+        if path_of(scope) in PROBES:
+            super()._start_asgi_task(cycle, app)
+            return
+        if delay_s := self._intake.delay_s:
+            scope["state"]["delay_s"] = delay_s
+        if self._intake.begins():
+            super()._start_asgi_task(cycle, app)
+        else:
+            self._intake.wait(partial(super()._start_asgi_task, cycle, app))

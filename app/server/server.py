@@ -1,0 +1,46 @@
+"""The server: uvicorn's, which listens through `app.server.listener` and loses no request when it is told to stop.
+
+Knows the lifespan's `stop`, and nothing else of the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+
+import uvicorn
+
+from app.runtime.shutdown import Stop
+from app.server.listener import Listener
+
+TICK_S = 0.1
+
+
+class Server(uvicorn.Server):
+    """`run` takes sockets that are bound. Told to stop, it serves for `drain_s` more, not ready."""
+
+    def __init__(self, config: uvicorn.Config, drain_s: float = 0.0) -> None:
+        super().__init__(config)
+        self._drain_s = drain_s
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets
+        await super().startup(sockets=[])
+        self.lifespan.state.setdefault("stop", Stop())
+        self.servers = [Listener(sockets, self._new_protocol, self.server_state.connections)]  # type: ignore[list-item]
+        self._log_started_message(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.lifespan.state["stop"].begun = True
+        for _ in range(math.ceil(self._drain_s / TICK_S)):
+            if not self.force_exit:  # which a second Ctrl-C asks for
+                await asyncio.sleep(TICK_S)
+        await super().shutdown()
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        state = self.lifespan.state
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=state
+        )
+        return made

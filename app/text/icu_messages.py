@@ -1,0 +1,214 @@
+"""ICU messages whose text depends on a number or a word: {n, plural, one {# file} other {# files}}.
+
+Knows their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/), and no model. What is doubtful
+is no message: then it stays as it was. Arguments without branches are placeholders like any others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+from app.markup.passage import Kept, Passage, Piece
+from app.markup.render import unchanged
+
+_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
+_ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}")
+_PLURAL_SELECTOR = re.compile(r"\s*(=\d+|zero|one|two|few|many|other)\s*\{")
+_WORD_SELECTOR = re.compile(r"\s*([\w-]+)\s*\{")
+_END = re.compile(r"\s*\}")
+_CLOSED = re.compile(r"\}")
+_QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
+_QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
+"""An apostrophe that would quote what follows; another one is only itself."""
+_DEEPEST = 8
+_MOST_REPEATED = 10_000
+"""Characters that may be said again in the branches."""
+
+
+@dataclass(frozen=True)
+class _Text:
+    """As it is read, with two apostrophes as one."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """An argument, a quotation, or the number sign of a plural."""
+
+    raw: str
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """An argument with branches: each is what is written before its message, and the message."""
+
+    branches: Sequence[tuple[str, Message]]
+    end: str
+    is_plural: bool
+
+
+Message = Sequence[_Text | _Raw | _Choice]
+
+
+class _Doubtful(Exception):
+    """What this is, is not sure."""
+
+
+def has_choice(text: str) -> bool:
+    """Whether it looks as if it had branches."""
+    return "{" in text and _HEAD.search(text) is not None
+
+
+def pieces_of(text: str) -> list[Piece] | None:
+    """The pieces of a message with branches, of which each is translated by itself; None if it is not surely one.
+
+    Words beside the only choice go into its branches, as ICU advises, so that whole sentences are translated:
+    "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
+    several choices, or with a number sign that would mean another number there, they are passages of their own.
+    """
+    if not has_choice(text):
+        return None
+    reader = _Reader(text)
+    try:
+        message = reader.message(0, in_plural=False)
+    except _Doubtful:
+        return None
+    if reader.place < len(text) or not any(isinstance(part, _Choice) for part in message):
+        return None
+    found: list[Piece] = []
+    _Writer(found, doubled="''" in text).message(message, in_plural=False)
+    return found
+
+
+class _Reader:
+    """Reads a message from left to right. Raises _Doubtful."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place = text, 0
+
+    def message(self, depth: int, in_plural: bool) -> Message:
+        """Up to the brace that ends it, or the end of the text."""
+        if depth > _DEEPEST:
+            raise _Doubtful
+        parts: list[_Text | _Raw | _Choice] = []
+        while self.place < len(self.text) and self.text[self.place] != "}":
+            parts.append(self._part(depth, in_plural))
+        return _joined(parts)
+
+    def _part(self, depth: int, in_plural: bool) -> _Text | _Raw | _Choice:
+        start, character = self.place, self.text[self.place]
+        if character == "{":
+            if head := _HEAD.match(self.text, start):
+                return self._choice(head, depth)
+            return _Raw(self._taken(_ARGUMENT))
+        if character == "#" and in_plural:
+            self.place += 1
+            return _Raw(character)
+        if self.text.startswith("''", start):
+            self.place += 2
+            return _Text("'")
+        if character == "'" and self.text[start + 1 : start + 2] in ("{", "}", *("#" * in_plural)):
+            return _Raw(self._taken(_QUOTED))
+        self.place += 1
+        return _Text(character)
+
+    def _choice(self, head: re.Match[str], depth: int) -> _Choice:
+        self.place = head.end()
+        is_plural = head[1] != "select"
+        selector = _PLURAL_SELECTOR if is_plural else _WORD_SELECTOR
+        branches: list[tuple[str, Message]] = []
+        before, names = head[0], list[str]()
+        while found := selector.match(self.text, self.place):
+            self.place = found.end()
+            names.append(found[1])
+            branches.append((before + found[0], self.message(depth + 1, is_plural)))
+            before = self._taken(_CLOSED)
+        if "other" not in names or len(set(names)) < len(names):
+            raise _Doubtful
+        return _Choice(branches, before + self._taken(_END), is_plural)
+
+    def _taken(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.place)
+        if not found:
+            raise _Doubtful
+        self.place = found.end()
+        return found[0]
+
+
+def _joined(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
+    """With one text where several stand side by side."""
+    joined: list[_Text | _Raw | _Choice] = []
+    for part in parts:
+        if joined and isinstance(part, _Text) and isinstance(joined[-1], _Text):
+            joined[-1] = _Text(joined[-1].text + part.text)
+        else:
+            joined.append(part)
+    return joined
+
+
+class _Writer:
+    """Makes pieces of a message, which come to `found`."""
+
+    def __init__(self, found: list[Piece], doubled: bool) -> None:
+        self.found, self.doubled = found, doubled
+
+    def message(self, message: Message, in_plural: bool) -> None:
+        choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
+        if len(choices) == 1 and self._goes_in(message, choices[0]):
+            before, choice, after = message[: choices[0]], message[choices[0]], message[choices[0] + 1 :]
+            assert isinstance(choice, _Choice)
+            self._choice(choice, before, after)
+            return
+        for is_choice, parts in groupby(message, lambda part: isinstance(part, _Choice)):
+            if not is_choice:
+                self._passage(list(parts), in_plural)
+                continue
+            for part in parts:
+                assert isinstance(part, _Choice)
+                self._choice(part, (), ())
+
+    def _choice(self, choice: _Choice, before: Message, after: Message) -> None:
+        for head, message in choice.branches:
+            self.found.append(head)
+            self.message(_joined([*before, *message, *after]), choice.is_plural)
+        self.found.append(choice.end)
+
+    def _goes_in(self, message: Message, place: int) -> bool:
+        """Whether what stands beside the choice says something, and means the same within its branches."""
+        others = [*message[:place], *message[place + 1 :]]
+        said = "".join(part.text for part in others if isinstance(part, _Text))
+        choice = message[place]
+        assert isinstance(choice, _Choice)
+        signs = "#" in said or any(part == _Raw("#") for part in others)
+        return any(map(str.isalpha, said)) and not signs and len(said) * len(choice.branches) <= _MOST_REPEATED
+
+    def _passage(self, parts: Message, in_plural: bool) -> None:
+        """One of `parts` without choices, without the spaces at its ends; if it has no letters, it is copied."""
+        text, kept, said = "", list[Kept](), False
+        for part in parts:
+            if isinstance(part, _Raw):
+                kept.append(Kept(len(text), len(text) + len(part.raw), part.raw))
+                text += part.raw
+            elif isinstance(part, _Text):
+                text += part.text
+                said = said or any(map(str.isalpha, part.text))
+        write = partial(_written, self.doubled, in_plural)
+        if not said:
+            self.found.append(unchanged(Passage(text, tuple(kept), write=write)))
+            return
+        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        moved = tuple(Kept(one.start - start, one.end - start, one.raw) for one in kept)
+        self.found += [text[:start], Passage(text[start:end], moved, write=write), text[end:]]
+
+
+def _written(doubled: bool, in_plural: bool, text: str) -> str:
+    """Text as a message says it: what would be its syntax is not."""
+    # The typographic apostrophe is none of ICU's syntax, in no library; two plain ones are shown as two by some.
+    text = text.replace("'", "''") if doubled else _QUOTES_NEXT.sub("’", text)
+    text = text.replace("{", "(").replace("}", ")")
+    return text.replace("#", "'#'") if in_plural else text

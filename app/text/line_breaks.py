@@ -1,0 +1,269 @@
+"""Plain text that was wrapped by hand: which lines are one paragraph, which is then joined, and wrapped again.
+
+Knows how text looks, and no language. Lists, verse, addresses, tables, code, headings and quotations keep their lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from statistics import median_low
+from typing import Literal, NamedTuple
+from unicodedata import east_asian_width
+
+LineBreaks = Literal["keep", "join", "auto"]
+"""Lines stay; those of a paragraph become one; the same, where the text looks as if it was wrapped."""
+_NARROWEST, _WIDEST = 40, 140
+"""Columns that text is wrapped at."""
+_VERSE = 60
+"""Columns that hardly any verse is as wide as."""
+_ALONE = 55
+"""Columns of the first of two lines from which it is taken for a full one, where nothing else tells."""
+_SLACK = 0.06
+"""Of the width: so much more may be free at the end of a line than the next word takes."""
+_SHORT = 0.25
+"""Of the width: where so much is free, a paragraph ends."""
+_ITEM = re.compile(r"(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\(?[A-Z]\)|\[\d{1,3}\])\s")
+_APART = re.compile(
+    r"[>|#]|(?:```|~~~)|[^\w\s]{3,}\s*\Z"  # quotations, tables, headings, rules
+    r"|.*(?:\||\t|\S {3,}\S|[{};]\s*\Z|[\u2500-\u257f])"  # tables, code
+)
+_FENCE = re.compile(r"```|~~~")
+_ENDS_SENTENCE = re.compile(r"[.!?:。！？：][)\]\"'’”»」』]*\Z")
+_ENDS_VERSE = re.compile(r"[.,;:!?…—][)\]\"'’”»]*\Z")
+_HYPHENATED = re.compile(r"[^\W\d_][-\u2010]\Z")
+_WIDE = r"[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]"
+_WIDE_ONE = re.compile(_WIDE)
+_CLOSES = r"[、。，．：；？！」』）】》〉”’…—]"
+_OPENS = r"[（「『【《〈“‘]"
+_BREAKS = re.compile(rf"(?P<space> +)|(?<={_WIDE})(?!{_CLOSES})(?=\S)|(?<=\S)(?<!{_OPENS})(?={_WIDE})(?!{_CLOSES})")
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """How a paragraph was wrapped: what its first line and the others begin with, columns, and how lines end."""
+
+    first: str
+    others: str
+    width: int
+    line_end: str
+
+    def wrapped(self, text: str) -> str:
+        """`text`, which is a line that begins as the first does, in lines no wider, if its words are not."""
+        indent, lines = self.first, list[str]()
+        line, used = "", _columns(indent)
+        for gap, word in _words(text.removeprefix(self.first)):
+            if line and used + len(gap) + _columns(word) > self.width:
+                lines.append(indent + line)
+                indent, line, gap = self.others, "", ""
+                used = _columns(indent)
+            line += gap + word
+            used += len(gap) + _columns(word)
+        return self.line_end.join([*lines, indent + line])
+
+
+class Stretch(NamedTuple):
+    """Characters [start, end) of a text: a line, or lines joined into the line `text`, with its line end."""
+
+    start: int
+    end: int
+    text: str
+    wrapping: Wrapping | None = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A text, and the lines of which it is translated."""
+
+    sent: str
+    found: Sequence[Stretch]
+
+    @classmethod
+    def of(cls, text: str, line_breaks: LineBreaks) -> Lines:
+        return cls(text, stretches(text, line_breaks))
+
+    @property
+    def text(self) -> str:
+        """What is to be translated."""
+        return "".join(stretch.text for stretch in self.found)
+
+    def wrapped(self, translation: str) -> str:
+        """The translation of `text`, with the lines that were joined wrapped again."""
+        return wrapped(self.sent, self.found, translation)
+
+
+class _Line(NamedTuple):
+    start: int
+    raw: str
+    body: str
+    """Without white space at its ends."""
+    columns: int
+
+    @property
+    def indent(self) -> str:
+        return self.raw[: len(self.raw) - len(self.raw.lstrip())]
+
+    @property
+    def line_end(self) -> str:
+        return self.raw[len(self.raw.rstrip("\r\n")) :]
+
+
+def stretches(text: str, line_breaks: LineBreaks) -> list[Stretch]:
+    """All of `text`, in order."""
+    raws = text.splitlines(keepends=True)
+    starts = accumulate(map(len, raws), initial=0)
+    lines = [_Line(start, raw, raw.strip(), _columns(raw.rstrip())) for start, raw in zip(starts, raws, strict=False)]
+    if line_breaks == "keep":
+        return [_kept(line) for line in lines]
+    blocks = list(_blocks(lines))
+    widths = sorted(max(line.columns for line in block) for block in blocks if _is_wrapped(block))
+    width = median_low(widths) if widths else None
+    found: list[Stretch] = []
+    for block in blocks:
+        for paragraph in [block] if line_breaks == "join" else _paragraphs(block, width):
+            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _kept(paragraph[0]))
+    return found
+
+
+def wrapped(text: str, group: Sequence[Stretch], translation: str) -> str:
+    """The translation of `group`, with the lines that were joined wrapped again."""
+    lines = translation.splitlines(keepends=True)
+    if len(lines) != len(group) or not any(stretch.wrapping for stretch in group):
+        return translation
+    parts = []
+    for stretch, line in zip(group, lines, strict=True):
+        if line == stretch.text:
+            parts.append(text[stretch.start : stretch.end])
+        elif stretch.wrapping:
+            body = line.rstrip("\r\n")
+            parts += [stretch.wrapping.wrapped(body), line[len(body) :]]
+        else:
+            parts.append(line)
+    return "".join(parts)
+
+
+def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
+    """Lines that may be one paragraph: of one indentation but for the first, and one item of a list at most."""
+    block: list[_Line] = []
+    fenced = False
+    for line in lines:
+        is_fence = _FENCE.match(line.body) is not None
+        is_apart = fenced or is_fence or not line.body or _APART.match(line.body) is not None
+        fenced = fenced != is_fence
+        goes_on = len(block) < 2 or line.indent == block[-1].indent
+        if block and (is_apart or _ITEM.match(line.body) or not goes_on):
+            yield block
+            block = []
+        if is_apart:
+            yield [line]
+        else:
+            block.append(line)
+    if block:
+        yield block
+
+
+def _paragraphs(block: Sequence[_Line], width: int | None) -> Iterator[Sequence[_Line]]:
+    """The paragraphs of a block, as far as its line ends are none of somebody's choice; else its lines."""
+    if _is_wrapped(block):
+        yield from _cut(block, max(line.columns for line in block), _SHORT)
+    elif width is not None:
+        # Where little is sure, a sentence that ends with its line is left alone: nothing of it is torn.
+        for part in _cut(block, width, _SLACK):
+            yield from _sentences(part)
+    elif len(block) == 2 and _is_broken_sentence(*block):
+        yield block
+    else:
+        yield from ([line] for line in block)
+
+
+def _is_wrapped(block: Sequence[_Line]) -> bool:
+    """Whether, of three lines or more, nearly each is as long as it can be."""
+    if len(block) < 3:
+        return False
+    width = max(line.columns for line in block)
+    *lines, _ = block
+    full = sum(one.columns + _needed(one, other) > width for one, other in pairwise(block))
+    sentences = sum(_ENDS_SENTENCE.search(line.body) is not None for line in lines)
+    verse = sum(_ENDS_VERSE.search(line.body) is not None for line in lines)
+    capitals = sum(line.body[0].isupper() for line in block[1:])
+    if capitals >= 0.8 * len(lines) and (width < _VERSE or 2 * verse >= len(lines)):
+        return False
+    return _NARROWEST <= width <= _WIDEST and full >= 0.8 * len(lines) and 2 * sentences <= len(lines)
+
+
+def _is_broken_sentence(first: _Line, second: _Line) -> bool:
+    fits = second.columns < first.columns + _needed(first, second)
+    return _ALONE <= first.columns <= _WIDEST and fits and _goes_on(first, second)
+
+
+def _goes_on(line: _Line, following: _Line) -> bool:
+    """Whether a sentence seems to."""
+    return not _ENDS_SENTENCE.search(line.body) and not following.body[0].isupper()
+
+
+def _cut(block: Sequence[_Line], width: int, slack: float) -> Iterator[Sequence[_Line]]:
+    """The block after each line behind which the next word would have had room, and `slack`, of the width, more."""
+    start = 0
+    for number, (one, other) in enumerate(pairwise(block), 1):
+        free = width - one.columns - _needed(one, other)
+        if free >= width * (_SHORT if _goes_on(one, other) else slack) or one.columns > width * (1 + _SLACK):
+            yield block[start:number]
+            start = number
+    yield block[start:]
+
+
+def _sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
+    """The block after each line that ends in the end of a sentence."""
+    start = 0
+    for number, line in enumerate(block[:-1], 1):
+        if _ENDS_SENTENCE.search(line.body):
+            yield block[start:number]
+            start = number
+    yield block[start:]
+
+
+def _needed(line: _Line, following: _Line) -> int:
+    """Columns that the first word of the next line would have taken behind this one."""
+    _, word = next(_words(following.body))
+    return len(_between(line, following)) + _columns(word)
+
+
+def _between(line: _Line, following: _Line) -> str:
+    """What joins two lines. The hyphen of a word that was divided stays: it may be one of its own."""
+    if _WIDE_ONE.match(line.body[-1]) and _WIDE_ONE.match(following.body[0]):
+        return ""
+    return "" if _HYPHENATED.search(line.body) and following.body[0].islower() else " "
+
+
+def _joined(paragraph: Sequence[_Line], width: int | None) -> Stretch:
+    first, second, last = paragraph[0], paragraph[1], paragraph[-1]
+    text = first.body
+    for one, other in pairwise(paragraph):
+        text += _between(one, other) + other.body
+    own = max(line.columns for line in paragraph)
+    wrapping = Wrapping(
+        first.indent, second.indent, max(own, width or 0) if len(paragraph) == 2 else own, first.line_end
+    )
+    return Stretch(first.start, last.start + len(last.raw), first.indent + text + last.line_end, wrapping)
+
+
+def _kept(line: _Line) -> Stretch:
+    return Stretch(line.start, line.start + len(line.raw), line.raw)
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    """What is not divided, each with the spaces before it."""
+    gap, done = "", 0
+    for found in _BREAKS.finditer(text):
+        if found.start() > done:
+            yield gap, text[done : found.start()]
+            gap = ""
+        gap, done = found["space"] or gap, found.end()
+    if done < len(text):
+        yield gap, text[done:]
+
+
+def _columns(text: str) -> int:
+    return len(text) if text.isascii() else sum(1 + (east_asian_width(character) in "WF") for character in text)

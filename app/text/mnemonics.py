@@ -1,0 +1,108 @@
+"""Mnemonics of labels, the letters that a key presses: "&Open", "Save &As...", "_Open", "打开(&O)".
+
+A label is translated without its mark, which then stands before a letter of the translation. Which characters are
+such marks, and which are none ("R&D", "&amp;", "a_b", "__init__"), is told here, for every format that has labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html.entities import html5
+from typing import NamedTuple
+
+from app.text.placeholders import placeholders
+from model.languages import language_alone
+
+_LONGEST = 100
+"""Characters of a label."""
+_BEGIN = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
+_AT_WORD = re.compile(
+    rf"{_BEGIN}(?P<mark>&&?)(?!c\.)(?=(?P<word>\w*))[^\W_]|{_BEGIN}(?P<line>_)(?P<lined>[^\W\d_])(?![^\W_]*_)"
+)
+_IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>[^\W\d_]+)\b")
+_BEHIND = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
+"""As where words have no letters to press."""
+_ENTITY = re.compile(r"&#?\w+;|<[A-Za-z/!][^<>]*>")
+_LITERAL = re.compile(r"&&(?=\s|\Z)")
+_END = re.compile(r"[\s.…:：。]*\Z")
+_BEHIND_IN = {"zh", "ja", "ko"}
+
+
+class Mnemonic(NamedTuple):
+    """A `mark` that stood before a `letter`."""
+
+    mark: str
+    letter: str
+    is_doubled: bool = False
+    """An "&" that is shown is written as two."""
+
+    def put(self, translation: str, language: str) -> str:
+        """`translation`, which is in `language`, with the mark: before the same letter, or else the first.
+
+        Where words have no letters to press, or there are none, both come behind in brackets.
+        """
+        kept = placeholders(translation, language)
+        free = [
+            place
+            for place, character in enumerate(translation)
+            if character.isalnum() and not any(one.start <= place < one.end for one in kept)
+        ]
+        if not free or language_alone(language) in _BEHIND_IN:
+            end = _END.search(translation)
+            place = end.start() if end else len(translation)
+            return f"{self._doubled(translation[:place])}({self.mark}{self.letter.upper()}){translation[place:]}"
+        same = [place for place in free if translation[place].casefold() == self.letter.casefold()]
+        begins = [place for place in same if not translation[place - 1 : place].isalpha()]
+        place = (begins or same or [place for place in free if translation[place].isalpha()] or free)[0]
+        return f"{self._doubled(translation[:place])}{self.mark}{self._doubled(translation[place:])}"
+
+    def _doubled(self, text: str) -> str:
+        return text.replace("&", "&&") if self.is_doubled else text
+
+
+def marks_in(texts: Iterable[str]) -> frozenset[str]:
+    """The marks that surely are used in a catalogue, "&" and "_": there they may also stand within a word."""
+    labels = (text for text in texts if len(text) <= _LONGEST and not _ENTITY.search(text))
+    found = filter(None, map(_AT_WORD.search, labels))
+    return frozenset((one["mark"] or one["line"])[0] for one in found if one["mark"] or one["lined"].isupper())
+
+
+def without(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemonic] | None:
+    """A label without its mnemonic, and that; None if it has none. `marks`: those of its catalogue.
+
+    A label is a short line without tags and entities, and has one mark.
+    """
+    if len(text) > _LONGEST or not ("&" in text or "_" in text) or "\n" in text or _ENTITY.search(text):
+        return None
+    found = [one for one in (*_BEHIND.finditer(text), *_AT_WORD.finditer(text), *_IN_WORD.finditer(text)) if one]
+    mark = found[0].groupdict() if found else {}
+    sign = mark.get("mark") or mark.get("line") or ""
+    others = _LITERAL.sub("", text) if sign != "_" else text
+    if not sign or others.count(sign[0]) != len(sign):
+        return None
+    start = found[0].start("mark") if mark.get("mark") else found[0].start("line")
+    if found[0].re is _BEHIND:
+        shown, letter = text[: found[0].start()] + text[found[0].end() :], found[0]["letter"]
+    elif _is_mnemonic(found[0], marks):
+        shown, letter = text[:start] + text[start + len(sign) :], text[start + len(sign)]
+    else:
+        return None
+    if not any(map(str.isalpha, shown)):
+        return None
+    is_doubled = sign == "&" and _LITERAL.search(text) is not None
+    return (_LITERAL.sub("&", shown) if is_doubled else shown), Mnemonic(sign, letter, is_doubled)
+
+
+def _is_mnemonic(found: re.Match[str], marks: frozenset[str]) -> bool:
+    """Whether a mark at a word's beginning or within a word is one."""
+    if found.re is _AT_WORD:
+        if found["mark"]:
+            return found["word"] not in html5  # "&copy 2024" is HTML that browsers read
+        return found["lined"].isupper() or "_" in marks
+    before, after = found["before"], found["after"]
+    if not after[0].islower():
+        return False  # R&D, Tom&Jerry
+    if found["mark"] == "_":
+        return "_" in marks and before[0].isupper()
+    return "&" in marks or (min(len(before), len(after)) < 3 <= len(before + after))

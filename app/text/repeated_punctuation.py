@@ -1,0 +1,116 @@
+"""Marks that come in a row, as in "Stop!!": the model is given one of them, and the translation has all.
+
+Knows characters, no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from model.normalisation import INVISIBLE
+
+
+def _row(marks: str, least: int) -> str:
+    """At least so many of `marks` in a row, with what nobody sees between them."""
+    return rf"[{marks}](?:[{INVISIBLE}\u200c\u200d]*[{marks}]){{{least - 1},}}"
+
+
+_ROW = "|".join(_row(marks, 2) for marks in ("!?！？", "¡¿", ".", "。"))
+_AT_END = rf"(?=[\"'»”’)\]」』）\s{INVISIBLE}]*\Z)"
+_ANY_ROW = re.compile(_ROW)
+_ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
+_MARKS = re.compile(_row("!?！？", 1))
+_COLLAPSED = re.compile(rf"{_row('!?！？', 2)}|{_row('¡¿', 2)}")
+_COLLAPSED_AT_END = re.compile(rf"(?:{_row('.', 2)}|{_row('。', 2)}){_AT_END}")
+_FULL_WIDTH = str.maketrans("!?.", "！？。")
+_ASCII = str.maketrans("！？。", "!?.")
+_ENDS = "!?.！？。…"
+_CLOSING = " \u00a0\u202f\"'»”’)]」』）"
+_ELLIPSIS = 3
+"""Stops in a row, from which on they are one."""
+_DROPPED = "\u200b"
+"""Is nothing to the model: see `model.normalisation`."""
+
+
+def has_rows(text: str) -> bool:
+    return _ANY_ROW.search(text) is not None
+
+
+def without_rows(parts: Sequence[str | int]) -> list[str | int]:
+    """The parts of a sentence with one mark of each row, "?" of "!?!?"; as long as they were, so that offsets hold.
+
+    Full stops in a row are left where they do not end the sentence: "Well... yes" is not two.
+    """
+    found = list(parts)
+    for number, part in enumerate(parts):
+        if isinstance(part, str) and has_rows(part):
+            part = _COLLAPSED.sub(_one, part)
+            found[number] = _COLLAPSED_AT_END.sub(_one, part) if number == len(parts) - 1 else part
+    return found
+
+
+def _one(found: re.Match[str]) -> str:
+    mark = next((mark for mark in found[0] if mark in "?？¿"), found[0][0])
+    return mark + _DROPPED * (len(found[0]) - 1)
+
+
+def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
+    """`texts`, which together are a translation of the parts `source`, with the rows of marks that those have.
+
+    A row takes the place of the mark that is as far along among those of its kind, question or exclamation, if the
+    translation has as many of them; one that ends the source ends the translation.
+    """
+    if not any(map(has_rows, source)) or not any(map(str.strip, texts)):
+        return texts
+    text = "".join(texts)
+    rows = [_marks_of(found[0]) for part in source for found in _MARKS.finditer(part)]
+    edits: dict[int, tuple[int, str]] = {}
+    for kind in "?!":
+        same = [row for row in rows if _kind(row) == kind]
+        places = [at for at, mark in enumerate(text) if _kind(mark) == kind]
+        if len(same) == len(places):
+            edits |= {at: (at + 1, row) for at, row in zip(places, same, strict=True) if len(row) > 1}
+    if found := _ROW_AT_END.search(source[-1]):
+        row, end = _marks_of(found[0]), len(text.rstrip(_CLOSING))
+        before = text[:end].rstrip(_ENDS)
+        start = len(before if _kind(row) else before.rstrip())
+        edits = {at: edit for at, edit in edits.items() if at < start} | {start: (end, row)}
+    return _edited(texts, [(start, end, _as_wide(row, text[:end])) for start, (end, row) in sorted(edits.items())])
+
+
+def _marks_of(found: str) -> str:
+    return "".join(mark for mark in found if mark in _ENDS)
+
+
+def _kind(row: str) -> str:
+    """Of marks in a row: "?" if one asks, "!" if they exclaim, else none."""
+    plain = row.translate(_ASCII)
+    return "?" if "?" in plain else "!" if "!" in plain else ""
+
+
+def _as_wide(row: str, text: str) -> str:
+    """`row` as wide as what `text`, in the place of whose end it comes, ends in."""
+    if not text[-1:] > "\u2e80":
+        return row.translate(_ASCII)
+    row = row.translate(_FULL_WIDTH)
+    return "……" if row[0] == "。" and len(row) >= _ELLIPSIS else row
+
+
+def _edited(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+    """`texts` with each of the `edits`, (start, end, put), which are in order; offsets are those of the texts joined.
+
+    What is put belongs to the text that has its first character, or to the last of them.
+    """
+    found: list[str] = []
+    at = 0
+    for number, text in enumerate(texts):
+        last, parts, done = number == len(texts) - 1, [], at
+        for start, end, put in edits:
+            if start <= at + len(text) and end >= at:
+                parts.append(text[max(0, done - at) : max(0, start - at)])
+                parts.append(put if at <= start and (start < at + len(text) or last) else "")
+                done = max(done, end)
+        found.append("".join([*parts, text[max(0, done - at) :]]))
+        at += len(text)
+    return found
