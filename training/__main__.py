@@ -11,16 +11,16 @@ from typing import Any
 import torch
 import typer
 
-from training.d2l import d2l
-from training.distributed import processes_started
-from training.evaluate import evaluate
-from training.export import export
-from training.prepare import prepare
-from training.run import run
-from training.stopping import Stopped, stopping_at_once, this_command
-from training.toy import toy
-from training.train import train_verb
-from training.translate import translate
+from training.cli.d2l import d2l
+from training.cli.toy import toy
+from training.cli.train import train_verb
+from training.data.prepare import prepare
+from training.evaluation.evaluate import evaluate
+from training.export.bundle import export
+from training.optim.distributed import processes_started
+from training.optim.signals import Stopped, stopping_at_once, this_command
+from training.pipeline.run import run
+from training.synthetic.translate import translate
 
 cli = typer.Typer(
     add_completion=False,

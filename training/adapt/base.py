@@ -1,5 +1,5 @@
-"""A bundle that a new model begins from: adapted to other pairs (`training.finetune`), or for other languages
-(`training.transfer`)."""
+"""A bundle that a new model begins from: adapted to other pairs (`training.adapt.finetune`), or for other languages
+(`training.adapt.transfer`)."""
 
 from __future__ import annotations
 

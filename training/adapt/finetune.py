@@ -1,6 +1,7 @@
 """Fine-tuning: what a run takes from a bundle that it begins from, how it is trained, and what that changed.
 
-Knows the table of before and after. The order of things is `training.run`'s, the steps are `training.loop`'s.
+Knows the table of before and after. The order of things is `training.pipeline.run`'s, the steps are
+`training.optim.loop`'s.
 """
 
 from __future__ import annotations
@@ -15,21 +16,31 @@ from typing import Any
 
 from torch import Tensor
 
+from model.atomic_files import write_atomically
 from model.bundle import VOCABULARY
 from model.config import ModelConfig
-from training.batches import Pairs, load_pairs
-from training.card import changes
-from training.cautions import flattered
-from training.chinese import knows_simplified_only
-from training.evaluate import DEVELOPMENT, TestSet, evaluate_set
-from training.origin import Origin
-from training.prepare_options import PrepareOptions
-from training.recipes import recipe_of
-from training.trainer import Recipe, TrainingError
-from training.whole_file import write_atomically
+from training.adapt.base import Origin
+from training.adapt.rehearsal import Rehearsal
+from training.cleaning.simplified_chinese import knows_simplified_only
+from training.corpora.corpus import Skipped
+from training.corpora.general import carried_pairs
+from training.data.batches import Pairs, load_pairs
+from training.data.options import PrepareOptions
+from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set
+from training.evaluation.scoring import A_DIFFERENCE
+from training.export.interpolation import Adapted
+from training.export.model_card import changes
+from training.export.tradeoff import ACCEPTED
+from training.optim.defaults import recipe_of
+from training.optim.diagnostics import flattered
+from training.optim.trainer import Recipe, TrainingError
 
 BEFORE = "before.json"
-LEARNING_RATE = 1e-3
+GENERAL = "general set"
+"""What the pairs are called that a bundle carries."""
+BLEU = "BLEU"
+REHEARSE = 1.0
+LEARNING_RATE = 3e-4
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
@@ -46,7 +57,7 @@ class Pace:
     epochs: float
 
 
-PACES = (Pace(5_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
+PACES = (Pace(10_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
 
 
 class Initial(Origin):
@@ -91,20 +102,26 @@ class Initial(Origin):
         """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
-        return record | {name: config[name] for name in ("licence", "attribution") if name in config} | self.lineage()
+        kept = ("licence", "attribution", "general")
+        return record | {name: config[name] for name in kept if name in config} | self.lineage()
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there; `accept_loss`, in
-    BLEU on the development set, is what the tuned weights may cost, to ship instead of the bundle's; `blend`, how far
-    to go from these to those."""
+    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there; without them it is
+    seen on pairs of our own. `accept_loss`, in BLEU on the development set, is what the tuned weights may cost, to ship
+    instead of the bundle's; `accept_general_loss`, on each general set, to ship at all; `blend`, how far to go from
+    these to those, None if that is to be found. `rehearse`: general sentences that are learnt from for each of the
+    user's pairs, with the bundle's own translations; of the files `general_text`, or ours."""
 
     initial: Initial
     general: tuple[str, ...] = ()
     learning_rate: float | None = None
     accept_loss: float | None = None
     blend: float | None = None
+    accept_general_loss: float | None = None
+    rehearse: float = REHEARSE
+    general_text: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
@@ -113,6 +130,10 @@ class Tuning:
             raise ValueError(f"--accept-loss must lie between 0 and 100, not {self.accept_loss:g}")
         if self.blend is not None and not 0 < self.blend <= 1:
             raise ValueError(f"--blend must be above 0 and at most 1, not {self.blend:g}")
+        if self.accept_general_loss is not None and not 0 <= self.accept_general_loss <= 100:
+            raise ValueError(f"--accept-general-loss must lie between 0 and 100, not {self.accept_general_loss:g}")
+        if not 0 <= self.rehearse < math.inf:
+            raise ValueError(f"--rehearse must be at least 0, not {self.rehearse:g}")
 
     @property
     def architecture(self) -> str:
@@ -129,8 +150,39 @@ class Tuning:
     def paced(self, recipe: Recipe) -> Recipe:
         """`recipe`, whatever its number of steps, with the learning rate's highest point where it should be."""
         warmup, width = math.ceil(WARMUP * recipe.steps), self.initial.config.d_model
-        factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.schedule
+        factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.optim.schedule
         return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
+
+    def general_sets(self, tests: Sequence[TestSet]) -> list[TestSet]:
+        """Those of `tests` that are of `general`, where they come last; or else the pairs that the bundle carries, or
+        ours. Raises TrainingError where there are none, and nobody said that any loss is accepted."""
+        if self.general:
+            return list(tests[len(tests) - len(self.general) :])
+        pairs = carried_pairs(self.initial.bundle.config)
+        if not pairs and self.accept_general_loss is None:
+            raise TrainingError(
+                f"{self.initial.name} carries no general pairs, and there are none of ours in its languages: give some "
+                "with --general FILE, to see what is lost there, or accept any loss: --accept-general-loss 100"
+            )
+        return [TestSet(GENERAL, pairs, Skipped())] if pairs else []
+
+    def rehearsal(self, work: Path) -> Rehearsal | None:
+        """What is rehearsed; None if nothing is. Raises CorpusError."""
+        if not self.rehearse:
+            return None
+        found = Rehearsal.of(self.initial.bundle, self.general_text, work)
+        return found if found.sentences else None
+
+    def adapted(self, before: Sequence[Mapping[str, Any]], general: Sequence[TestSet]) -> Adapted:
+        """What weights are chosen by; `before`: the bundle's metrics on the `general` and the development set."""
+        return Adapted(
+            self.initial.weights,
+            {metric["set"]: metric["score"] for metric in before if metric["metric"] == BLEU},
+            general,
+            A_DIFFERENCE if self.accept_loss is None else self.accept_loss,
+            ACCEPTED if self.accept_general_loss is None else self.accept_general_loss,
+            self.blend,
+        )
 
     def measured_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
         """Metrics of the bundle on the development set of `data` and the `general` sets, which are called as they will
@@ -142,7 +194,9 @@ class Tuning:
             return list(kept["metrics"])
         pairs, _ = load_pairs(data)
         for test in tests[1:]:
-            for warning in flattered(test.name, [bundle.tokenizer.encode(pair.source) for pair in test.pairs], pairs):
+            for warning in flattered(
+                test.name, [bundle.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs
+            ):
                 say(f"warning: {warning}")
         say(f"measuring {self.initial.name} as it is ...")
         results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
@@ -166,6 +220,8 @@ def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
     yield f"before, as {initial['bundle']}, and after:"
     for whose, metric, before, score in rows:
         yield f"  {whose:{width}}  {metric:4}  {before:5.1f} -> {score:5.1f}"
+    if tradeoff := config["training"].get("tradeoff"):
+        yield tradeoff["advice"]
 
 
 def _whose(metric: Mapping[str, Any]) -> str:

@@ -18,8 +18,8 @@ from torch import Tensor
 from model.config import ModelConfig, Sharing
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.origin import Origin
-from training.trainer import TrainingError
+from training.adapt.base import Origin
+from training.optim.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
 _SHARING = get_args(Sharing)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corpus import Pair, hash64
+from training.corpora.corpus import Pair, hash64
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[Any]

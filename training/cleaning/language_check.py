@@ -1,7 +1,7 @@
 """Whether the two sides of a pair are in the languages they should be in, the other way round, or in others.
 
-Knows letters and statistics (py3langid's, 140 languages); what is done about it is `training.cleaning`'s to say. Short
-sentences are hard, so it only speaks when it is sure: docs/training.md has how often that is wrong.
+Knows letters and statistics (py3langid's, 140 languages); what is done about it is `training.cleaning.rules`'s to say.
+Short sentences are hard, so it only speaks when it is sure: docs/training.md has how often that is wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from model.languages import language_alone
-from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.corpora.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -131,8 +131,8 @@ def look_at_facing(
 ) -> Corpus:
     """`look_at`, and where no `columns` are given, those of source and target, or the two files, by their languages.
 
-    For what is measured or translated as it is; of what is trained on, `training.cleaning` judges every pair. Raises
-    CorpusError.
+    For what is measured or translated as it is; of what is trained on, `training.cleaning.rules` judges every pair.
+    Raises CorpusError.
     """
     corpus = look_at(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)

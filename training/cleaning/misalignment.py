@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corpus import Pair, Skipped
+from training.corpora.corpus import Pair, Skipped
 
 FEWEST = 1000
 """Pairs that the words can be learnt from: in a corpus of fewer, nothing is looked for."""

@@ -1,6 +1,6 @@
 """What can be put right without knowing a text's language: letters of another encoding, control characters, HTML.
 
-Leaves alone whatever it is not sure of; which pairs are then of no use is `training.cleaning`'s to say.
+Leaves alone whatever it is not sure of; which pairs are then of no use is `training.cleaning.rules`'s to say.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 
 import ftfy
 
-from training.corpus import Pair
+from training.corpora.corpus import Pair
 
 MOJIBAKE = "letters of another encoding put right"
 CONTROL = "control characters taken out"

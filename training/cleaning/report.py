@@ -1,6 +1,6 @@
 """The report on what `prepare` made of the lines of each corpus: in short on the screen, in full in the data folder.
 
-Knows counts and examples; what the rules are is `training.cleaning`'s.
+Knows counts and examples; what the rules are is `training.cleaning.rules`'s.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.corpus import Corpus, Skipped
-from training.text_file import shortened
+from training.corpora.corpus import Corpus, Skipped
+from training.corpora.text_file import shortened
 
 TEXT, JSON = "report.txt", "report.json"
 _SHOWN_SIDE = 40

@@ -1,7 +1,7 @@
 """Which pairs of a corpus are of no use, and which can be put right: languages, copies, numbers, lengths, shifts.
 
 Pairs stream through; a rule only speaks where it is sure, since a good pair lost is worse than a bad one kept:
-docs/training.md has what each drops of clean corpora. What a line of a file is, is `training.corpus`'s.
+docs/training.md has what each drops of clean corpora. What a line of a file is, is `training.corpora.corpus`'s.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
-from training.corpus import Pair, Skipped
-from training.languages import VOTING, LanguageCheck
-from training.mending import mend
-from training.parallel import in_order, share
-from training.shifted import Numbered, in_step
-from training.split import comparison_key
+from training.cleaning.holdout import comparison_key
+from training.cleaning.language_check import VOTING, LanguageCheck
+from training.cleaning.misalignment import Numbered, in_step
+from training.cleaning.repair import mend
+from training.corpora.corpus import Pair, Skipped
+from training.process_map import in_order, share
 
 RULES = {
     "markup": "mends what is left of HTML, of control characters and of other encodings",

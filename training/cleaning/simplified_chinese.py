@@ -1,6 +1,6 @@
 """Chinese in simplified characters: text converted with OpenCC before training, and rules that serving carries along.
 
-Knows characters, not corpora; where the rules go is `training.vocabulary`'s.
+Knows characters, not corpora; where the rules go is `training.data.vocabulary`'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from model.languages import language_alone
 from model.tokenizer import Tokenizer
-from training.corpus import Pair, Skipped
-from training.shifted import Numbered
+from training.cleaning.misalignment import Numbered
+from training.corpora.corpus import Pair, Skipped
 
 SIMPLIFIED = "traditional characters made simplified"
 _CHINESE = re.compile(r"(?i)zh|cmn")

@@ -1,6 +1,6 @@
 """The verb `d2l`: the translation exercise of a textbook, "Dive into Deep Learning" (Zhang et al. 2023, section 11.7).
 
-    python -m training d2l --pairs d2l-first-600.tsv
+    python -m training d2l
 
 Words, not pieces, and no bundle: nothing here is used by `prepare`, `train` or the service.
 """
@@ -23,9 +23,10 @@ from model.config import ModelConfig, named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
-from training.batches import Batch
-from training.corpus import read_pairs
-from training.trainer import Recipe, Trainer, pick_device
+from training.corpora.corpus import read_pairs
+from training.corpora.text_file import CorpusError
+from training.data.batches import Batch
+from training.optim.trainer import Recipe, Trainer, pick_device, use_threads
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 """Ids 0 to 3, as everywhere here."""
@@ -43,6 +44,13 @@ QUESTIONS = {
     "i'm home .": "je suis chez moi .",
 }
 """The textbook's questions and the answers it compares with."""
+FILE = Path("d2l-first-600.tsv")
+ORIGIN = (
+    "the first 600 lines of fra.txt in the book's fra-eng.zip, "
+    "http://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip "
+    "(pairs of Tatoeba by way of manythings.org/anki, whose own fra-eng.zip is newer: other lines)"
+)
+RECIPE = f"unzip fra-eng.zip, then: find . -name fra.txt | xargs head -n 600 | cut -f 1,2 > {FILE}"
 
 Sentence = list[str]
 
@@ -110,7 +118,9 @@ def learn(options: D2LOptions, say: Callable[[str], None] = print) -> Learned:
         steps=options.epochs * math.ceil(len(src) / BATCH), label_smoothing=0.0, precision="float32", seed=options.seed
     )
     device = pick_device(options.device)
-    trainer = Trainer(_config(len(source), len(target)), recipe, device)
+    config = _config(len(source), len(target))
+    use_threads(None, config)
+    trainer = Trainer(config, recipe, device)
     # The textbook's betas, not the paper's; on a GPU the trainer has the optimiser look at what is not finite.
     trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), fused=device.type == "cuda")
     random = torch.Generator().manual_seed(options.seed)
@@ -168,7 +178,9 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
 
 
 def d2l(
-    pairs: Annotated[Path, typer.Option(metavar="FILE", help="English, tab, French, a pair a line, UTF-8.")],
+    pairs: Annotated[
+        Path, typer.Option(metavar="FILE", help=f"English, tab, French, a pair a line, UTF-8: {ORIGIN}.")
+    ] = FILE,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the file.")] = EPOCHS,
     seed: Annotated[int, typer.Option(help="Draws weights, dropout and the order of the lines.")] = 1,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -185,6 +197,8 @@ def d2l(
     sentence, one reference) is the textbook's and compares with no other.
     For translation, see `run`.
     """
+    if not pairs.exists():
+        raise CorpusError(pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")
     learned = learn(D2LOptions(pairs, epochs, seed, device), typer.echo)
     for question, reference in QUESTIONS.items():
         answer = learned.translate(question)

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
 from model.transformer import Transformer
-from training.batches import Batch
-from training.schedule import noam
-from training.trainer import Recipe, Trainer, pick_device
+from training.data.batches import Batch
+from training.optim.schedule import noam
+from training.optim.trainer import Recipe, Trainer, pick_device, use_threads
 
 VOCABULARY = 11
 """The numbers 1 to 10; 0 is padding, which never occurs."""
@@ -72,6 +72,7 @@ def learn(options: ToyOptions, say: Callable[[str], None] = print) -> Transforme
     device = pick_device(options.device)
     steps = options.epochs * TRAINING_BATCHES
     recipe = Recipe(steps=steps, warmup=WARMUP, label_smoothing=0.0, precision="float32", seed=options.seed)
+    use_threads(None, options.config())
     trainer = Trainer(options.config(), recipe, device)
     random = torch.Generator().manual_seed(options.seed)
     say(f"{trainer.model.parameter_count():,} parameters, norm {options.norm}, on {device.type}")

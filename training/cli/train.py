@@ -2,7 +2,7 @@
 
     python -m training train --data data/mine --out runs/mine
 
-Knows the options. The steps are `training.loop`'s, and which recipe suits a corpus `training.recipes`'s.
+Knows the options. The steps are `training.optim.loop`'s, and which recipe suits a corpus `training.optim.defaults`'s.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Annotated
 
 import typer
 
-from training.batches import load_pairs
-from training.distributed import World, joined
-from training.locking import BusyError, alone_in
-from training.loop import train
-from training.prepared import PreparedSummary
-from training.recipes import architecture_for, recipe_for, size_for
-from training.scoring import limits_for
-from training.stopping import Stopped, python_here
-from training.trainer import TrainingError, pick_device, use_threads
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary
+from training.evaluation.scoring import limits_for
+from training.file_lock import BusyError, alone_in
+from training.optim.defaults import architecture_for, recipe_for, size_for
+from training.optim.distributed import World, joined
+from training.optim.loop import train
+from training.optim.signals import Stopped, python_here
+from training.optim.trainer import TrainingError, pick_device, use_threads
 
 _LENGTH, _MODEL, _MACHINE = "How long", "Model", "Machine and files"
 _RECIPE, _REPORT = "Recipe (what is not given suits the number of pairs)", "Evaluation and early stopping"
@@ -145,7 +145,7 @@ def train_verb(
         ),
     ] = False,
     threads: Annotated[
-        int | None, typer.Option(help="CPU threads. (default: one a core)", rich_help_panel=_MACHINE)
+        int | None, typer.Option(help="CPU threads. (default: one a core; for `tiny` one)", rich_help_panel=_MACHINE)
     ] = None,
     save_every: Annotated[
         int | None,
@@ -158,7 +158,6 @@ def train_verb(
     """Train a model on prepared data. Killed at any moment, the same command continues it."""
     if steps is not None and epochs is not None:
         raise TrainingError("give --steps or --epochs, not both")
-    use_threads(threads)
     summary, where = PreparedSummary.load(data), pick_device(device)
     pairs, _ = load_pairs(data)
     size = size_for(summary.own_pairs, where.type == "cuda")
@@ -199,6 +198,7 @@ def train_verb(
         patience=patience,
         keep=keep,
     )
+    use_threads(threads, config)
     with joined(where) as world, _alone_in(out, world):
         try:
             limits = limits_for(pairs, config)

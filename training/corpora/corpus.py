@@ -1,6 +1,6 @@
 """Sentence pairs in files: which columns hold them, which lines are broken, and reading and writing them one by one.
 
-Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.encoding`.
+Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.data.tokenise`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from model.languages import NAMES, language_alone, language_name
-from training.text_file import CorpusError, TextFile, look_at_text, shortened
+from training.corpora.text_file import CorpusError, TextFile, look_at_text, shortened
 
 EXPECTED = "expected a source sentence, a tab and its translation"
 _LOOKED_AT_LINES = 200
@@ -162,7 +162,9 @@ class Corpus:
     quoted: bool = False
     """Whether cells are quoted as spreadsheets and CSV writers do, which is undone."""
     turned: bool = False
-    """Whether source and target stand the other way round than was taken for granted; see `training.languages`."""
+    """Whether source and target stand the other way round than was taken for granted; see
+    `training.cleaning.language_check`.
+    """
 
     @property
     def name(self) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from training.locking import alone_making
-from training.text_file import CorpusError
+from training.corpora.text_file import CorpusError
+from training.file_lock import alone_making
 
 _PIECE = 1 << 20
 _TIMEOUT_S = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from training.corpus import Corpus, Skipped, hash64
-from training.text_file import TextFile
+from training.corpora.corpus import Corpus, Skipped, hash64
+from training.corpora.text_file import TextFile
 
 
 class Text(NamedTuple):

@@ -1,6 +1,7 @@
 """Sentence pairs from elsewhere than a text file: what a `--pairs` names becomes text files, in a cache where need be.
 
-Knows addresses, archives and caches; TMX is `training.tmx`'s, and what is in a text file `training.corpus`'s.
+Knows addresses, archives and caches; TMX is `training.corpora.tmx`'s, and what is in a text file
+`training.corpora.corpus`'s.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
+from model.atomic_files import replacing
 from model.languages import TWO_LETTERS, language_alone
-from training.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
-from training.download import download
-from training.locking import alone_making
-from training.text_file import CorpusError
-from training.tmx import is_tmx, tmx_lines
-from training.whole_file import replacing
+from training.corpora.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
+from training.corpora.download import download
+from training.corpora.text_file import CorpusError
+from training.corpora.tmx import is_tmx, tmx_lines
+from training.file_lock import alone_making
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
@@ -50,9 +51,9 @@ _DAMAGE = (
 def resolve(text: str, source: str, target: str) -> CorpusSpec:
     """The text files that `text` names, downloaded and unpacked if they are not yet; `source`, `target` are codes.
 
-    A file or two as for `training.corpus.parse_spec`; an archive (zip, tar) with a file for each language, or one of
-    both; a TMX; the address of any of these, with `#sha256=...` to check it by; or `mtdata:ID`. Each may have a weight.
-    Raises CorpusError.
+    A file or two as for `training.corpora.corpus.parse_spec`; an archive (zip, tar) with a file for each language, or
+    one of both; a TMX; the address of any of these, with `#sha256=...` to check it by; or `mtdata:ID`. Each may have a
+    weight. Raises CorpusError.
     """
     name, weight = text, 1.0
     remote = is_remote(text)

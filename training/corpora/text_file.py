@@ -41,7 +41,7 @@ _OTHERWISE_PACKED = {
     b"Rar!\x1a\x07": "RAR",
 }
 _FEW = 0.1
-"""The share of lines that may have zero bytes: a stray one is for `training.mending`."""
+"""The share of lines that may have zero bytes: a stray one is for `training.cleaning.repair`."""
 # Western European text has one accented letter in ten at the very most; other alphabets are nearly all high bytes.
 _WESTERN_HIGH_BYTES = 0.2
 

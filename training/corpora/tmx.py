@@ -14,7 +14,7 @@ from pathlib import Path
 from lxml import etree
 
 from model.languages import language_alone
-from training.text_file import CorpusError
+from training.corpora.text_file import CorpusError
 
 _BEGINNING = re.compile(
     rb"\s*(?:<\?xml\b[^>]{0,200}>\s*)?(?>(?:<!--.*?-->\s*)*)(?:<!DOCTYPE\s+tmx\b|<tmx\b)", re.DOTALL

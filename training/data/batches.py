@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.config import ModelConfig
-from training.prepared import PreparedSummary
-from training.shards import Shards, TokenFiles
+from training.data.dataset import PreparedSummary
+from training.data.token_shards import Shards, TokenFiles
 
 Integers = NDArray[Any]
 

@@ -1,7 +1,7 @@
 """The data folder between `prepare` and `train`: what is in it.
 
-How the pairs were chosen is `training.prepare`'s, how their tokens are stored `training.shards`'s, and how they are
-drawn `training.batches`'s.
+How the pairs were chosen is `training.data.prepare`'s, how their tokens are stored `training.data.token_shards`'s, and
+how they are drawn `training.data.batches`'s.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.corpus import Pair
+from training.corpora.corpus import Pair
 
 FORMAT_VERSION = 2
 
@@ -23,7 +23,7 @@ FORMAT_VERSION = 2
 class PreparedSummary:
     """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
     reserved symbols, then `augmented_copies` in other case, punctuation or names. Of each corpus, `read` lines are
-    `kept` or `skipped` by reason. `files`: see `training.shards.files_of`."""
+    `kept` or `skipped` by reason. `files`: see `training.data.token_shards.files_of`."""
 
     source: str
     target: str

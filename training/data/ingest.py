@@ -13,16 +13,16 @@ from typing import TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from training.chinese import simplify
-from training.cleaning import Cleaned, as_mended, clean
-from training.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
-from training.languages import look_at_facing
-from training.pool import PIECE, Pool, PoolWriter, first_of_each, hashes
-from training.prepare_options import PrepareOptions, require
-from training.shifted import Numbered
-from training.sources import resolve
-from training.split import SideKeys, choose_development, development_size
-from training.text_file import CorpusError
+from training.cleaning.holdout import SideKeys, choose_development, development_size
+from training.cleaning.language_check import look_at_facing
+from training.cleaning.misalignment import Numbered
+from training.cleaning.rules import Cleaned, as_mended, clean
+from training.cleaning.simplified_chinese import simplify
+from training.corpora.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.corpora.sources import resolve
+from training.corpora.text_file import CorpusError
+from training.data.options import REHEARSED, PrepareOptions, require
+from training.data.pair_store import PIECE, Pool, PoolWriter, first_of_each, hashes
 
 IN_DEVELOPMENT = "a sentence is in the development set"
 TUNING_DEV = 100
@@ -32,7 +32,8 @@ Item = TypeVar("Item")
 
 def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
     """What `text` of --pairs or --dev names, fetched if it is not here. Raises CorpusError."""
-    return resolve(text, options.source, options.target)
+    spec = resolve(text, options.source, options.target)
+    return dataclasses.replace(spec, ordered=True, ours=True) if text == options.rehearsal else spec
 
 
 def looked_at(options: PrepareOptions, text: str) -> Corpus:
@@ -54,11 +55,13 @@ def read_corpora(
 ) -> tuple[Pool, SideKeys]:
     """All different pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PoolWriter(path)
+    may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # what a bundle says may be fit for nothing
     for number, corpus in enumerate(corpora):
         pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
         lines = progress(pairs, f"reading {corpus.name}")
         found = Cleaned(skipped[number], mended[number])
-        if not writer.add_all(number, clean(lines, options.cleaning(), found, options.processes)):
+        kept = writer.add_all(number, clean(lines, options.cleaning(), found, options.processes))
+        if not kept and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
     pool = writer.finish()
     codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
@@ -68,7 +71,7 @@ def read_corpora(
     first = first_of_each(codes[:, 0])
     pool, keys = pool.keep(first, skipped, "the same pair came before"), SideKeys(codes[first, 1], codes[first, 2])
     for number, corpus in enumerate(corpora):
-        if not pool.count(number):
+        if not pool.count(number) and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
     return pool, keys
 
@@ -125,6 +128,8 @@ def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> l
     weighed = list(corpora[: len(options.pairs)])
     for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
         weight = corpus.spec.weight * own / max(1, count[number])
+        if options.rehearsal and number == len(corpora) - 1:
+            weight = min(weight, REHEARSED)
         weighed.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
     return weighed
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.languages import NAMES, TWO_LETTERS, language_alone
-from training.chinese import in_simplified, is_chinese, writes_ideographs
-from training.cleaning import CleaningOptions
-from training.parallel import share
-from training.pool import Pool
-from training.vocabulary import check_size
+from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
+from training.cleaning.rules import CleaningOptions
+from training.cleaning.simplified_chinese import in_simplified, is_chinese, writes_ideographs
+from training.data.pair_store import Pool
+from training.data.vocabulary import check_size
+from training.process_map import share
 
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
@@ -23,10 +22,11 @@ RATIO_FROM_TOKENS = 24
 """Sentences of no more tokens than this on both sides are never out of proportion: "Thanks." may well take eight."""
 RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.15
+REHEARSED = 4.0
+"""Times an epoch at most: where there are many pairs, few sentences would be learnt by heart."""
 SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done by the time that other processes have started.
 _MANY_PAIRS = 200_000
-_LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class PrepareOptions:
     """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
 
     `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
-    of `pairs`. `vocabulary` is a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of
-    `training.cleaning` that are not applied. `script` is of Chinese text: `simplified`; `keep`, as it is; `auto`, by
-    the language's code. `limit`: so many of `pairs` at most.
+    of `pairs`. `rehearsal` is one more of them, of whose pairs none is drawn more than REHEARSED times. `vocabulary` is
+    a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of `training.cleaning.rules` that
+    are not applied. `script` is of Chinese text: `simplified`; `keep`, as it is; `auto`, by the language's code.
+    `limit`: so many of `pairs` at most.
     """
 
     pairs: tuple[str, ...]
@@ -60,11 +61,12 @@ class PrepareOptions:
     script: str = "auto"
     augment_share: float = AUGMENT_SHARE
     limit: int | None = None
+    rehearsal: str | None = None
 
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
         for option, code in (("--source", self.source), ("--target", self.target)):
-            require(bool(_LANGUAGE_CODE.fullmatch(code)), f"{option} {code!r} is no language code such as en or pt-BR")
+            require(is_language_code(code), f"{option} {code!r} is no language code such as en or pt-BR")
             usual = code if self.vocabulary else _usual(code)  # a bundle that is tuned keeps what it is called
             require(usual == code, f"{option} {code!r}: services call that language {usual}")
         require(self.source != self.target, f"--source and --target are both {self.source}")
@@ -85,6 +87,11 @@ class PrepareOptions:
         if self.vocab_size is not None:
             check_size(self.vocab_size, (self.source, self.target))
         self.cleaning()
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """All corpora beside `pairs`."""
+        return self.mix + ((self.rehearsal,) if self.rehearsal else ())
 
     def recipe(self) -> dict[str, Any]:
         """The options that decide what is in the folder, as JSON gives them back."""

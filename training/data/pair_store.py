@@ -1,6 +1,6 @@
 """The pairs that `prepare` has read, kept on disk while it chooses among them, with a few bytes a pair in memory.
 
-Knows which pairs are the same and what their tokens are; which are wanted, `training.prepare` decides.
+Knows which pairs are the same and what their tokens are; which are wanted, `training.data.prepare` decides.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.corpus import Pair, Skipped, hash64
-from training.parallel import in_order
-from training.shards import Integers, Mask, token_type
-from training.split import comparison_key, in_parts
+from training.cleaning.holdout import comparison_key, in_parts
+from training.corpora.corpus import Pair, Skipped, hash64
+from training.data.token_shards import Integers, Mask, token_type
+from training.process_map import in_order
 
 PIECE = 1 << 13
 """Pairs that a process takes at a time."""
@@ -141,7 +141,7 @@ def _encode(path: Path, proto: bytes, max_tokens: int, starts: Integers) -> Enco
     tokenizer, ids = _tokenizer(proto), array("I")
     lengths, end_marks = array("I"), array("b")
     for source, target in PairTexts(path, starts):
-        sides = tokenizer.encode(source), tokenizer.encode(target)
+        sides = tokenizer.encode_pair(source, target)
         lengths.extend(map(len, sides))
         end_marks.append(has_end_mark(source))
         if max(map(len, sides)) <= max_tokens:

@@ -2,7 +2,8 @@
 
     python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
 
-Knows nothing of models. What makes a line usable is `training.corpus`'s, what is written of it `training.encoding`'s.
+Knows nothing of models. What makes a line usable is `training.corpora.corpus`'s, what is written of it
+`training.data.tokenise`'s.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import typer
 
 from model.bundle import check_replaceable, written_whole
 from model.tokenizer import Tokenizer
-from training.chinese import simplification_rules
-from training.cleaning import RULES
-from training.corpus import Corpus, Pair, Skipped, write_pairs
-from training.encoding import write_tokens
-from training.intake import (
+from training.cleaning.report import TEXT as REPORT
+from training.cleaning.report import CorpusReport, write_report
+from training.cleaning.rules import RULES
+from training.cleaning.simplified_chinese import simplification_rules
+from training.corpora.corpus import Corpus, Pair, Skipped, write_pairs
+from training.data.dataset import PreparedSummary, digests, write_record
+from training.data.ingest import (
     limited,
     looked_at,
     looked_at_for_measuring,
@@ -31,9 +34,7 @@ from training.intake import (
     spec_of,
     weighed,
 )
-from training.locking import alone_making
-from training.pool import Pool
-from training.prepare_options import (
+from training.data.options import (
     AUGMENT_SHARE,
     MAX_RATIO,
     MAX_TOKENS,
@@ -42,11 +43,11 @@ from training.prepare_options import (
     PrepareOptions,
     require,
 )
-from training.prepared import PreparedSummary, digests, write_record
-from training.report import TEXT as REPORT
-from training.report import CorpusReport, write_report
-from training.shards import undamaged
-from training.vocabulary import train_vocabulary
+from training.data.pair_store import Pool
+from training.data.token_shards import undamaged
+from training.data.tokenise import write_tokens
+from training.data.vocabulary import train_vocabulary
+from training.file_lock import alone_making
 
 TEXT = "text.tsv"
 """In the folder as long as it is being made: all that was read."""
@@ -69,7 +70,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
 
 def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     check_replaceable(options.out, options.replace, "data folder", "prepared.json", input_files(options))
-    corpora = [looked_at(options, text) for text in (*options.pairs, *options.mix)]
+    corpora = [looked_at(options, text) for text in (*options.pairs, *options.mixed)]
     given = [looked_at_for_measuring(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
@@ -197,7 +198,7 @@ def _short_enough(
 ) -> list[Pair]:
     """Those of `dev` that fit the limit on tokens; the others, whose `lines` are known if a file was given, go to
     `skipped` then."""
-    fits = [max(len(tokenizer.encode(side)) for side in pair) <= options.max_tokens for pair in dev]
+    fits = [max(map(len, tokenizer.encode_pair(*pair))) <= options.max_tokens for pair in dev]
     require(any(fits), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
     long = f"longer than {options.max_tokens} tokens"
     for line, pair, short in zip(lines, dev, fits, strict=False):
@@ -216,7 +217,7 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
 
 def input_files(options: PrepareOptions) -> Iterator[Path]:
     """All that is read, each fetched if it is not here. Raises CorpusError."""
-    for text in (*options.pairs, *options.mix, *([options.dev] if options.dev else [])):
+    for text in (*options.pairs, *options.mixed, *([options.dev] if options.dev else [])):
         yield from spec_of(options, text).paths
     if options.vocabulary:
         yield Path(options.vocabulary)

@@ -1,6 +1,7 @@
 """The pairs of a pool, and copies of them, as token ids in a data folder: which lengths are sound, what is copied.
 
-Knows tokens; where the pairs come from is `training.intake`'s, and how files hold them `training.shards`'s.
+Knows tokens; where the pairs come from is `training.data.ingest`'s, and how files hold them
+`training.data.token_shards`'s.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from numpy.typing import NDArray
 
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.augment import augmented_copies
-from training.corpus import Pair, Skipped
-from training.intake import progress, progress_of_pieces
-from training.pool import PIECE, Pool, encode
-from training.prepare_options import RATIO_FROM_TOKENS, PrepareOptions, require
-from training.reserved import TokenCopy, token_copies
-from training.shards import Integers, Mask, ShardWriter
+from training.corpora.corpus import Pair, Skipped
+from training.data.augment.placeholder_copies import TokenCopy, token_copies
+from training.data.augment.robustness import augmented_copies
+from training.data.ingest import progress, progress_of_pieces
+from training.data.options import RATIO_FROM_TOKENS, PrepareOptions, require
+from training.data.pair_store import PIECE, Pool, encode
+from training.data.token_shards import Integers, Mask, ShardWriter
 
 
 @dataclass(frozen=True)
 class Written:
-    """The pairs that were written, without the copies of them that come after. `files`: see `training.shards.files_of`.
+    """The pairs that were written, without the copies of them that come after. `files`: see
+    `training.data.token_shards.files_of`.
 
     `sources_with_end_marks`: of all that an epoch draws, copies included, the share whose source ends as a sentence.
     """

@@ -33,7 +33,7 @@ def train_vocabulary(
     """A joint byte-pair vocabulary (Sennrich et al. 2016) of at most `vocab_size` pieces, as a SentencePiece model.
 
     `sentences` are of all `languages`, any order. `rules`: what text is normalised to beside canonical composition,
-    such as `training.chinese.simplification_rules()`.
+    such as `training.cleaning.simplified_chinese.simplification_rules()`.
 
     A corpus too small for `vocab_size` gets the largest vocabulary it supports. Raises ValueError if there is no text
     or `vocab_size` has no room for the bytes and symbols.

@@ -1,37 +1,40 @@
-"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, through the bundle itself.
+"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
 
     python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
 
-The service decodes with the same calls, so these are the translations that it gives, unless there is a beam.
+With --raw the bare decoder translates each text whole, as training measures its development set: nothing is cut into
+sentences, nothing protected, no full stop lent and no capitals lowered.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from model.allocator import keep_freed_memory
-from model.batch import Runner
-from model.bundle import load_bundle
+from model.backends import prepare
+from model.bundle import Bundle, load_bundle
 from model.decoding import as_runner
+from model.decoding.batch import Runner
 from model.hypothesis import Limits
-from model.precision import prepare
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.chinese import references_in_script
-from training.corpus import Pair, Skipped, hash64
-from training.languages import look_at_facing
-from training.prepare import two_columns
-from training.prepared import dev_pairs
-from training.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
-from training.sources import is_remote, resolve
-from training.text_file import CorpusError
-from training.trainer import pick_device, use_threads
+from training.cleaning.language_check import look_at_facing
+from training.cleaning.simplified_chinese import references_in_script
+from training.corpora.corpus import Pair, Skipped, hash64
+from training.corpora.sources import is_remote, resolve
+from training.corpora.text_file import CorpusError
+from training.data.dataset import dev_pairs
+from training.data.prepare import two_columns
+from training.evaluation.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
+from training.evaluation.service_command import translate_served
+from training.optim.trainer import pick_device, use_threads
 
 Say = Callable[[str], None]
 DEVELOPMENT = "development set"
@@ -103,6 +106,8 @@ class Result:
     device: str
     skipped: int
     beam: int = 1
+    served: bool = False
+    """Whether the service translated, with all that it does beside decoding, or else the bare decoder."""
     simplified: int = 0
     """References that were in traditional characters, and were made simplified as the model writes."""
     trained_on: int | None = None
@@ -122,6 +127,7 @@ class Result:
                 "precision": self.precision,
                 "device": self.device,
                 "beam": self.beam,
+                "served": self.served,
                 "sources_cut": self.translations.cut,
                 "lines_skipped": self.skipped,
                 "references_simplified": self.simplified,
@@ -144,27 +150,60 @@ def evaluate_set(
     """Translates the sources of `test` into the language `target` and scores them."""
     runner = as_runner(model)
     translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
+    how = (runner.precision, runner.device.type, scoring.beam)
+    return _scored(test, translations, tokenizer, target, scoring, *how)
+
+
+def evaluate_served(
+    bundle: Bundle,
+    tests: Sequence[TestSet],
+    precision: str,
+    device: str,
+    workers: int | None = None,
+    scoring: Scoring = Scoring(),
+) -> list[Result]:
+    """Translates the sources of `tests` as the service does from `bundle`'s folder, and scores them. Raises NotServed.
+
+    `precision` and `device` are those that the service shall decode at, `workers` its processes.
+    """
+    sources, languages = [pair.source for test in tests for pair in test.pairs], (bundle.source, bundle.target)
+    texts = iter(translate_served(bundle.folder, languages, sources, precision, device, workers))
+    how = (bundle.tokenizer, bundle.target, scoring, precision, device)
+    own = ((test, Translations(list(islice(texts, len(test.pairs))), [], cut=0)) for test in tests)
+    return [_scored(test, translations, *how, served=True) for test, translations in own]
+
+
+def _scored(
+    test: TestSet,
+    translations: Translations,
+    tokenizer: Tokenizer,
+    target: str,
+    scoring: Scoring,
+    precision: str,
+    device: str,
+    beam: int = 1,
+    served: bool = False,
+) -> Result:
+    """The result on `test` of `translations` into the language `target`, which were made as the rest says."""
     given = [pair.target for pair in test.pairs]
     references = references_in_script(given, tokenizer)
-    found = scores(translations.texts, references, target, scoring.lowercase, scoring.moses)
-    skipped = test.skipped.counts.total()
-    changed = sum(old != new for old, new in zip(given, references, strict=True))
     return Result(
         test.name,
-        found,
+        scores(translations.texts, references, target, scoring.lowercase, scoring.moses),
         translations,
-        runner.precision,
-        runner.device.type,
-        skipped,
-        scoring.beam,
-        changed,
+        precision,
+        device,
+        test.skipped.counts.total(),
+        beam,
+        served,
+        simplified=sum(old != new for old, new in zip(given, references, strict=True)),
         digest=test.digest,
     )
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
     """Says what `result` is, in lines for a person."""
-    decoding = "greedy" if result.beam == 1 else f"beam {result.beam}"
+    decoding = "as served" if result.served else "greedy" if result.beam == 1 else f"beam {result.beam}"
     say(f"{result.set}: {len(test.pairs):,} sentences, {decoding}, on {result.device} in {result.precision}")
     for score in result.scores:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
@@ -203,19 +242,30 @@ def evaluate(
         str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
     ] = None,
     encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Measure the bare decoder, without what the service does before and after it."),
+    ] = False,
     precision: Annotated[
-        str, typer.Option(help="float32, the reference; or bfloat16, float16, int8, auto, as the service offers them.")
-    ] = "float32",
+        str | None,
+        typer.Option(
+            help="float32, bfloat16, float16, int8, or auto, the service's choice. (default: auto, with --raw float32)"
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads: the service's workers have one each. (default: one a core)")
+    ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
-            help="Sentences decoded together, each counted --beam times; affects the speed. "
+            help="With --raw: sentences decoded together, each counted --beam times; affects the speed. "
             f"(default: {ROWS['cpu']}, on a GPU {ROWS['cuda']})"
         ),
     ] = None,
-    beam: Annotated[int, typer.Option(help="Width of the beam; 1 is greedy, as the service decodes.")] = 1,
+    beam: Annotated[
+        int | None, typer.Option(help="With --raw: width of the beam. (default: 1, greedy, as the service decodes)")
+    ] = None,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="BLEU of lower-cased text too, to compare with papers that report it.")
     ] = False,
@@ -227,12 +277,15 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines for a person.")] = False,
 ) -> None:
-    """Measure a bundle: sacreBLEU with its signature, and chrF, of its translations of a file of pairs."""
+    """Measure a bundle: sacreBLEU with its signature, and chrF, of a file of pairs as the service translates them."""
     keep_freed_memory()
     use_threads(threads)
+    for option, value in (("--rows", rows), ("--beam", beam)):
+        if value is not None and not raw:
+            raise ValueError(f"{option} needs --raw: the service decodes greedily, as many together as suit it")
     if rows is not None and rows < 1:
         raise ValueError(f"--rows must be at least 1, not {rows}")
-    where = pick_device(device)
+    where, beam = pick_device(device), 1 if beam is None else beam
     if not 1 <= beam <= (rows or ROWS[where.type]):
         raise ValueError(f"--beam must be from 1 to --rows ({rows or ROWS[where.type]}), not {beam}")
     if tokenize not in (None, "moses"):
@@ -246,14 +299,18 @@ def evaluate(
         out.parent.mkdir(parents=True, exist_ok=True)
         out.open("a").close()  # what cannot be written is said before hours of decoding
     loaded = load_bundle(bundle, where)
-    runner = prepare(loaded.model, precision)
+    runner = prepare(loaded.model, precision or ("float32" if raw else "auto"))
     both = two_columns(columns)
     tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding, corpora) for text in pairs]
     results = []
     if not as_json:
         typer.echo(f"{bundle} is {loaded.name}")
-    for test in tests:
-        result = evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows, scoring)
+    found: Iterator[Result] = (
+        evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows, scoring) for test in tests
+    )
+    if not raw:
+        found = iter(evaluate_served(loaded, tests, runner.precision, runner.device.type, threads, scoring))
+    for test, result in zip(tests, found, strict=True):
         results.append(result)
         if not as_json:
             report(result, test, loaded.limits, typer.echo)

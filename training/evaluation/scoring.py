@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 import sacrebleu
 
-from model.batch import Runner
 from model.config import ModelConfig
 from model.decoding import beam_decode
+from model.decoding.batch import Runner
 from model.hypothesis import Limits
 from model.languages import WITHOUT_SPACES, language_alone
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.batches import Pairs
-from training.prepared import dev_pairs
+from training.data.batches import Pairs
+from training.data.dataset import dev_pairs
 
 ROWS = {"cpu": 64, "cuda": 512}
 """Hypotheses decoded together, by device."""
+A_DIFFERENCE = 0.1
+"""BLEU, as it is reported."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def translate(
         model.eval()
     device = model.target_embedding.tokens.weight.device if isinstance(model, Transformer) else model.device
     rows = rows or max(ROWS[device.type], width)
-    encoded = [tokenizer.encode(sentence) for sentence in sentences]
+    encoded = [tokenizer.encode_source(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
     found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, width, rows)
     return Translations([tokenizer.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
@@ -139,7 +141,7 @@ class Development:
     def load(cls, data: Path, tokenizer: Tokenizer, limits: Limits, target: str) -> Development:
         told = dev_pairs(data)
         sources, references = [pair.source for pair in told], [pair.target for pair in told]
-        pairs = Pairs.of([tokenizer.encode(s) for s in sources], [tokenizer.encode(r) for r in references])
+        pairs = Pairs.of([tokenizer.encode_source(s) for s in sources], [tokenizer.encode(r) for r in references])
         return cls(sources, references, pairs, tokenizer, limits, target)
 
     def translate(self, model: Transformer, count: int | None = None) -> list[str]:

@@ -2,9 +2,9 @@
 
     python -m training export --run runs/mine --data data/mine --out mine/en-fr
 
-Knows which of a run's weights ship and what is measured of them; the run itself is `training.trained`'s. What a
-bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,
-is `training.export_ctranslate2`'s.
+Knows which of a run's weights ship and what is measured of them; the run itself is `training.export.run_folder`'s. What
+a bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,
+is `training.export.ctranslate2`'s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -26,27 +26,32 @@ from torch import Tensor
 from model.allocator import keep_freed_memory
 from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
 from model.transformer import Transformer
-from training.batches import load_pairs
-from training.card import model_card
-from training.cautions import trained_on
-from training.checkpoint import BEST
-from training.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
-from training.export_ctranslate2 import ConvertOptions, convert_bundle
-from training.locking import alone_making
-from training.prepared import dev_pairs
-from training.samples import MARGIN, choose_samples, own_sentences
-from training.stopping import python_here
-from training.text_file import look_at_text
-from training.trained import BEGUN_WITH, Trained, blended, origin_of, training_record
-from training.trainer import pick_device, use_threads
+from training.corpora.general import carried_pairs
+from training.corpora.text_file import look_at_text
+from training.data.batches import load_pairs
+from training.data.dataset import dev_pairs
+from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
+from training.evaluation.scoring import A_DIFFERENCE
+from training.evaluation.service_command import NotServed
+from training.export.ctranslate2 import ConvertOptions, convert_bundle
+from training.export.interpolation import Adapted, choose_adapted, chosen_before
+from training.export.metrics import measured_as_served
+from training.export.model_card import model_card
+from training.export.run_folder import BEGUN_WITH, Trained, origin_of, training_record
+from training.export.samples import MARGIN, choose_samples, own_sentences, surest_sample
+from training.file_lock import alone_making
+from training.optim.checkpoint import BEST
+from training.optim.diagnostics import trained_on
+from training.optim.signals import python_here
+from training.optim.trainer import pick_device, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
 NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options of the command without which it cannot make what `--to` asks for."""
 COMMON = {"to", "out", "replace", "dtype"}
-A_DIFFERENCE = 0.1
-"""BLEU, as it is reported."""
+GENERAL_PAIRS = 200
+"""Of a development set that a bundle carries, at most."""
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
@@ -78,7 +83,10 @@ class ExportOptions:
     accept_loss: float | None = None
     """BLEU on the development set that what was learnt may cost, to ship; None: A_DIFFERENCE."""
     blend: float | None = None
-    """How far to go from the weights that the run began with to those that it learnt; None: all the way."""
+    """How far to go from the weights of the bundle that the run adapts to those that it learnt; None: as far as
+    `accept_general_loss` lets it gain."""
+    accept_general_loss: float | None = None
+    """BLEU that may be lost on each general set; None: `tradeoff.ACCEPTED`."""
     parent: dict[str, Any] | None = None
     """That of the bundle for other languages whose weights the run began from."""
 
@@ -94,6 +102,7 @@ class ExportOptions:
         sentences = self.sentences()
         digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else None
         chosen = {"accept_loss": self.accept_loss, "blend": self.blend, "samples_sha256": digest}
+        chosen["accept_general_loss"] = self.accept_general_loss
         given = {name: value for name, value in chosen.items() if value is not None}
         return {"dtype": self.dtype, "samples": Path(self.samples).name, **given}
 
@@ -125,12 +134,12 @@ def export_run(
     options: ExportOptions,
     say: Say = print,
     tests: Sequence[TestSet] | None = None,
-    origin: Mapping[str, Tensor] | None = None,
+    adapted: Adapted | None = None,
 ) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    `tests`: `options.tests()`, if they have been read. `origin`: the weights of the bundle that the run adapts, which
-    ship where what was learnt costs too much, and between which and that `options.blend` lies.
+    `tests`: `options.tests()`, if they have been read. `adapted`: the bundle that the run adapts; without it, such a
+    run's weights are those that were chosen before.
     Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
@@ -144,46 +153,58 @@ def export_run(
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
-    accepted = A_DIFFERENCE if options.accept_loss is None else options.accept_loss
-    if options.blend is not None:
-        assert origin is not None
-        learnt = blended(learnt, origin, options.blend)
-    dtype, before = DTYPES[options.dtype], run.beginning(origin)
-    weights, model, metrics, candidates = _choose(run, learnt, before, dtype, device, dev, accepted, say)
+    dtype = DTYPES[options.dtype]
+    choice: dict[str, Any] = {}
+    if options.initial and adapted is None:
+        weights, chosen, choice = chosen_before(run.folder)
+        learnt = [(weights, chosen)]
+    before = None if options.initial else run.beginning()
+    weights, model, metrics, candidates = _choose(run, learnt, before, dtype, device, dev, A_DIFFERENCE, say)
+    if adapted is not None:
+        best = weights, dict(learnt)[weights]
+        weights, model, choice = choose_adapted(run, best, adapted, dev, dtype, device, say)
+        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
+        report(result, dev, run.limits, say)
+        metrics = result.metrics()
+    seen: dict[str, int] = {}
     for test in tests:
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
-        seen = trained_on([run.tokenizer.encode(pair.source) for pair in test.pairs], pairs)
-        result = dataclasses.replace(result, trained_on=seen)
+        seen[test.name] = trained_on([run.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs)
+        result = dataclasses.replace(result, trained_on=seen[test.name])
         report(result, test, run.limits, say)
         metrics += result.metrics()
-    samples = choose_samples(model, run.tokenizer, run.limits, sentences or _sample_sentences(run, options.samples))
-    say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
-    if not samples:
-        say("warning: without samples, nobody notices if a service computes wrongly with this bundle; train for longer")
-    record = {
+    record: dict[str, Any] = {
         "source": run.summary.source,
         "target": run.summary.target,
         "training": training_record(run, weights, model)
-        | {"candidates": candidates, "form": options.form}
-        | ({"initial": options.initial} if options.initial else {})
+        | {"candidates": candidates, "form": options.form, "decoder_metrics": metrics}
+        | ({"tradeoff": choice} if choice else {})
+        | ({"initial": {k: v for k, v in options.initial.items() if k != "general"}} if options.initial else {})
         | ({"parent": options.parent} if options.parent else {}),
         "metrics": metrics,
         "licence": options.licence,
         "attribution": list(options.attribution),
         "remarks": list(options.remarks),
-        "samples": samples,
+        "samples": _samples(model, run, sentences or _sample_sentences(run, options.samples), say),
+        "general": _general(run, options),
     }
-    card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
-    save_bundle(
-        options.out,
-        model.cpu(),
-        run.tokenizer,
-        run.limits,
-        record,
-        card,
-        dtype=dtype,
-        replace=options.replace,
-    )
+    model = model.cpu()
+
+    def write(folder: Path) -> None:
+        card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
+        how: dict[str, Any] = {"dtype": dtype, "replace": options.replace}
+        save_bundle(folder, model, run.tokenizer, run.limits, record, card, **how)
+
+    try:
+        results = measured_as_served(write, [dev, *tests], device)
+    except NotServed as error:
+        say(f"warning: the figures are of the bare decoder, since {error}")
+    else:
+        results = [dataclasses.replace(result, trained_on=seen.get(result.set)) for result in results]
+        for result, test in zip(results, [dev, *tests], strict=True):
+            report(result, test, run.limits, say)
+        record["metrics"] = [metric for result in results for metric in result.metrics()]
+    write(options.out)
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)
     size = sum(file.stat().st_size for file in options.out.iterdir())
@@ -227,7 +248,7 @@ def _choose(
         best = found[-1]
         say(
             f"warning: what was learnt costs {cost:.2f} BLEU on the development set: the bundle has the weights that "
-            "the run began with (`run --init` with --accept-loss ships what was learnt)"
+            "the run began with"
         )
     _, what, model, result = best
     report(result, dev, run.limits, say)
@@ -235,10 +256,32 @@ def _choose(
     return what, model, result.metrics(), tried
 
 
+def _samples(model: Transformer, run: Trained, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
+    """At least one, since the service refuses a bundle without. Raises ValueError if no sentence can be one."""
+    samples = choose_samples(model, run.tokenizer, run.limits, sentences)
+    if samples:
+        say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
+        return samples
+    surest, lead = surest_sample(model, run.tokenizer, run.limits, sentences)
+    say(
+        f"warning: no sample leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another processor or "
+        "at another precision the service may refuse this bundle; train for longer"
+    )
+    return [surest]
+
+
 def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:
     """Our own; the development set's if `samples` says so, or for a language that we have none in."""
     own = own_sentences(run.summary.source) if samples == "own" else []
     return own or [pair.source for pair in dev_pairs(run.data)]
+
+
+def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
+    """The pairs by which a later `run --init` sees what is lost outside its field: those of the bundle that was
+    adapted, or ours, or for languages that we have none in some of the development set, as with samples."""
+    origin = options.initial or {}
+    pairs = carried_pairs({"source": run.summary.source, "target": run.summary.target, **origin})
+    return [list(pair) for pair in pairs or dev_pairs(run.data)[:GENERAL_PAIRS]]
 
 
 def export(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from model.bundle import CARD, VOCABULARY, Bundle, check_replaceable, load_bundle, written_whole
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
-from training.card import converted_card
+from training.export.model_card import converted_card
 
 DTYPES = ("float32", "float16", "bfloat16", "int8")
 WEIGHTS = "model.bin"

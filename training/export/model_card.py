@@ -69,7 +69,10 @@ def _opening(config: Mapping[str, Any]) -> Iterator[str]:
 def _figures(config: Mapping[str, Any]) -> Iterator[str]:
     yield "## Figures"
     yield ""
-    yield "Measured through these weights with greedy decoding; each can be repeated with `evaluate` (below)."
+    if all(metric.get("served") for metric in config["metrics"]):
+        yield "Measured as the service answers by default; each can be repeated with `evaluate` (below)."
+    else:
+        yield "Measured with the bare decoder, greedily; each can be repeated with `evaluate --raw` (below)."
     yield ""
     yield "| set | sentences | metric | score | precision |"
     yield "|---|--:|---|--:|---|"
@@ -89,9 +92,13 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def changes(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], float]]:
-    """Of a fine-tuned bundle's config.json, each metric of the bundle it was made from, and its score now."""
-    after = {(metric["set"], metric["metric"]): metric["score"] for metric in config["metrics"]}
-    return [(metric, after[metric["set"], metric["metric"]]) for metric in config["training"]["initial"]["metrics"]]
+    """Of a fine-tuned bundle's config.json, each metric of the bundle it was made from, and its score now; those that
+    another export of the same run did not measure are left out."""
+    # Before, the bare decoder was measured, as it is to compare weights with.
+    measured = config["training"].get("decoder_metrics", config["metrics"])
+    after = {(metric["set"], metric["metric"]): metric["score"] for metric in measured}
+    before = [(metric, (metric["set"], metric["metric"])) for metric in config["training"]["initial"]["metrics"]]
+    return [(metric, after[key]) for metric, key in before if key in after]
 
 
 def _initial(config: Mapping[str, Any]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What a training has come to: the weights of a run folder that may ship, and the record of how they came about.
 
-Knows run folders and the data they belong to; which weights are best, `training.export` finds out.
+Knows run folders and the data they belong to; which weights are best, `training.export.bundle` finds out.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.atomic_files import write_atomically
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.batches import Pairs, epoch_rows, load_pairs
-from training.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
-from training.prepared import PreparedSummary
-from training.scoring import limits_for
-from training.trainer import TrainingError, resolve_precision
-from training.whole_file import write_atomically
+from training.data.batches import Pairs, epoch_rows, load_pairs
+from training.data.dataset import PreparedSummary
+from training.evaluation.scoring import limits_for
+from training.optim.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
+from training.optim.trainer import TrainingError, resolve_precision
 
 ORIGIN = "origin.json"
 """In a run folder: what its weights began from, and who must be named for that."""
@@ -88,11 +88,8 @@ class Trained:
         if best:
             yield f"those of step {best:,}, of the lowest development loss", load_weights(self.folder / BEST)
 
-    def beginning(self, origin: Mapping[str, Tensor] | None) -> dict[str, Tensor] | None:
-        """The weights that the run began with, where they may ship: `origin`, the bundle's that it adapts, or those
-        that a parent gave it, if it has never had a lower development loss since."""
-        if origin is not None:
-            return dict(origin)
+    def beginning(self) -> dict[str, Tensor] | None:
+        """The weights that a parent gave the run, if it has never had a lower development loss since."""
         began_best = self.snapshot["state"]["best_step"] == 0 and (self.folder / BEST).exists()
         return load_weights(self.folder / BEST) if began_best else None
 
@@ -173,7 +170,7 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """The commit of this code, "-dirty" after it if files differ; None outside a checkout."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parent.parent.parent
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]

@@ -15,8 +15,8 @@ from model.hypothesis import Limits
 from model.languages import language_alone
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.batches import Pairs
-from training.scoring import translate
+from training.data.batches import Pairs
+from training.evaluation.scoring import translate
 
 MARGIN = 0.5
 """Nats by which the best token leads the second at every step: far above what half precision or a processor moves."""
@@ -156,7 +156,7 @@ def choose_samples(
 ) -> list[dict[str, Any]]:
     """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, as config.json
     keeps them; fewer if there are not so many."""
-    fitting = [text for text in sentences if 0 < len(tokenizer.encode(text)) <= limits.max_source]
+    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source]
     chosen: list[dict[str, Any]] = []
     for start in range(0, len(fitting), _AT_ONCE):
         chosen += _sure(model, tokenizer, limits, fitting[start : start + _AT_ONCE])
@@ -165,23 +165,49 @@ def choose_samples(
     return chosen[:wanted]
 
 
+def surest_sample(
+    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
+) -> tuple[dict[str, Any], float]:
+    """The one of `sentences` whose least lead is the greatest, and that lead in nats: for a model that is sure of none.
+
+    A translation may end by its limit. Raises ValueError if no sentence fits.
+    """
+    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source][:_AT_ONCE]
+    if not fitting:
+        raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
+    found, eos = translate(model, tokenizer, limits, fitting), model.config.eos_id
+    sources = [tokenizer.encode_source(text) for text in fitting]
+    leads = []
+    for source, ids in zip(sources, found.ids, strict=True):
+        ended = ids[-1] == eos
+        leads += margins(model, [(source, ids[:-1] if ended else ids)], ended)
+    row = max(range(len(fitting)), key=leads.__getitem__)
+    return _sample(fitting[row], found.texts[row], sources[row], found.ids[row]), leads[row]
+
+
+def _sample(source: str, target: str, source_ids: list[int], target_ids: list[int]) -> dict[str, Any]:
+    """As config.json keeps it."""
+    return {"source": source, "target": target, "source_ids": source_ids, "target_ids": target_ids}
+
+
 def _sure(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     found = translate(model, tokenizer, limits, sentences)
     # What has no end, or nothing before it, is no example of a translation.
     whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
-    pairs = [(tokenizer.encode(sentences[row]), found.ids[row]) for row in whole]
+    pairs = [(tokenizer.encode_source(sentences[row]), found.ids[row]) for row in whole]
     leads = margins(model, [(source, target[:-1]) for source, target in pairs])
     for row, (source, target), lead in zip(whole, pairs, leads, strict=True):
         if lead >= MARGIN:
-            yield {"source": sentences[row], "target": found.texts[row], "source_ids": source, "target_ids": target}
+            yield _sample(sentences[row], found.texts[row], source, target)
 
 
 @torch.inference_mode()
-def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool = True) -> list[float]:
     """Of each pair of source and target, end symbols apart: the least lead, in nats, of the target's next token, its
-    end symbol included, over the best other one, in one parallel pass. Negative where another is likelier."""
+    end symbol included if it `ended`, over the best other one, in one parallel pass. Negative where another is
+    likelier."""
     if not pairs:
         return []
     model.eval()
@@ -192,4 +218,6 @@ def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]]) ->
     chosen = batch.tgt_out[..., None]
     lead = logits.gather(-1, chosen) - logits.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
     lead = lead[..., 0].masked_fill(batch.tgt_out == model.config.pad_id, torch.inf)  # [pairs, target]
+    if not ended:
+        lead = lead.masked_fill(batch.tgt_out == model.config.eos_id, torch.inf)
     return [float(least) for least in lead.amin(-1)]

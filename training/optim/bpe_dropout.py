@@ -10,13 +10,13 @@ from random import Random
 
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from training.batches import Integers, Pairs, Position, Redraw
-from training.trainer import Recipe
+from training.data.batches import Integers, Pairs, Position, Redraw
+from training.optim.trainer import Recipe
 
 
 @dataclass(frozen=True)
 class BPEDropout:
-    """Draws the tokens of both sides of a batch's pairs; a `training.batches.Redraw`.
+    """Draws the tokens of both sides of a batch's pairs; a `training.data.batches.Redraw`.
 
     They depend on the seed and the batch's position alone, not on what was drawn before, nor on who takes which part
     of the batch.

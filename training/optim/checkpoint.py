@@ -1,6 +1,6 @@
 """What a run leaves on disk, written so that a kill at any moment loses nothing: its state, and recent weights.
 
-Knows files; what is in the state is `training.loop`'s.
+Knows files; what is in the state is `training.optim.loop`'s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from training.whole_file import replacing, write_atomically
+from model.atomic_files import replacing, write_atomically
 
 STATE = "state.pt"
 BEST = "best.safetensors"

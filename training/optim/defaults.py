@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.config import ModelConfig, named_architecture
-from training.batches import Pairs, epoch_rows
-from training.trainer import Recipe, TrainingError
+from training.data.batches import Pairs, epoch_rows
+from training.optim.trainer import Recipe, TrainingError
 
 EVALUATIONS = 25
 """Evaluations a run, so that a curve can be read and the last five, a fifth of the run, averaged."""
@@ -97,8 +97,8 @@ def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str
 def warmed_within(recipe: Recipe, steps: int) -> Recipe:
     """`recipe` with a warm-up of at most `steps`, and the same highest learning rate.
 
-    By itself that rises as the warm-up shortens (`training.schedule`): in 240 steps of `tiny` with a warm-up of 31, a
-    rate of up to 0.028 came to a development loss of 4.72, one held at 0.005 to 4.35.
+    By itself that rises as the warm-up shortens (`training.optim.schedule`): in 240 steps of `tiny` with a warm-up of
+    31, a rate of up to 0.028 came to a development loss of 4.72, one held at 0.005 to 4.35.
     """
     warmup = min(recipe.warmup, steps)
     factor = recipe.learning_rate_factor * math.sqrt(warmup / recipe.warmup)

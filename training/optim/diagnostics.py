@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from model.config import ModelConfig, named_architecture
-from training.batches import Pairs
-from training.cleaning import COPIED
-from training.intake import IN_DEVELOPMENT
-from training.prepared import PreparedSummary
-from training.recipes import SIZES, size_for
-from training.trainer import Recipe
+from training.cleaning.rules import COPIED
+from training.data.batches import Pairs
+from training.data.dataset import PreparedSummary
+from training.data.ingest import IN_DEVELOPMENT
+from training.optim.defaults import SIZES, size_for
+from training.optim.trainer import Recipe
 
 _SAMPLE = 2000
 _AT_ONCE = 1 << 16
@@ -100,8 +100,8 @@ def equal_passes(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
 
 def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
     """Where a model that is trained from nothing has more to learn than `pairs` can teach it."""
-    suited = size_for(pairs, gpu=True)
-    largest = named_architecture(suited.architecture, source_vocab_size=1, target_vocab_size=1)
+    suited, pieces = size_for(pairs, gpu=True), config.target_vocab_size
+    largest = named_architecture(suited.architecture, source_vocab_size=pieces, target_vocab_size=pieces)
     if _weights(config) > 1.5 * _weights(largest):
         yield (
             f"{pairs:,} pairs are too few for a model of this size, which will learn them by heart: "

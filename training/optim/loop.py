@@ -1,7 +1,7 @@
 """The loop of training: a data folder in, a run folder of checkpoints and curves out, resumable to the bit.
 
-Knows when to evaluate, save and stop. A step's arithmetic is `training.trainer`'s, what lies on disk
-`training.checkpoint`'s.
+Knows when to evaluate, save and stop. A step's arithmetic is `training.optim.trainer`'s, what lies on disk
+`training.optim.checkpoint`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,17 +23,17 @@ from model.allocator import keep_freed_memory
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
-from training.batches import Batch, Position, batches_from, load_pairs
-from training.board import write_board
-from training.cautions import before_training, while_training
-from training.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
-from training.distributed import ALONE, World
-from training.prepared import PreparedSummary
-from training.progress import Progress, write_curves
-from training.sampling import redraw_of
-from training.scoring import Development
-from training.stopping import Stopped, stop_requests
-from training.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
+from training.data.batches import Batch, Position, batches_from, load_pairs
+from training.data.dataset import PreparedSummary
+from training.evaluation.scoring import Development
+from training.optim.bpe_dropout import redraw_of
+from training.optim.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
+from training.optim.diagnostics import before_training, while_training
+from training.optim.distributed import ALONE, World
+from training.optim.progress import Progress, write_curves
+from training.optim.signals import Stopped, stop_requests
+from training.optim.tensorboard import write_board
+from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
 
 
 @dataclass
@@ -77,8 +77,12 @@ def train(
     initial: Mapping[str, Tensor] | None = None,
     world: World = ALONE,
     compiled: bool = False,
+    time_is_up: Callable[[int, float], bool] | None = None,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
+
+    `time_is_up` is asked after each step, in a run of one process, with the steps since this call and the seconds that
+    they took; once it says so, the run is evaluated, saved and stopped.
 
     Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
     A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
@@ -97,7 +101,7 @@ def train(
     trainer = Trainer(config, recipe, device, world, compiled)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, as_asked, precision = _resume(run, trainer, identity)
-    begun_at = state.step
+    begun_at, seconds_before = state.step, state.seconds
     world.check_alike((state.step, state.position, identity))
     redraw = redraw_of(recipe, config, tokenizer)
     unread = Unread(at_once=device.type == "cpu")
@@ -118,9 +122,11 @@ def train(
         if initial is not None and not state.step:
             trainer.model.load_state_dict(initial)
             _evaluate(run, trainer, state, development, progress)
+        stops = False
         while state.step < recipe.steps and not _exhausted(state, recipe):
             _advance(trainer, state, batches, progress, unread)
-            evaluated = state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
+            stops = time_is_up is not None and time_is_up(state.step - begun_at, state.seconds - seconds_before)
+            evaluated = stops or state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
             if evaluated:
                 unread.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
@@ -132,7 +138,11 @@ def train(
                     save_state(run, _snapshot(trainer, state, identity))
             if asked:
                 raise Stopped(asked, saved=True)
-        if state.step < recipe.steps:
+            if stops:
+                break
+        if stops and state.step < recipe.steps:
+            progress.say(f"stopped at step {state.step:,} of {recipe.steps:,}: the time is up")
+        elif state.step < recipe.steps:
             since = _since_best(state)
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
         if world.is_first and not as_asked and state.step == begun_at:  # what it came to is what this recipe leads to

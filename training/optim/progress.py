@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from training.whole_file import write_atomically
+from model.atomic_files import write_atomically
 
 COLUMNS = ("step", "epoch", "learning_rate", "train_loss", "dev_loss", "dev_bleu", "tokens_per_second", "seconds")
 

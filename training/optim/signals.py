@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from training.distributed import processes_started
+from training.optim.distributed import processes_started
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.config import ARCHITECTURES
-from training.export import ATTRIBUTION, LICENCE, ExportOptions
-from training.finetune import Initial, Tuning
-from training.loop import CHANGEABLE
-from training.plan import Plan
-from training.prepare_options import MAX_TOKENS, PrepareOptions
-from training.recipe_file import RecipeFile
-from training.transfer import Parent
+import torch
 
+from model.bundle import check_replaceable
+from model.config import ARCHITECTURES
+from training.adapt.finetune import REHEARSE, Initial, Tuning
+from training.adapt.transfer import Parent
+from training.data.batches import Pairs
+from training.data.dataset import PreparedSummary
+from training.data.options import MAX_TOKENS, PrepareOptions
+from training.evaluation.evaluate import TestSet
+from training.export.bundle import ATTRIBUTION, LICENCE, ExportOptions
+from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
+from training.optim.loop import CHANGEABLE
+from training.optim.trainer import Recipe
+from training.pipeline.plan import Plan
+from training.pipeline.recipe_file import RecipeFile
+
+Say = Callable[[str], None]
 _LENGTH = ("epochs", *CHANGEABLE)
 _DROPOUTS = ("dropout", "attention_dropout")
 
@@ -31,6 +42,7 @@ class RunOptions:
     minutes: float | None = None
     tuning: Tuning | None = None
     parent: Parent | None = None
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         if self.tuning is not None and self.parent is not None:
@@ -60,6 +72,32 @@ class RunOptions:
     @property
     def architecture(self) -> str | None:
         return self.model.get("architecture")
+
+    def rehearsing(self, tests: Sequence[TestSet], say: Say) -> tuple[RunOptions, list[TestSet]]:
+        """These, with what a bundle that is adapted rehearses, made now if it is not there; and the general sets, those
+        of `tests` or others. Raises BundleError, CorpusError and TrainingError."""
+        if self.tuning is None:
+            return self, []
+        general, rehearsal = self.tuning.general_sets(tests), self.tuning.rehearsal(self.work)
+        if rehearsal is None:
+            return self, general
+        if not rehearsal.is_made:
+            check_replaceable(self.export.out, self.export.replace)
+            rehearsal.make(say)
+        if rehearsal.is_empty:
+            return self, general
+        text = f"{rehearsal.path}:{self.tuning.rehearse:g}"
+        return dataclasses.replace(self, prepare=dataclasses.replace(self.prepare, rehearsal=text)), general
+
+    def size(self, summary: PreparedSummary, device: torch.device) -> Size:
+        """What suits the corpus."""
+        return FROM_PARENT if self.parent else size_for(summary.own_pairs, device.type == "cuda")
+
+    def recipe(self, given: Mapping[str, Any], pairs: Pairs, summary: PreparedSummary, device: torch.device) -> Recipe:
+        """What suits the corpus and what `given` says."""
+        if self.tuning is not None:
+            return self.tuning.recipe(pairs, self.prepare.seed, **given)
+        return recipe_for(self.size(summary, device), pairs, **given, seed=self.prepare.seed)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -108,16 +146,31 @@ def tuning_asked(
     learning_rate: float | None,
     accept_loss: float | None,
     blend: float | None,
+    accept_general_loss: float | None,
+    rehearse: float | None,
+    general_text: list[str] | None,
 ) -> Tuning | None:
     """What --init asks for. ValueError names an option that needs it."""
     if init is not None:
-        return Tuning(Initial.load(init), tuple(general or ()), learning_rate, accept_loss, blend)
+        return Tuning(
+            Initial.load(init),
+            tuple(general or ()),
+            learning_rate,
+            accept_loss,
+            blend,
+            accept_general_loss,
+            REHEARSE if rehearse is None else rehearse,
+            tuple(general_text or ()),
+        )
     options: dict[str, Any] = {
         "general": general,
         "mix": mix,
         "learning-rate": learning_rate,
         "accept-loss": accept_loss,
         "blend": blend,
+        "accept-general-loss": accept_general_loss,
+        "rehearse": rehearse,
+        "general-text": general_text,
     }
     for option, given in options.items():
         if given is not None:
@@ -166,6 +219,7 @@ def export_asked(
         device=device,
         accept_loss=tuning.accept_loss if tuning else None,
         blend=tuning.blend if tuning else None,
+        accept_general_loss=tuning.accept_general_loss if tuning else None,
         parent=parent.record() if parent else None,
         **fields,
     )

@@ -9,26 +9,31 @@ import dataclasses
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from model.atomic_files import write_atomically
 from model.config import ModelConfig
-from training.batches import Pairs, Position, batches_from
-from training.progress import duration
-from training.recipes import warmed_within
-from training.sampling import redraw_of
-from training.scoring import Development
-from training.trainer import Recipe, Trainer, TrainingError
-from training.whole_file import write_atomically
+from training.data.batches import Pairs, Position, batches_from
+from training.evaluation.scoring import Development
+from training.optim.bpe_dropout import redraw_of
+from training.optim.defaults import warmed_within
+from training.optim.progress import duration
+from training.optim.trainer import Recipe, Trainer, TrainingError
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
 _TIMED_SECONDS = 6.0
+TELLING_STEPS = 5
+"""So many tell how fast a run is; the first may be slow."""
 _MOST_EVALUATIONS = 20
 """In a run bounded by time, which they may use up to a fifth of."""
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,10 @@ class Plan:
         evaluations = math.ceil(left / self.recipe.evaluate_every)
         exporting = _exporting(self.speed, self.exporting)
         return left * self._step(done, took) + evaluations * self.speed.evaluation + exporting
+
+    def time_limit(self, ends: float) -> TimeLimit:
+        """That of a run by this plan which must be exported when the monotonic clock shows `ends`."""
+        return TimeLimit(ends, self.speed, _exporting(self.speed, self.exporting))
 
     def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
         """The plan in lines for a person, after `done` steps, which `took` seconds."""
@@ -126,22 +135,72 @@ def _exporting(speed: Speed, seconds: float | None) -> float:
     return 3 * speed.evaluation if seconds is None else seconds
 
 
-def within(recipe: Recipe, speed: Speed, minutes: float, exporting: float | None = None) -> Recipe:
-    """`recipe` with as many steps as fit into `minutes`, the seconds `exporting` included, but not more than it has.
-
-    Raises TrainingError if not even one does.
-    """
-    budget = 60 * minutes - _exporting(speed, exporting)
+def within(recipe: Recipe, speed: Speed, seconds: float, exporting: float | None = None) -> Recipe | None:
+    """`recipe` with as many steps as fit into `seconds`, those of `exporting` included, but not more than it has; None
+    if not even one does."""
+    budget = seconds - _exporting(speed, exporting)
     wanted = math.ceil(recipe.steps / recipe.evaluate_every)
     if recipe.steps * speed.step + wanted * speed.evaluation <= budget:
         return recipe
     evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / speed.evaluation)))
     steps = int((budget - evaluations * speed.evaluation) / speed.step)
     if steps < 1:
-        least = speed.step + speed.evaluation + _exporting(speed, exporting)
-        raise TrainingError(
-            f"--minutes {minutes:g} is too short here: one step, its evaluation and the export take {least:.0f} s"
-        )
+        return None
     steps = min(steps, recipe.steps)
     every = math.ceil(steps / evaluations)
     return warmed_within(dataclasses.replace(recipe, steps=steps, evaluate_every=every), 1 + steps // 8)
+
+
+def within_minutes(
+    minutes: float, began: float, recipe: Recipe, speed: Speed, sentences: int, timed: Callable[[], Speed], say: Say
+) -> tuple[Speed, Recipe]:
+    """The speed and the recipe for what is left of `minutes`, at whose end `sentences` are translated.
+
+    Where not even a step seems to fit, the machine may have been busy: it is timed again. If that helps not, the recipe
+    stays, and the clock stops it.
+    """
+
+    def left() -> float:
+        return 60 * minutes - (time.monotonic() - began)
+
+    def fitting(speed: Speed) -> Recipe | None:
+        return within(recipe, speed, left(), sentences * speed.translation)
+
+    if fitted := fitting(speed):
+        return speed, fitted
+    say("not one step would fit: timing again, since the machine may have been busy ...")
+    speed = min(speed, timed(), key=lambda found: found.step)
+    if fitted := fitting(speed):
+        return speed, fitted
+    least = least_seconds(speed, sentences * speed.translation)
+    say(
+        f"warning: one step, its evaluation and the export seem to take {least:.0f} s here, and "
+        f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: what there is by then is exported; with more "
+        "minutes it would be better"
+    )
+    return speed, recipe
+
+
+def least_seconds(speed: Speed, exporting: float | None = None) -> float:
+    """What one step, its evaluation and the export take."""
+    return speed.step + speed.evaluation + _exporting(speed, exporting)
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """When a run must stop training, to be evaluated and exported by the time that it was given."""
+
+    ends: float
+    """By `clock`, when all must be done."""
+    speed: Speed
+    exporting: float
+    """Seconds that it takes at the speed that was planned with."""
+    clock: Callable[[], float] = time.monotonic
+
+    def reached(self, steps: int, took: float) -> bool:
+        """Whether no further step fits, after `steps` that `took` seconds: these tell how much slower than planned all
+        is now, but for the first few."""
+        if steps < TELLING_STEPS:
+            return self.clock() >= self.ends
+        slower = took / steps / self.speed.step
+        return self.clock() + slower * least_seconds(self.speed, self.exporting) >= self.ends

@@ -17,11 +17,11 @@ from types import NoneType, UnionType
 from typing import Any
 
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
-from training.corpus import WEIGHTED
-from training.export import ExportOptions
-from training.prepare_options import PrepareOptions
-from training.sources import is_remote
-from training.trainer import Recipe
+from training.corpora.corpus import WEIGHTED
+from training.corpora.sources import is_remote
+from training.data.options import PrepareOptions
+from training.export.bundle import ExportOptions
+from training.optim.trainer import Recipe
 
 Values = dict[str, Any]
 SHAPE = {name for shape in ARCHITECTURES.values() for name in shape}
@@ -36,7 +36,7 @@ def _options_of(kind: Callable[..., Any], *others: str, **more: Any) -> dict[str
 SECTIONS: dict[str, dict[str, Any]] = {
     "prepare": _options_of(
         PrepareOptions,
-        *("pairs", "source", "target", "out", "dev", "seed", "replace", "mix", "vocabulary", "processes"),
+        *("pairs", "source", "target", "out", "dev", "seed", "replace", "mix", "vocabulary", "processes", "rehearsal"),
     ),
     "model": _options_of(
         ModelConfig, *("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"), architecture=str
@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "export": _options_of(
         ExportOptions,
         *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on"),
-        *("columns", "encoding", "below", "accept_loss", "blend"),
+        *("columns", "encoding", "below", "accept_loss", "blend", "accept_general_loss"),
     ),
 }
 """What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""

@@ -9,37 +9,39 @@ Knows the order of things; each is done by the verb's file that it is named afte
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
 
 from model.allocator import keep_freed_memory
-from model.bundle import BundleError, check_replaceable, read_bundle
+from model.bundle import check_replaceable, read_bundle
 from model.tokenizer import Tokenizer
-from training.batches import Pairs, load_pairs
-from training.checkpoint import STATE, load_state
-from training.cleaning import RULES
-from training.evaluate import DEVELOPMENT, TestSet
-from training.export import A_DIFFERENCE, ExportOptions, export_run, serve_command
-from training.finetune import LEARNING_RATE, said_changes
-from training.locking import alone_in, alone_making
-from training.loop import CHANGEABLE, train
-from training.plan import Plan, measure, within
-from training.prepare import already_prepared, damage, input_files, prepare_corpora, two_columns
-from training.prepared import PreparedSummary
-from training.recipe_file import RecipeFile
-from training.recipes import FROM_PARENT, Size, architecture_for, recipe_for, size_for
-from training.run_options import RunOptions, export_asked, prepare_asked, tuning_asked
-from training.scoring import Development, limits_for
-from training.trained import MOST_CANDIDATES, data_digest, record_origin
-from training.trainer import Recipe, TrainingError, pick_device, use_threads
-from training.transfer import Parent
+from training.adapt.finetune import LEARNING_RATE, REHEARSE, said_changes
+from training.adapt.transfer import Parent
+from training.cleaning.rules import RULES
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary
+from training.data.prepare import already_prepared, damage, input_files, prepare_corpora, two_columns
+from training.evaluation.evaluate import TestSet
+from training.evaluation.scoring import A_DIFFERENCE, Development, limits_for
+from training.export.bundle import export_run, serve_command
+from training.export.run_folder import MOST_CANDIDATES, data_digest, record_origin
+from training.export.tradeoff import ACCEPTED, SHARES
+from training.file_lock import alone_in, alone_making
+from training.optim.checkpoint import STATE, load_state
+from training.optim.defaults import architecture_for
+from training.optim.loop import CHANGEABLE, train
+from training.optim.trainer import TrainingError, pick_device, use_threads
+from training.pipeline.options import RunOptions, export_asked, prepare_asked, tuning_asked
+from training.pipeline.plan import Plan, measure, within_minutes
+from training.pipeline.recipe_file import RecipeFile
+from training.pipeline.work_folder import made_by, rivals, work_folder
 
 Say = Callable[[str], None]
 
@@ -49,15 +51,19 @@ def run_all(options: RunOptions, say: Say = print) -> None:
 
     Raises BundleError, BusyError, CorpusError, TrainingError and ValueError, each in one line.
     """
+    began = time.monotonic()
     # Where nothing can be written, or another makes the same, that is said now and not after hours of training.
     with alone_in(options.work), alone_making(options.export.out):
-        _do_what_is_left(options, say)
+        _do_what_is_left(options, began, say)
 
 
-def _do_what_is_left(options: RunOptions, say: Say) -> None:
+def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
+    """`began`: when, by the monotonic clock, the time of --minutes began."""
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(options.prepare.source, options.prepare.target)
     options.export.sentences()  # what cannot be read is said before any work
+    options, general = options.rehearsing(tests, say)
+    tests = [*tests, *(test for test in general if test not in tests)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
     if summary and plan and options.fits(plan) and made_by(plan, options.export, tests):
         _say_changes(out, say)
@@ -71,64 +77,29 @@ def _do_what_is_left(options: RunOptions, say: Say) -> None:
         summary = _prepare(options, say)
     begun = (options.export.run / STATE).exists()
     if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
-        plan = _make_plan(options, summary, tests, device, say)
+        plan = _make_plan(options, summary, tests, general, device, began, say)
         plan.save(options.work)
     else:
         if options.minutes is not None:
-            say(f"--minutes changes nothing now: the plan was made before (delete {options.work} for another)")
+            say(f"--minutes counts from now; the plan was made before (delete {options.work} for another)")
         if not options.fits(plan):
             plan = _of_another_length(plan, options, summary, device)
             plan.save(options.work)
-    export = options.export
+    export, adapted = options.export, None
     if options.tuning is not None:
-        general = tests[len(tests) - len(options.tuning.general) :]  # they come last
         before = options.tuning.measured_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
+        adapted = options.tuning.adapted(before, general)
     record_origin(export.run, export.origin)
-    _train(options, plan, device, say)
-    export_run(export, say, tests, options.tuning.initial.weights if options.tuning else None)
+    _train(options, plan, device, began, say)
+    export_run(export, say, tests, adapted)
     _say_changes(out, say)
-
-
-def work_folder(out: Path) -> Path:
-    """Where what leads to `out` is kept: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not meet."""
-    return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
-
-
-def rivals(out: Path, pair: str) -> Iterator[Path]:
-    """The bundles beside `out` that translate what it will."""
-    for folder in sorted(out.parent.iterdir()) if out.parent.is_dir() else ():
-        if folder.name != out.name and not folder.name.startswith("."):
-            with contextlib.suppress(BundleError):
-                config, _ = read_bundle(folder)
-                if f"{config['source']}-{config['target']}" == pair:
-                    yield folder
 
 
 def _say_changes(out: Path, say: Say) -> None:
     config, _ = read_bundle(out)
     for line in said_changes(config):
         say(line)
-
-
-def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
-    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
-    with the remarks asked for: then a run killed after its export has nothing left to do."""
-    try:
-        config, _ = read_bundle(export.out)
-    except BundleError:
-        return False
-    training = config["training"]
-    theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
-    said = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
-    measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
-    measured.pop(DEVELOPMENT, None)
-    return (
-        plan.data == data_digest(export.data)
-        and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
-        and said == (export.licence, list(export.attribution), list(export.remarks), export.form)
-        and measured == {test.name: test.digest for test in tests}
-    )
 
 
 def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
@@ -141,46 +112,45 @@ def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
 
 
 def _make_plan(
-    options: RunOptions, summary: PreparedSummary, tests: Sequence[TestSet], device: torch.device, say: Say
+    options: RunOptions,
+    summary: PreparedSummary,
+    tests: Sequence[TestSet],
+    general: Sequence[TestSet],
+    device: torch.device,
+    began: float,
+    say: Say,
 ) -> Plan:
     data, tuning = options.prepare.out, options.tuning
     pairs, _ = load_pairs(data)
     if tuning is not None:
         name, config = tuning.architecture, dataclasses.replace(tuning.initial.config, **options.model)
     else:
-        size = _size(options, summary, device)
+        size = options.size(summary, device)
         name, shape = options.architecture or size.architecture, options.model
         if options.parent and not options.architecture:
             name, shape = f"of {options.parent.name}", options.parent.shape | options.model
         config = architecture_for(size, summary.vocab_size, options.prepare.max_tokens, **shape)
     if options.parent:
         options.parent.check(config)
-    recipe = _recipe(options, options.training, pairs, summary, device)
+    recipe = options.recipe(options.training, pairs, summary, device)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
+    use_threads(options.threads, config)
     say("timing a few steps ...")
-    speed = measure(config, recipe, pairs, development, device)
-    # The candidates are measured on the development set, the best on the others; what is adapted, before and after.
-    sentences = (MOST_CANDIDATES + 2 * bool(tuning)) * summary.dev_pairs + sum(len(test.pairs) for test in tests)
+    timed = partial(measure, config, recipe, pairs, development, device)
+    speed = timed()
+    # The candidates are measured on the development set, the best on the others; what is adapted, before and at points
+    # on the way.
+    sentences = MOST_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
+    sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships, as served too
     if tuning is not None:
-        sentences += sum(len(test.pairs) for test in tests[len(tests) - len(tuning.general) :])
+        sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
     exporting = sentences * speed.translation
     if options.minutes is not None:
-        recipe = within(recipe, speed, options.minutes, exporting)
+        speed, recipe = within_minutes(options.minutes, began, recipe, speed, sentences, timed, say)
         recipe = recipe if tuning is None else tuning.paced(recipe)
+        exporting = sentences * speed.translation
     return Plan(data_digest(data), name, config, recipe, speed, options.asked, exporting)
-
-
-def _size(options: RunOptions, summary: PreparedSummary, device: torch.device) -> Size:
-    return FROM_PARENT if options.parent else size_for(summary.own_pairs, device.type == "cuda")
-
-
-def _recipe(
-    options: RunOptions, given: Mapping[str, Any], pairs: Pairs, summary: PreparedSummary, device: torch.device
-) -> Recipe:
-    if options.tuning is not None:
-        return options.tuning.recipe(pairs, options.prepare.seed, **given)
-    return recipe_for(_size(options, summary, device), pairs, **given, seed=options.prepare.seed)
 
 
 def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
@@ -193,7 +163,7 @@ def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary
     pairs, _ = load_pairs(options.prepare.out)
     # What an epoch is in steps is the plan's to say: another device may want other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
-    recipe = _recipe(options, given, pairs, summary, device)
+    recipe = options.recipe(given, pairs, summary, device)
     # What is asked for as before stays what it came to then, within --minutes or on another device.
     changed = options.length_differing(plan)
     if changed & {"epochs", "steps"}:
@@ -202,7 +172,7 @@ def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 
 
-def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> None:
+def _train(options: RunOptions, plan: Plan, device: torch.device, began: float, say: Say) -> None:
     snapshot = load_state(options.export.run) if options.export.run.exists() else None
     done = (snapshot["state"]["step"], snapshot["state"]["seconds"]) if snapshot else ()
     for line in plan.describe(*done):
@@ -219,9 +189,12 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, say: Say) -> N
             f"{len(pieces) - whole:,} others"
         )
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
+    use_threads(options.threads, plan.config)
     run = options.export.run
+    limit = None if options.minutes is None else plan.time_limit(began + 60 * options.minutes)
     with alone_in(run):  # `train` may be told to work there
-        train(options.prepare.out, run, plan.config, plan.recipe, device, limits, plan.save_every, initial)
+        how = (device, limits, plan.save_every, initial)
+        train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)
 
 
 _TUNING = "Fine-tuning"
@@ -257,7 +230,7 @@ def run(
     target: Annotated[str | None, typer.Option(metavar="CODE", help="The language to translate into.")] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="About so long at most, preparing apart. (default: until it stops getting better)"),
+        typer.Option(help="So long at most, preparing and export included. (default: until it stops getting better)"),
     ] = None,
     work: Annotated[
         Path | None,
@@ -304,7 +277,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Pairs of another field, to see what is lost there; give it again for more.",
+            help="Pairs of another field, to see what is lost there; again for more. (default: the bundle's, or ours)",
             rich_help_panel=_TUNING,
         ),
     ] = None,
@@ -313,6 +286,23 @@ def run(
         typer.Option(
             metavar="FILE:N",
             help="Learn also from these, N pairs for each of yours, to lose less elsewhere.",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    rehearse: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Learn also from N general sentences for each of your pairs, with the translations that the bundle "
+            f"gives now, to lose less elsewhere; 0 for none. (default: {REHEARSE:g})",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
+    general_text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Take those from this text in the source language, a sentence a line. (default: sentences of ours)",
             rich_help_panel=_TUNING,
         ),
     ] = None,
@@ -328,12 +318,22 @@ def run(
             rich_help_panel=_TUNING,
         ),
     ] = None,
+    accept_general_loss: Annotated[
+        float | None,
+        typer.Option(
+            metavar="BLEU",
+            help="Ship what loses this much on general pairs; where all that was learnt loses more, nothing is "
+            f"exported. (default: {ACCEPTED:g})",
+            rich_help_panel=_TUNING,
+        ),
+    ] = None,
     blend: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
             help="Ship weights that lie this far from the --init bundle's to those learnt, such as 0.75: what is lost "
-            "elsewhere comes back sooner than what is gained goes. (default: 1, those learnt)",
+            "elsewhere comes back sooner than what is gained goes. (default: the best of several on your pairs that "
+            "loses no more elsewhere than is accepted)",
             rich_help_panel=_TUNING,
         ),
     ] = None,
@@ -353,7 +353,7 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed, the same model. (default: 1)")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core; for `tiny` one)")] = None,
 ) -> None:
     """Do all in one go: from a file of sentence pairs to a bundle that the service loads.
 
@@ -385,10 +385,14 @@ def run(
             "remarks": tuple(remark) if remark else None,
         },
     )
-    tuning = tuning_asked(init, general, mix, learning_rate, accept_loss, blend)
+    tuning = tuning_asked(
+        init, general, mix, learning_rate, accept_loss, blend, accept_general_loss, rehearse, general_text
+    )
     prepare = prepare_asked(said, work, tuning, tuple(mix or ()))
     begun_from = Parent.load(Path(said.parent)) if said.parent else None
     export = export_asked(said, work, tuning, begun_from, out, replace, device, below if recipe else None)
-    run_all(RunOptions(work, prepare, export, said.model, said.training, minutes, tuning, begun_from), typer.echo)
+    run_all(
+        RunOptions(work, prepare, export, said.model, said.training, minutes, tuning, begun_from, threads), typer.echo
+    )
     typer.echo("to serve it:")
     typer.echo(f"  {serve_command(out)}")

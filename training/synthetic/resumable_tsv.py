@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.corpus import Pair, Skipped
-from training.whole_file import write_atomically
+from model.atomic_files import write_atomically
+from training.corpora.corpus import Pair, Skipped
 
 
 class Unfinished:

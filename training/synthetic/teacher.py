@@ -1,6 +1,6 @@
 """What a bundle makes of texts for a student to learn from: which of its hypotheses, or none of them, and why not.
 
-Knows texts and one bundle; files, and what is done after a kill, are `training.translate`'s.
+Knows texts and one bundle; files, and what is done after a kill, are `training.synthetic.translate`'s.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import NamedTuple
 import torch
 
 from model.allocator import keep_freed_memory
-from model.batch import Runner
+from model.backends import prepare
 from model.bundle import Bundle, load_bundle
 from model.decoding import beam_decode
+from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis
-from model.precision import prepare
-from training.chinese import references_in_script
-from training.corpus import Pair
-from training.drawing import DrawingRunner, drawing_precision
-from training.prepare_options import RATIO_FROM_TOKENS
-from training.scoring import bleu_metric
-from training.texts import Text
-from training.trainer import use_threads
+from training.cleaning.simplified_chinese import references_in_script
+from training.corpora.corpus import Pair
+from training.corpora.monolingual import Text
+from training.data.options import RATIO_FROM_TOKENS
+from training.evaluation.scoring import bleu_metric
+from training.optim.trainer import use_threads
+from training.synthetic.sampling_decoder import DrawingRunner, drawing_precision
 
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
@@ -65,7 +65,7 @@ class Teacher:
     def translate(self, texts: Sequence[Text]) -> Made:
         """Raises ValueError if another bundle is in the folder by now."""
         bundle, runner = loaded(self)
-        encoded = [(text, bundle.tokenizer.encode(text.text)) for text in texts]
+        encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
         longest = bundle.limits.max_source
         failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
         encoded = [(text, ids) for text, ids in encoded if len(ids) <= longest]

@@ -4,7 +4,7 @@
     python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
 
 The first is sequence-level distillation (Kim & Rush 2016), the second back-translation (Sennrich et al. 2016). Reads,
-shares out, writes and goes on after a kill; which translation is fit to be learnt is `training.teacher`'s.
+shares out, writes and goes on after a kill; which translation is fit to be learnt is `training.synthetic.teacher`'s.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ import typer
 from tqdm import tqdm
 
 from model.bundle import Bundle, load_bundle
-from training.languages import look_at_facing
-from training.locking import alone_making
-from training.parallel import cores, in_order
-from training.prepare import two_columns
-from training.prepare_options import MAX_RATIO, require
-from training.prepared import digests
-from training.progress import duration
-from training.scoring import ROWS
-from training.sources import resolve
-from training.teacher import Made, Teacher
-from training.text_file import CorpusError, look_at_text
-from training.texts import Text, Texts
-from training.trainer import pick_device
-from training.unfinished import Unfinished
+from training.cleaning.language_check import look_at_facing
+from training.corpora.monolingual import Text, Texts
+from training.corpora.sources import resolve
+from training.corpora.text_file import CorpusError, look_at_text
+from training.data.dataset import digests
+from training.data.options import MAX_RATIO, require
+from training.data.prepare import two_columns
+from training.evaluation.scoring import ROWS
+from training.file_lock import alone_making
+from training.optim.progress import duration
+from training.optim.trainer import pick_device
+from training.process_map import cores, in_order
+from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.teacher import Made, Teacher
 
 PIECES = {"cpu": 256, "cuda": 8192}
 """Texts that a process takes at a time, which is what a kill may cost each."""

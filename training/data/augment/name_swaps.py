@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterable
 from random import Random
 
-from training.corpus import Pair
-from training.reserved import replaced, shared_words
+from training.corpora.corpus import Pair
+from training.data.augment.placeholder_copies import replaced, shared_words
 
 _SHORTEST, _LONGEST = 3, 12
 _TITLE = re.compile(r"[^\W\d_]+")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
-from training.corpus import Pair
+from training.corpora.corpus import Pair
 
 Parts = list[str | int]
 """Text in which an integer n stands for the reserved symbol number n, as `Tokenizer.encode_parts` takes it."""
@@ -86,7 +86,8 @@ def token_copies(
     wanted = max(wanted, RESERVED_SYMBOLS)
     made, seen = 0, set[str | int]()
     for (index, *parts), _ in zip(symbol_copies(pairs, random), range(20 * wanted), strict=False):
-        source, target = (array("i", tokenizer.encode_parts(side)) for side in parts)
+        source = array("i", tokenizer.encode_source_parts(parts[0]))
+        target = array("i", tokenizer.encode_parts(parts[1]))
         if max(len(source), len(target)) > max_tokens:
             continue
         yield TokenCopy(index, source, target)

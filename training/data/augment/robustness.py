@@ -3,7 +3,7 @@
 None is in capitals: four epochs with such copies taught a model nothing of them (docs/training.md), and the service
 lowers them.
 
-Knows text alone; what part of a data folder they are is `training.encoding`'s to say.
+Knows text alone; what part of a data folder they are is `training.data.tokenise`'s to say.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from model.languages import language_alone
 from model.tokenizer import Tokenizer
-from training.chinese import is_chinese
-from training.corpus import Pair
-from training.names import Names
-from training.reserved import TokenCopy
-from training.split import comparison_key
+from training.cleaning.holdout import comparison_key
+from training.cleaning.simplified_chinese import is_chinese
+from training.corpora.corpus import Pair
+from training.data.augment.name_swaps import Names
+from training.data.augment.placeholder_copies import TokenCopy
 
 _LOOKED_AT = 100_000
 """Pairs from which it is learnt which words begin with a small letter, and which names there are."""
@@ -160,7 +160,7 @@ def augmented_copies(
             return
         if comparison_key(source) in apart or comparison_key(target) in apart:
             continue
-        ids = [array("i", tokenizer.encode(side)) for side in (source, target)]
+        ids = [array("i", ids) for ids in tokenizer.encode_pair(source, target)]
         if max(map(len, ids)) <= max_tokens:
             yield TokenCopy(index, *ids)
             made += 1

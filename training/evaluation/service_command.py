@@ -1,0 +1,64 @@
+"""Translates sentences as the service does, by its command line in a process of its own: `training` imports no `app`.
+
+Knows how to start that command and what its exit means; not what the translations are for.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_SETTINGS = "INTERLINEAR_"
+"""How the names of the service's settings begin."""
+
+
+class NotServed(ValueError):
+    """The service's command did not translate everything; one line that says why."""
+
+
+def translate_served(
+    bundle: Path,
+    languages: tuple[str, str],
+    sentences: Sequence[str],
+    precision: str = "auto",
+    device: str = "auto",
+    workers: int | None = None,
+) -> list[str]:
+    """Each sentence's translation, in order, from `bundle` by the service with its default settings.
+
+    `languages` are source and target, `workers` the processes that decode (None: one a core). The settings that the
+    environment holds for a service are left out: a figure must not depend on them. Raises NotServed.
+    """
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(_SETTINGS)}
+    settings = {f"{_SETTINGS}PRECISION": precision, f"{_SETTINGS}DEVICE": device}
+    lines = "".join(sentence.replace("\n", " ") + "\n" for sentence in sentences)
+    done = subprocess.run(
+        [*_command(bundle, *languages), *([] if workers is None else ["--workers", str(workers)])],
+        input=lines.encode("utf-8", "surrogatepass"),
+        capture_output=True,
+        env={**kept, **settings, "PYTHONPATH": path},
+        check=False,
+    )
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if done.returncode:
+        raise NotServed(_reason(done.returncode, said))
+    *translations, rest = done.stdout.decode("utf-8", "surrogatepass").split("\n")
+    if rest or len(translations) != len(sentences):
+        raise NotServed(f"the service gave {len(translations):,} lines for {len(sentences):,} sentences")
+    return translations
+
+
+def _command(bundle: Path, source: str, target: str) -> list[str]:
+    languages = ["--source", source, "--target", target]
+    return [sys.executable, "-m", "app", "translate", *languages, "--bundles", str(bundle), "--quiet"]
+
+
+def _reason(code: int, said: Sequence[str]) -> str:
+    """Why the command ended with `code`, in a line: its own last one, which names the fault."""
+    ended = "it was killed" if code < 0 else f"its exit code is {code}"
+    return f"the service's own command failed: {said[-1].removeprefix('interlinear: ') if said else ended}"

@@ -1,0 +1,50 @@
+"""Where a run keeps its work, what is made already, and what stands beside it: looked up before any work is done."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from model.bundle import BundleError, read_bundle
+from training.evaluation.evaluate import DEVELOPMENT, TestSet
+from training.export.bundle import ExportOptions
+from training.export.run_folder import data_digest
+from training.pipeline.plan import Plan
+
+
+def work_folder(out: Path) -> Path:
+    """Where what leads to `out` is kept: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not meet."""
+    return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
+
+
+def rivals(out: Path, pair: str) -> Iterator[Path]:
+    """The bundles beside `out` that translate what it will."""
+    for folder in sorted(out.parent.iterdir()) if out.parent.is_dir() else ():
+        if folder.name != out.name and not folder.name.startswith("."):
+            with contextlib.suppress(BundleError):
+                config, _ = read_bundle(folder)
+                if f"{config['source']}-{config['target']}" == pair:
+                    yield folder
+
+
+def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
+    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
+    with the remarks asked for: then a run killed after its export has nothing left to do."""
+    try:
+        config, _ = read_bundle(export.out)
+    except BundleError:
+        return False
+    training = config["training"]
+    theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
+    said = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
+    measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
+    measured.pop(DEVELOPMENT, None)
+    return (
+        plan.data == data_digest(export.data)
+        and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
+        and said == (export.licence, list(export.attribution), list(export.remarks), export.form)
+        and measured == {test.name: test.digest for test in tests}
+    )
