@@ -28,11 +28,11 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.ablation_table import PLACES, Row, read_rows, seen_from, table, toml_text
+from model.atomic_files import write_atomically
 from model.bundle import read_bundle
-from training.evaluate import DEVELOPMENT
-from training.recipe_file import RecipeFile, read_toml
-from training.stopping import stopping_at_once
-from training.whole_file import write_atomically
+from training.evaluation.evaluate import DEVELOPMENT
+from training.optim.signals import stopping_at_once
+from training.pipeline.recipe_file import RecipeFile, read_toml
 
 BEAM = 5
 RESULT = "result.json"
@@ -216,7 +216,7 @@ def _with_beam(row: Row, place: Place, lock: int) -> dict[str, float]:
     found = ["--columns", ",".join(map(str, columns))] if columns else []
     found += ["--encoding", recipe.prepare["encoding"]] if "encoding" in recipe.prepare else []
     bundle = ["--bundle", str(place.folder(row) / "bundle"), "--corpora", str(place.corpora)]
-    words = ["evaluate", *bundle, *sets, *found, "--beam", str(BEAM), "--json"]
+    words = ["evaluate", *bundle, *sets, *found, "--raw", "--beam", str(BEAM), "--json"]
     said = _command(row, place, [*place.program, *words, *place.options()], "evaluate", lock)
     return _bleu(json.loads(said)["metrics"])
 
@@ -229,7 +229,7 @@ def _result(row: Row, place: Place, beam: dict[str, float]) -> dict[str, Any]:
     """What is kept of a row; no path of this machine is in it."""
     config, _ = read_bundle(place.folder(row) / "bundle")
     training = config["training"]
-    greedy = _bleu(config["metrics"])
+    greedy = _bleu(training["decoder_metrics"])
     facts = ("seed", "steps", "epochs", "seconds", "parameters", "device", "precision", "weights", "candidates")
     return {
         "row": row.name,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.recipe_file import RecipeFileError, read_toml
+from training.pipeline.recipe_file import RecipeFileError, read_toml
 
 BASE = "base"
 PLACES = ("{corpora}", "{out}")

@@ -15,11 +15,11 @@ from time import perf_counter
 
 import torch
 
-from app.worker import ROWS, ROWS_INT8
+from app.engine.worker import ROWS, ROWS_INT8
 from model.allocator import keep_freed_memory
+from model.backends import prepare
 from model.bundle import load_bundle
 from model.decoding import greedy_decode
-from model.precision import prepare
 
 
 def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds: float) -> dict[str, float]:
@@ -28,7 +28,7 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     torch.set_num_threads(1)
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
     runner = prepare(bundle.model, precision)
-    sources = [bundle.tokenizer.encode(text) for text in texts]
+    sources = [bundle.tokenizer.encode_source(text) for text in texts]
     rows = ROWS_INT8 if runner.precision == "int8" else ROWS["cpu"]
     greedy_decode(runner, sources[:rows], bundle.limits, rows)
     sentences = tokens = 0

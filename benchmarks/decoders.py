@@ -57,10 +57,10 @@ class OurDecoder:
         import torch
 
         from model.allocator import keep_freed_memory
-        from model.batch import Batch
+        from model.backends import prepare
         from model.bundle import load_bundle
+        from model.decoding.batch import Batch
         from model.hypothesis import Hypothesis
-        from model.precision import prepare
 
         torch.set_num_threads(threads)
         bundle = load_bundle(Path(model), torch.device("cpu"))

@@ -29,10 +29,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from app.detection import Detector
+from app.text.language_id import Detector
 from benchmarks.cores import processor
 from benchmarks.table import Table
-from training.corpus import read_pairs
+from training.corpora.corpus import read_pairs
 
 LENGTHS = (10, 20, 40, 80)
 """Bounds of the classes of texts, in characters."""

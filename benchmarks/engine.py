@@ -39,8 +39,8 @@ from benchmarks.sentences import made_sentences
 from benchmarks.table import Table
 from benchmarks.team import Work
 from model.bundle import Bundle, load_bundle
-from training.corpus import read_pairs
-from training.export_ctranslate2 import ConvertOptions, convert_bundle
+from training.corpora.corpus import read_pairs
+from training.export.ctranslate2 import ConvertOptions, convert_bundle
 
 HERE = Path(__file__).resolve().parent
 PARTS = ("speed", "alone", "memory", "answers", "rows", "lengths")
@@ -71,7 +71,7 @@ def chosen_work(bundle: Bundle, pairs: Path | None, count: int) -> Work:
     """Sentences of a file in random order, or made ones. Their common limit is the bundle's for the longest."""
     texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else made_sentences(2 * count)
     random.Random(1).shuffle(texts)
-    encoded = (bundle.tokenizer.encode(text) for text in texts)
+    encoded = (bundle.tokenizer.encode_source(text) for text in texts)
     sources = [source for source in encoded if 0 < len(source) <= bundle.limits.max_source][:count]
     if not sources:
         raise typer.BadParameter(f"no sentence of {pairs} is of 1 to {bundle.limits.max_source} tokens")

@@ -21,12 +21,12 @@ import torch
 import typer
 
 from benchmarks.cores import processor
-from model.batch import Runner
+from model.backends import prepare
 from model.config import ModelConfig, named_architecture
 from model.decoding import TorchRunner
-from model.graphs import GraphSlots
+from model.decoding.batch import Runner
+from model.decoding.cuda_graphs import GraphSlots
 from model.hypothesis import Hypothesis, Limits
-from model.precision import prepare
 from model.transformer import Transformer
 
 

@@ -24,12 +24,12 @@ import typer
 
 from benchmarks.cores import processor
 from model.allocator import keep_freed_memory
-from model.batch import Runner
+from model.backends import PRECISIONS, prepare
 from model.bundle import Bundle, load_bundle
 from model.decoding import TorchRunner, greedy_decode
+from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis, Limits
-from model.precision import PRECISIONS, prepare
-from model.quantised import with_quantised_products
+from model.int8.reference import with_quantised_products
 from model.transformer import Transformer
 
 SIZES = (2, 7, 16, 33, 64, 200)
@@ -114,7 +114,7 @@ def differences(runner: Runner, sources: Sequence[Source], limits: Limits) -> It
 
 
 def runner_of(model: Transformer, precision: str, tiled: bool = True) -> Runner:
-    """As `model.precision.prepare`, which also knows int8 without the C kernels, here TORCH_INT8."""
+    """As `model.backends.prepare`, which also knows int8 without the C kernels, here TORCH_INT8."""
     if precision == TORCH_INT8:
         return TorchRunner(with_quantised_products(model), "int8", tiled)
     return prepare(model, precision, tiled)
@@ -147,7 +147,7 @@ def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]
     if pairs is None:
         return made_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
     lines = pairs.read_text(encoding="utf-8").splitlines()
-    encoded = (bundle.tokenizer.encode(line.split("\t")[0]) for line in lines)
+    encoded = (bundle.tokenizer.encode_source(line.split("\t")[0]) for line in lines)
     return list(islice((ids for ids in encoded if len(ids) <= bundle.limits.max_source), count))
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from model.config import ModelConfig
-from training.batches import Batch, Pairs
+from training.data.batches import Batch, Pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 UPDATES = 256

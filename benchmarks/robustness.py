@@ -1,18 +1,23 @@
 """How much a bundle minds how a sentence is typed: capitals, small letters, no last mark, other quotes, names.
 
     python -m benchmarks.robustness bundles/en-fr [bundles/fr-en ...] [--json]
+    python -m benchmarks.robustness bundles/en-fr --pairs dev.tsv [--reverse] [--count 500]
 
 Each of some sentences of ours is translated as it is and in every variant. "words": the translations' words are the
 same, case and punctuation apart, or the placeholder, address, number or name stands in it once. "as asked": the
 variant's is to the letter what the plain one's would be in that variant. `model` is greedy decoding alone, `served`
-has what the service does to such texts before and after. Nothing is said of how good either translation is. Needs the
-trainer's dependencies.
+has what the service does to such texts before and after. Nothing is said of how good either translation is.
+
+With `--pairs`, a file of sentences and their translations: what one blank, mark or invisible character astray costs in
+BLEU, as served (benchmarks/noise.py). "others": translations that are not to the letter what they are without it.
+Needs the trainer's dependencies.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -22,13 +27,15 @@ from pathlib import Path
 
 import torch
 
-from app.link import Launch, WorkerProcess
-from app.session import Request, translating
+from app.cli.offline_engine import Request, translating
+from app.engine.ipc import Launch, WorkerProcess
+from benchmarks.noise import measure_noise
 from benchmarks.table import Table
 from model.bundle import Bundle, load_bundle
 from model.languages import language_alone
-from training.samples import own_sentences
-from training.scoring import translate
+from training.corpora.corpus import Pair, read_pairs
+from training.evaluation.scoring import translate
+from training.export.samples import own_sentences
 
 SHORT = {
     "en": "Hello! | Thank you! | Good morning! | Where is the station? | Is it raining again? | It's too late. | Wait! "
@@ -140,7 +147,7 @@ def served(bundle: Bundle, texts: Sequence[str], launch: Launch) -> list[str]:
     """What the service, with this bundle alone, makes of each text; what fails is empty."""
 
     async def all_at_once() -> list[str]:
-        request = Request(bundle.source, bundle.target, bundles=bundle.folder, workers=1)
+        request = Request(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
         async with translating(request, launch) as session:
             return [done.text or "" for done in await session.translate(texts)]
 
@@ -167,12 +174,26 @@ def measure(bundle: Bundle, launch: Launch = WorkerProcess) -> Table:
     return table
 
 
+def noise(bundle: Bundle, pairs: Sequence[Pair], launch: Launch = WorkerProcess) -> Table:
+    table = measure_noise(pairs, bundle.target, lambda texts: served(bundle, texts, launch))
+    return dataclasses.replace(table, title=f"{bundle.source} to {bundle.target}", note=f"{bundle.name}, BLEU")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="How much bundles mind how a sentence is typed.")
     parser.add_argument("bundles", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--pairs", type=Path, help="sentences and translations to measure noise by, tab-separated")
+    parser.add_argument("--reverse", action="store_true", help="the second column is the source")
+    parser.add_argument("--count", type=int, default=500, help="how many of the pairs, from the first on")
     options = parser.parse_args(arguments)
-    tables = [measure(load_bundle(folder, torch.device("cpu"))) for folder in options.bundles]
+    bundles = [load_bundle(folder, torch.device("cpu")) for folder in options.bundles]
+    if options.pairs:
+        pairs = read_pairs(options.pairs)[0][: options.count]
+        pairs = [Pair(pair.target, pair.source) for pair in pairs] if options.reverse else pairs
+        tables = [noise(bundle, pairs) for bundle in bundles]
+    else:
+        tables = list(map(measure, bundles))
     if options.json:
         print(json.dumps([table.as_json() for table in tables], ensure_ascii=False, indent=2))
         return

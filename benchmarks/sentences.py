@@ -11,7 +11,7 @@ from pathlib import Path
 
 from model.bundle import read_bundle
 from model.tokenizer import Tokenizer
-from training.corpus import read_pairs
+from training.corpora.corpus import read_pairs
 
 SHORT_TOKENS = 12
 """Source tokens, end symbol included, that a sentence of the short workload has at most."""
@@ -35,7 +35,7 @@ class Workload:
         bodies = folder / f"{name}.jsonl"
         source, target = pair
         bodies.write_text("".join(request(text, source, target) + "\n" for text in texts), encoding="utf-8")
-        return cls(name, texts, statistics.mean(len(tokenizer.encode(text)) + 1 for text in texts), bodies)
+        return cls(name, texts, statistics.mean(len(tokenizer.encode_source(text)) + 1 for text in texts), bodies)
 
 
 def request(text: str, source: str, target: str) -> str:
@@ -43,7 +43,7 @@ def request(text: str, source: str, target: str) -> str:
 
 
 def short_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    return [text for text in texts if len(tokenizer.encode(text)) < SHORT_TOKENS][:SENTENCES]
+    return [text for text in texts if len(tokenizer.encode_source(text)) < SHORT_TOKENS][:SENTENCES]
 
 
 def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
@@ -52,7 +52,7 @@ def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     kept: list[str] = []
     taken = dict.fromkeys(LENGTHS, 0)
     for text in texts:
-        size = next((size for size in LENGTHS if len(tokenizer.encode(text)) < size), None)
+        size = next((size for size in LENGTHS if len(tokenizer.encode_source(text)) < size), None)
         if size and taken[size] < share:
             taken[size] += 1
             kept.append(text)

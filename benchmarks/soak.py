@@ -74,12 +74,14 @@ class Count:
 
 
 @contextmanager
-def served(bundles: Path, settings: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The service as a process of its own, ready, and its port."""
+def served(
+    bundles: Path, settings: dict[str, str], before: Sequence[str] = ()
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The service as a process of its own, ready, and its port; `before` is a command to start it by."""
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         port: int = chosen.getsockname()[1]
     variables = {"INTERLINEAR_BUNDLES": str(bundles.resolve()), "INTERLINEAR_PORT": str(port), **settings}
-    command = [sys.executable, "-m", "app", "serve"]
+    command = [*before, sys.executable, "-m", "app", "serve"]
     process = subprocess.Popen(command, env={**os.environ, **variables}, stderr=subprocess.DEVNULL)
     try:
         wait_until_ready(port)

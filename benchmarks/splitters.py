@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from app.segmentation import segments
+from app.text.segmentation import segments
 from benchmarks.table import Table
 
 TOGETHER = 6

@@ -24,13 +24,13 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from app.__main__ import GC_THRESHOLDS
-from app.catalogue import load_catalogue
+from app.engine.registry import load_catalogue
+from app.engine.scheduler import Job
 from app.main import create_app
-from app.scheduler import Job
 from app.settings import Settings
 from benchmarks.cores import processor
 from model.hypothesis import Hypothesis
-from training.corpus import read_pairs
+from training.corpora.corpus import read_pairs
 
 
 def text_of(sentences: list[str], characters: int) -> str:
@@ -41,7 +41,7 @@ def text_of(sentences: list[str], characters: int) -> str:
 
 async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, float]]:
     """Seconds of each request, and of its waiting for the engine."""
-    settings = Settings(bundles=bundle, cache_bytes=0)  # every round is to be decoded
+    settings = Settings(bundles=(bundle,), cache_bytes=0)  # every round is to be decoded
     bundles = load_catalogue(settings)
     (served,) = bundles
     app = create_app(settings, bundles)
@@ -71,7 +71,7 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
 
 async def ask(app: FastAPI, state: Mapping[str, Any], body: bytes) -> None:
     """POST /translate, as a server would ask the application; the client's own work is no part of it."""
-    path, headers = "/translate", [(b"content-type", b"application/json")]
+    path, headers = "/translate", [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",

@@ -21,9 +21,9 @@ from benchmarks import joey
 from model.allocator import keep_freed_memory
 from model.config import ModelConfig
 from model.transformer import sinusoidal_positions
-from training.batches import Batch, Pairs, epoch_rows
-from training.distributed import ALONE, World
-from training.trainer import Recipe, Trainer, resolve_precision
+from training.data.batches import Batch, Pairs, epoch_rows
+from training.optim.distributed import ALONE, World
+from training.optim.trainer import Recipe, Trainer, resolve_precision
 
 TUTORIAL_BATCH = 128
 """Sentences a batch, in the order the shuffle left them."""

@@ -44,10 +44,10 @@ from benchmarks.trainers import (
 )
 from model.config import ARCHITECTURES, named_architecture
 from model.tokenizer import Tokenizer
-from training.batches import Pairs
-from training.corpus import read_pairs
-from training.trainer import Recipe
-from training.vocabulary import train_vocabulary
+from training.corpora.corpus import read_pairs
+from training.data.batches import Pairs
+from training.data.vocabulary import train_vocabulary
+from training.optim.trainer import Recipe
 
 MAX_PAIRS = 50_000
 """Of a file, as many as these are used: for a measurement more only take longer to read."""
@@ -138,7 +138,7 @@ def _processes() -> SpawnContext | ForkServerContext:
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload(["training.trainer", "training.vocabulary"])
+    context.set_forkserver_preload(["training.optim.trainer", "training.data.vocabulary"])
     return context
 
 
@@ -147,7 +147,7 @@ def read_task_pairs(path: Path, vocab_size: int) -> tuple[Pairs, int]:
     pairs = read_pairs(path)[0][:MAX_PAIRS]
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer(train_vocabulary(sentences, vocab_size, ["en", "fr"]))
-    encoded = [(tokenizer.encode(pair.source), tokenizer.encode(pair.target)) for pair in pairs]
+    encoded = [tokenizer.encode_pair(*pair) for pair in pairs]
     kept = [pair for pair in encoded if max(map(len, pair)) <= MAX_TOKENS]
     return Pairs.of([source for source, _ in kept], [target for _, target in kept]), tokenizer.vocab_size
 
