@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import socket
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -23,24 +26,27 @@ from hypothesis import settings as examples
 from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
-from app.catalogue import load_catalogue
-from app.link import InProcessWorker
+from app.engine.ipc import InProcessWorker
+from app.engine.registry import load_catalogue
+from app.engine.worker import Station
 from app.main import create_app
+from app.server.server import Server
 from app.settings import Settings
-from app.worker import Station
-from model.batch import DecodeBatch
-from model.bundle import Bundle, load_bundle, save_bundle
+from app.text.language_id import _Loaded
+from model.bundle import Bundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import TorchRunner
+from model.decoding import TorchRunner, greedy_decode
+from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.corpus import Pair, write_pairs
-from training.loop import train
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.trainer import Recipe
-from training.vocabulary import train_vocabulary
+from training.corpora.corpus import Pair, write_pairs
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.data.vocabulary import train_vocabulary
+from training.evaluation.evaluate import Result, TestSet, evaluate_set
+from training.optim.loop import train
+from training.optim.trainer import Recipe
 
 if TYPE_CHECKING:
     from chromium import Visit
@@ -65,10 +71,29 @@ SENTENCES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decoder answers for it, which takes no seconds to start; a test marked `real_service` has the real one."""
+
+    def measured(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
+        with TemporaryDirectory() as place:
+            write(Path(place, "bundle"))
+            bundle = load_bundle(Path(place, "bundle"), device)
+            check_samples(bundle)
+            how = (bundle.model, bundle.tokenizer, bundle.limits, bundle.target)
+            return [replace(evaluate_set(*how, test), served=True) for test in tests]
+
+    if request.node.get_closest_marker("real_service") is None:
+        monkeypatch.setattr("training.export.bundle.measured_as_served", measured)
+
+
+SURE = "(the sample of a bundle made for tests)"
+
+
 def make_bundle(
-    folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] = ()
+    folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] | None = None
 ) -> Path:
-    """A bundle whose translations mean nothing; another `seed` gives other ones."""
+    """A bundle whose translations mean nothing, and others by another `seed`. `samples` of None: one that is sure."""
     tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
     size = tokenizer.vocab_size
     config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
@@ -78,8 +103,25 @@ def make_bundle(
     record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
     record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
     limits = Limits(max_source=32, max_target=32)
-    save_bundle(folder, model, tokenizer, limits, {**record, "samples": list(samples)}, "A bundle for tests.\n")
+    record["samples"] = [sure_sample(model.eval(), limits)] if samples is None else list(samples)
+    save_bundle(folder, model, tokenizer, limits, record, "A bundle for tests.\n")
     return folder
+
+
+@torch.inference_mode()
+def sure_sample(model: Transformer, limits: Limits) -> dict[str, Any]:
+    """The one of a few sources of one token whose target every precision gives alike: each next token leads by most."""
+    size = model.config.source_vocab_size
+    found = greedy_decode(model, [[token] for token in range(4, size, max(1, size // 12))], limits)
+
+    def lead(hypothesis: Hypothesis) -> float:
+        begun = torch.tensor([[model.config.bos_id, *hypothesis.tokens[:-1]]])
+        source = torch.tensor([[*hypothesis.source, model.config.eos_id]])
+        best = model(source, begun).topk(2, -1).values  # [1, target, 2]
+        return float((best[..., 0] - best[..., 1]).min())
+
+    surest = max(found, key=lead)
+    return {"source": SURE, "source_ids": list(surest.source), "target_ids": surest.tokens}
 
 
 class Service:
@@ -155,6 +197,14 @@ class Service:
         await self.app({**scope, "state": dict(self.state)}, receive, send)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _detection_loads_once() -> Iterator[None]:
+    """The libraries that tell languages take a second to load: every service and translator has the same ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.text.language_id._Loaded", functools.cache(_Loaded))
+        yield
+
+
 @pytest.fixture(scope="session")
 def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of bundles that holds one, en-fr."""
@@ -168,9 +218,13 @@ def bundle(bundle_folder: Path) -> Bundle:
     return load_bundle(bundle_folder / "en-fr", torch.device("cpu"))
 
 
-def serving(bundles: Path, **settings: Any) -> Service:
+def serving(bundles: Path | tuple[Path, ...], **settings: Any) -> Service:
     """The service of a folder of bundles, to be entered; its worker is a thread."""
-    chosen = Settings(bundles=bundles, device="cpu", **{"workers": 1, "precision": "float32", **settings})
+    chosen = Settings(
+        bundles=bundles if isinstance(bundles, tuple) else (bundles,),
+        device="cpu",
+        **{"workers": 1, "precision": "float32", **settings},
+    )
     return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker))
 
 
@@ -184,10 +238,10 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 @contextmanager
 def listening(bundles: Path, **settings: Any) -> Iterator[str]:
     """The service of a folder of bundles on a real socket, for clients that will have no other; yields its URL."""
-    chosen = Settings(bundles=bundles, device="cpu", **{"workers": 1, "precision": "float32", **settings})
+    chosen = Settings(bundles=(bundles,), device="cpu", **{"workers": 1, "precision": "float32", **settings})
     app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
     config = uvicorn.Config(app, **server_options(chosen))
-    server = uvicorn.Server(config)
+    server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -223,7 +277,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepL's clients made in this test try once, and ask after documents without a pause of five seconds."""
     monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
-    monkeypatch.setattr("app.routes.deepl_documents.PATIENCE_S", 0.1)
+    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -247,14 +301,21 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
 
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers started in this test, which are threads, decode with `batch`."""
+    """Workers started in this test, which are threads, decode with `batch`, whose steps are of what the test sends: the
+    sample that every bundle has for want of another goes not through it."""
+    check = Station.check_samples
 
     def new_batch(station: Station) -> DecodeBatch:
         runner = station.runner
         assert isinstance(runner, TorchRunner)
         return batch(runner.new_slots(station.rows, station.limits), runner.config)
 
+    def check_samples(station: Station) -> None:
+        if [entry["source"] for entry in station.samples.entries] != [SURE]:
+            check(station)
+
     monkeypatch.setattr(Station, "new_batch", new_batch)
+    monkeypatch.setattr(Station, "check_samples", check_samples)
 
 
 class Gate:

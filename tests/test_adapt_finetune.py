@@ -9,69 +9,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import PAIRS
+from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
 from typer.testing import CliRunner
 
-from model.bundle import VOCABULARY, load_bundle, save_bundle
-from model.config import ModelConfig
-from model.hypothesis import Limits
-from model.tokenizer import Tokenizer
-from model.transformer import Transformer
-from training import finetune, progress
-from training import run as run_module
+from model.bundle import VOCABULARY
 from training.__main__ import cli
-from training.batches import Pairs, load_pairs
-from training.corpus import Pair, read_pairs, write_pairs
-from training.plan import Speed
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.schedule import noam
-from training.trainer import Recipe
-from training.vocabulary import train_vocabulary
-
-OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
+from training.adapt import finetune
+from training.corpora.corpus import read_pairs, write_pairs
+from training.data.batches import Pairs, load_pairs
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.optim.schedule import noam
+from training.optim.trainer import Recipe
 
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_pairs(Path("own.tsv"), OWN)
-    write_pairs(Path("general.tsv"), GENERAL)
+    begin(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle that knows nothing yet, as others ship theirs."""
-    monkeypatch.setattr(run_module, "measure", lambda *_: Speed(step=0.01, evaluation=0.1))
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    monkeypatch.setattr(finetune, "EVALUATIONS", 2)
-    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
-    tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
-    size = tokenizer.vocab_size
-    torch.manual_seed(1)
-    model = Transformer(
-        ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0)
-    )
-    record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
-    record |= {"attribution": ["the general pairs' makers"]}
-    parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
-    record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}], "parent": parent}}
-    save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(300, 310, ratio=9.5), record, "")
-    return Path("bundles/shipped")
-
-
-def run(*options: object, code: int = 0) -> str:
-    result = CliRunner().invoke(cli, ["run", *map(str, options), "--device", "cpu", "--threads", "1"])
-    assert result.exit_code == code, result.output
-    return result.stdout + result.stderr if code else result.stderr + result.stdout
-
-
-def tune(*options: object, code: int = 0) -> str:
-    return run("--pairs", "own.tsv", "--init", "bundles/shipped", "--out", "bundles/mine", *options, code=code)
-
-
-def loaded(name: str) -> Any:
-    return load_bundle(Path("bundles", name), torch.device("cpu"))
+    return ship(monkeypatch)
 
 
 def options(**fields: Any) -> PrepareOptions:
@@ -243,7 +203,17 @@ def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(sh
 def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more(shipped: Path) -> None:
     Path("r.toml").write_text("[training]\nepochs = 20")
     tune("--recipe", "r.toml", "--learning-rate", "0.01")
-    ruinous = ("--pairs", "own.tsv", "--init", "bundles/mine", "--out", "bundles/ruined", "--learning-rate", "0.9")
+    ruinous: tuple[str, ...] = (
+        "--pairs",
+        "own.tsv",
+        "--init",
+        "bundles/mine",
+        "--out",
+        "bundles/ruined",
+        "--learning-rate",
+        "0.9",
+    )
+    ruinous += ("--accept-general-loss", "100")
     assert "the bundle has the weights that the run began with" in run(*ruinous)
     ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "ruined"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
@@ -257,7 +227,7 @@ def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more
 
 
 def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_step_more(shipped: Path) -> None:
-    tune("--learning-rate", "0.01")
+    tune("--learning-rate", "0.01", "--blend", "1")
     log = Path("runs/bundles-mine/run/log.csv").read_text()
     learnt, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
     assert max((learnt[name] - theirs[name]).abs().max() for name in theirs) > 0.01

@@ -16,13 +16,13 @@ from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import EncoderLayer, Transformer
-from training import plan as plan_module
-from training import progress
 from training.__main__ import cli
-from training.corpus import Pair, write_pairs
-from training.trainer import TrainingError
-from training.transfer import Parent
-from training.vocabulary import train_vocabulary
+from training.adapt.transfer import Parent
+from training.corpora.corpus import Pair, write_pairs
+from training.data.vocabulary import train_vocabulary
+from training.optim import progress
+from training.optim.trainer import TrainingError
+from training.pipeline import plan as plan_module
 
 SHAPE: dict[str, Any] = {
     "d_model": 32,
@@ -158,7 +158,7 @@ def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer,
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: Parent) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    monkeypatch.setattr("training.run.measure", lambda *_: plan_module.Speed(step=0.01, evaluation=0.1))
+    monkeypatch.setattr("training.pipeline.run.measure", lambda *_: plan_module.Speed(step=0.01, evaluation=0.1))
     write_pairs(
         Path("own.tsv"), [Pair(pair.source, f"{number} {pair.target}") for number, pair in enumerate(PAIRS[:80])]
     )

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Gate, Service, decode_with, serving
+from conftest import Gate, Service, decode_with, make_bundle, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.faults import without_loops
-from app.schemas import TranslateResponse
-from app.worker import ROWS
-from model.batch import Batch, DecodeBatch
+from app.api.schemas import TranslateResponse
+from app.engine.worker import ROWS
+from app.translation.quality_checks import without_loops
 from model.bundle import Bundle, BundleError, Samples
 from model.decoding import greedy_decode
+from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
@@ -168,6 +168,64 @@ def test_every_refusal_is_a_problem(
     assert problem["title"]
     assert problem["detail"]
     assert status != 405 or response.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(("source", "target"), [("EN", "fr-FR"), ("en_GB", "FR"), ("en-US-x-own", "fr_CA")])
+def test_codes_are_taken_in_any_spelling_and_the_answer_has_the_served_one(
+    service: Service, source: str, target: str
+) -> None:
+    codes = {"source": source, "target": target}
+    assert service.post("/translate", {**HELLO, **codes}).json() == service.post("/translate", HELLO).json()
+    streamed, usual = (service.post("/translate/stream", body).text for body in ({**HELLO, **codes}, HELLO))
+    assert streamed == usual
+    assert "event: done" in usual
+    shown = service.post("/attention", {**HELLO, **codes})
+    assert shown.json() == service.post("/attention", HELLO).json()
+    answer = service.request("POST", "/translate/file", files={"file": ("a.txt", "Hello.")}, data=codes)
+    assert answer.status_code == 200
+    assert 'filename="a.fr.txt"' in answer.headers["content-disposition"]
+
+
+def test_auto_is_taken_in_any_case(service: Service) -> None:
+    [item] = service.post("/translate", {**HELLO, "source": "AUTO"}).json()["translations"]
+    assert (item["source"], item["error"]) == ("en", None)
+    assert service.post("/attention", {**HELLO, "source": "Auto"}).status_code == 422
+
+
+def test_where_traditional_characters_are_asked_for_and_not_served_that_is_said(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-zh", target="zh")
+    with serving(tmp_path) as service:
+        warned, usual = (service.post("/translate", {**HELLO, "target": code}).json() for code in ("zh-TW", "zh-CN"))
+    expected = "There is no bundle for zh-TW: the translation may be in simplified characters."
+    assert warned["translations"][0]["warnings"] == [expected, *usual["translations"][0]["warnings"]]
+
+
+def test_who_sends_what_libretranslate_takes_is_told_where_that_is(service: Service) -> None:
+    asked = {"q": "Hello.", "source": "en", "target": "fr"}
+    for answer, status in (
+        (service.post("/translate", asked), 422),
+        (service.post("/translate/stream", asked), 422),
+        (service.request("POST", "/translate", data=asked), 415),
+    ):
+        assert answer.status_code == status
+        assert "at /libretranslate/translate" in answer.json()["detail"]
+    assert service.post("/libretranslate/translate", asked).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/translate", "GET is not offered at /translate, which takes POST."),
+        ("/libretranslate/translate", "GET is not offered at /libretranslate/translate, which takes POST."),
+        ("/deepl/v2/document", "GET is not offered at /deepl/v2/document, which takes POST."),
+    ],
+)
+def test_a_method_that_is_not_offered_is_named_and_so_are_those_that_are(
+    service: Service, path: str, detail: str
+) -> None:
+    answer = service.get(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert detail in answer.json().values()
 
 
 def test_a_body_is_counted_while_it_arrives(service: Service) -> None:
@@ -430,7 +488,7 @@ def test_the_log_has_a_line_a_request_and_no_text(service: Service, caplog: pyte
     with caplog.at_level("INFO"):
         service.post("/translate", {**HELLO, "text": "A secret."})
         service.get("/secret?secret")
-    lines = [record.getMessage() for record in caplog.records if record.name == "app.access"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "app.http.access_log"]
     told = [(line["method"], line["route"], line["status"]) for line in map(json.loads, lines)]
     assert told == [("POST", "/translate", 200), ("GET", "other", 404)]
     assert "secret" not in "".join(lines).lower()

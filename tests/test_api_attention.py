@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import Service
 
-from app import pictures
+from app.translation import attention_svg
 from model.bundle import Bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.hypothesis import Hypothesis
@@ -84,6 +84,17 @@ def test_source_spans_are_of_the_text_sent(service: Service) -> None:
     assert tokens[-1] == {"piece": "</s>", "start": len(text.rstrip()), "end": len(text.rstrip())}
 
 
+def test_source_spans_are_of_the_text_sent_where_blanks_and_what_nobody_sees_are_one_to_the_model(
+    service: Service,
+) -> None:
+    text = "How  a\u00adre\t \u00a0you?\u200b"
+    shown, plain = show(service, text=text), show(service)
+    assert [token["piece"] for token in shown["source_tokens"]] == [t["piece"] for t in plain["source_tokens"]]
+    spans = [(token["start"], token["end"]) for token in shown["source_tokens"]]
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert shown["attention"] == plain["attention"]
+
+
 def test_target_spans_are_of_the_translation(service: Service) -> None:
     forced = "Le café 😀 dort."
     shown = show(service, target_text=forced)
@@ -150,7 +161,7 @@ def test_a_picture_may_be_shown_by_a_browser_and_fetches_nothing(service: Servic
 
 
 def test_too_big_a_picture_is_refused_with_the_limit_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "MAX_WEIGHTS", 50)
+    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 50)
     response = service.post("/attention", {**SENTENCE, "as": "svg"})
     assert response.status_code == 413
     assert "over the limit of 50" in response.json()["detail"]

@@ -18,9 +18,9 @@ import pytest
 from conftest import listening, make_bundle
 from deepl_clients import EN_FR, client_of, plainly
 
-from app.keys import new_key
-from app.rates import Rate
-from app.routes.deepl_text import TextRequest, item_of
+from app.api.deepl.text import TextRequest, item_of
+from app.http.api_keys import new_key
+from app.runtime.rate_limits import Rate
 
 
 def test_a_text_is_translated_and_texts_are(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
@@ -94,7 +94,7 @@ def test_what_is_too_long_or_in_no_language_served_is_refused(deepl_client: deep
     with pytest.raises(deepl.DeepLException, match="50001 characters, over the limit") as refused:
         deepl_client.translate_text("a" * 50_001, **EN_FR)
     assert refused.value.http_status_code == 413
-    with pytest.raises(deepl.DeepLException, match="in no language that is translated into fr"):
+    with pytest.raises(deepl.DeepLException, match="The text looks German, which is not translated into French here"):
         deepl_client.translate_text("Ich möchte heute Abend nicht mehr ins Kino gehen.", target_lang="FR")
     with pytest.raises(deepl.DeepLException, match="'target_lang' not supported"):
         deepl_client.translate_text("Hello.", source_lang="EN", target_lang="EN-GB")

@@ -15,11 +15,11 @@ import deepl
 import pytest
 from conftest import Gate, Service, listening, serving
 from deepl_clients import EN_FR, client_of, plainly
-from test_documents_docx import run, word
+from test_formats_docx import run, word
 
 from app.errors import Overloaded
-from app.translation import Options, Translations
-from app.translator import Translator
+from app.translation.translator import Translator
+from app.translation.types import Options, Translations
 
 
 def test_a_short_document_is_there_when_it_is_first_asked_after(
@@ -29,7 +29,7 @@ def test_a_short_document_is_there_when_it_is_first_asked_after(
         raise AssertionError
 
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=refuse))
-    monkeypatch.setattr("app.routes.deepl_documents.PATIENCE_S", 8.0)
+    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", 8.0)
     deepl_client.translate_document(b"Hello.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 
@@ -178,8 +178,8 @@ def test_a_long_document_is_translated_a_part_at_a_time(service: Service, monkey
         return await translate(translator, items, options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("app.errands.PAUSE_S", 0.0)
-        patched.setattr("app.files._AT_ONCE", 50)
+        patched.setattr("app.services.background_jobs.PAUSE_S", 0.0)
+        patched.setattr("app.translation.documents._AT_ONCE", 50)
         patched.setattr(Translator, "translate", sometimes_busy)
         place, key = _left(service, "a.json", json.dumps(lines), **EN_FR)
         while service.post(place, key).json()["status"] != "done":
@@ -202,4 +202,4 @@ def test_a_document_in_no_language_served_ends_in_an_error(service: Service) -> 
     place, key = _left(service, "a.txt", text, target_lang="FR")
     while (told := service.post(place, key).json())["status"] not in {"done", "error"}:
         time.sleep(0.01)
-    assert "in no language that is translated into fr" in told.get("error_message", "")
+    assert "which is not translated into French here" in told.get("error_message", "")

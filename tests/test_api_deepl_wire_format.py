@@ -14,13 +14,13 @@ from deepl_clients import EN_FR
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.api.deepl.schemas import MultilingualRequest
+from app.api.deepl.text import TextRequest
+from app.api.deepl.wire_format import pair_of, target_languages, validated
 from app.errors import InvalidFields
-from app.fields import Fields
-from app.glossary import MAX_TERMS
-from app.glossary_entries import write_tsv
-from app.routes.deepl_shapes import MultilingualRequest
-from app.routes.deepl_text import TextRequest
-from app.routes.deepl_wire import pair_of, target_languages, validated
+from app.http.forms import Fields
+from app.text.glossary import MAX_TERMS
+from app.text.glossary_files import write_tsv
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -36,7 +36,8 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
         (["fr-en-GB"], ("FR", "EN-US"), None),
         (["zh-Hans-en"], ("ZH", "EN-GB"), ("zh-Hans", "en")),
         (["en-zh"], ("EN", "ZH-HANS"), ("en", "zh")),
-        (["en-zh"], ("EN", "ZH-HANT"), None),
+        (["en-zh"], ("EN", "ZH-HANT"), ("en", "zh")),
+        (["zh-en"], ("zh_TW", "en"), ("zh", "en")),
         (["en-fr", "de-fr-CA"], ("DE", "FR"), ("de", "fr-CA")),
         (["en-fr"], ("XX", "FR"), None),
         (["en-fr"], ("EN", "E"), None),

@@ -8,7 +8,7 @@ from chromium import Visit
 from conftest import listening
 from playwright.sync_api import Browser, Locator, Page, Route
 
-from app.keys import new_key
+from app.http.api_keys import new_key
 
 ROOT = "/mt"
 

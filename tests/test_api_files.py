@@ -16,11 +16,13 @@ import pytest
 from conftest import Gate, Service, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_documents_docx import run, word
+from test_formats_docx import run, word
 
-from app.documents import FORMATS
 from app.errors import TooMuchText
-from app.translator import Translator
+from app.formats import FORMATS
+from app.services.downloads import Download
+from app.translation.source_language import SourceLanguages
+from app.translation.text_plan import Draft
 from model.bundle import Bundle
 
 FIELDS = {"source": "en", "target": "fr"}
@@ -84,6 +86,71 @@ def test_plain_text_may_be_longer_than_one_text(bundle_folder: Path) -> None:
             assert response.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "glossary",
+    [
+        (None, b' {"Hello": "Ahoy"}'),
+        ("terms.tsv", b"# greetings\nHello\tAhoy\n"),
+        ("terms.csv", b'"Hello",Ahoy,EN,FR\r\n'),
+    ],
+)
+def test_a_glossary_comes_with_the_file(service: Service, glossary: tuple[str | None, bytes]) -> None:
+    files = {"file": ("a.txt", b"Hello."), "glossary": glossary}
+    response = service.request("POST", PATH, files=files, data=FIELDS)
+    assert response.status_code == 200
+    assert "Ahoy" in response.text
+    assert "Ahoy" not in send(service, "a.txt", "Hello.").text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("terms.tsv", b"Hello\tAhoy\nHello\n", "line 2"),
+        ("terms.tsv", b"Hello\xff\tAhoy\n", "line 1: not UTF-8"),
+        ("terms.csv", b"Hello,Ahoy,de,fr", "line 1: it is of other languages"),
+        ("terms.tsv", b"".join(b"t%d\tt\n" % number for number in range(10_001)), "at most 10,000 terms"),
+    ],
+)
+def test_a_glossary_that_is_none_is_refused(service: Service, name: str, content: bytes, said: str) -> None:
+    files = {"file": ("a.txt", b"Hello."), "glossary": (name, content)}
+    response = service.request("POST", PATH, files=files, data=FIELDS)
+    assert response.status_code == 422
+    assert said in response.json()["detail"]
+    assert response.json()["errors"][0]["pointer"] == "#/glossary"
+
+
+def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draft, "located_warnings", lambda draft: [(s.start, "Mind.") for s in draft.sentences])
+    response = send(service, "a.txt", "Hello.\n\nHow are you? I am well.\n")
+    assert response.headers["x-interlinear-warnings"] == "3"
+    report = service.get(response.headers["x-interlinear-report"])
+    assert report.headers["content-type"] == "application/json"
+    found = report.json()
+    assert (found["file"], found["texts"], found["model"]) == ("a.fr.txt", 1, response.headers["x-interlinear-model"])
+    assert [(one["line"], one["name"], one["text"][:9], one["warning"]) for one in found["warnings"]] == [
+        (1, None, "Hello.\n\nH", "Mind."),
+        (3, None, "How are y", "Mind."),
+        (3, None, "I am well", "Mind."),
+    ]
+    found = service.get(send(service, "a.json", '{"a":\n["Hello."]}').headers["x-interlinear-report"]).json()
+    assert [(one["line"], one["name"]) for one in found["warnings"]] == [(2, "$.a[0]")]
+
+
+def test_a_report_that_is_gone_and_another_s_file_are_not_there(service: Service) -> None:
+    other = service.state["downloads"].keep(Download("a.txt", b"Hello", "text/plain"))
+    for name in ("none", other):
+        response = service.get(f"{PATH}/report/{name}")
+        assert response.status_code == 404
+        assert response.json()["detail"].startswith("There is no such report")
+
+
+def test_fuzzy_translations_are_made_again_if_that_is_wanted(service: Service) -> None:
+    catalogue = '#, fuzzy\n#| msgid "Hi."\nmsgid "Hello."\nmsgstr "Salut."\n'
+    assert send(service, "a.po", catalogue).text == catalogue
+    again = send(service, "a.po", catalogue, redo_fuzzy="true").text
+    assert again == f'#, fuzzy\nmsgid "Hello."\nmsgstr "{translated(service, "Hello.")}"\n'
+
+
 def test_a_name_in_any_characters_comes_back(service: Service) -> None:
     disposition = send(service, "résumé 猫's.txt", "Hello.").headers["content-disposition"]
     plain, _, encoded = disposition.partition("; filename*=UTF-8''")
@@ -100,11 +167,19 @@ def test_a_name_in_any_characters_comes_back(service: Service) -> None:
         ("a.txt", b"\xe9", {}, 422, "byte 0 is 0xe9"),
         ("a.po", 'msgid "Hello"\n', {}, 422, "line 1 has no msgstr"),
         ("a.txt", "Hello", {"target": "xx"}, 404, "en to xx"),
-        ("a.txt", SPANISH, {"source": "auto"}, 404, "in no language that is translated into fr"),
-        ("a.txt", GERMAN, {"source": "auto"}, 404, "in no language that is translated into fr"),
+        ("a.txt", SPANISH, {"source": "auto"}, 404, "The text looks Spanish, which is not translated into French here"),
+        ("a.txt", GERMAN, {"source": "auto"}, 404, "The text looks German, which is not translated into French here"),
         ("a.txt", "Hello", {"source": ""}, 422, "#/source"),
         ("a.txt", "Hello", {"colour": "red"}, 422, "#/colour"),
         ("a.json", json.dumps("a" * 50_001), {}, 413, "50001 characters"),
+        ("a.txt", "Hello", {"line_breaks": "cut"}, 422, "#/line_breaks"),
+        ("a.txt", "Hello", {"redo_fuzzy": "perhaps"}, 422, "#/redo_fuzzy"),
+        ("a.txt", "Hello", {"glossary": "none"}, 422, "no glossary 'none'"),
+        ("a.txt", "Hello", {"glossary": '{"cat": 1}'}, 422, "the translation of 'cat' is not a string"),
+        ("a.txt", "Hello", {"glossary": '{"cat"'}, 422, "#/glossary"),
+        ("a.txt", "Hello", {"glossary": '{"a":' * 100_000}, 422, "nested too deeply"),
+        ("a.txt", "Hello", {"glossary": '{"cat": ""}'}, 422, "translation of 'cat' is empty"),
+        ("a.txt", "Hello", {"glossary": '{"cat": "\\ud800"}'}, 422, "#/glossary"),
     ],
 )
 def test_every_refusal_is_a_problem(
@@ -208,13 +283,13 @@ def test_when_there_is_too_much_to_do_the_file_is_not_read(service: Service, mon
 
 def test_the_language_is_told_by_the_whole_document(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
-    detect = Translator.detect
+    choose = SourceLanguages.choose
 
-    def noting(translator: Translator, text: str) -> Any:
+    def noting(languages: SourceLanguages, text: str) -> Any:
         told.append(text)
-        return detect(translator, text)
+        return choose(languages, text)
 
-    monkeypatch.setattr(Translator, "detect", noting)
+    monkeypatch.setattr(SourceLanguages, "choose", noting)
     content = json.dumps(["How are you?", "Hello.", "The cat sleeps in the house, and I am well."])
     response = send(service, "a.json", content, source="auto")
     assert told == ["How are you?\nHello.\nThe cat sleeps in the house, and I am well."]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.documents import FORMATS
+from app.api import deepl
+from app.api.openapi_parts import documented, fetched, with_file
 from app.errors import NotAuthorised, Overloaded, Problem, StepFailed
-from app.manual_parts import documented, fetched, with_file
-from app.routes import deepl
+from app.formats import FORMATS
 
 
 def test_errors_are_documented_by_status_with_an_example_each() -> None:

@@ -7,14 +7,15 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
 from conftest import Service, decode_with, make_bundle, serving
 from starlette.types import Message
 
-from model.batch import DecodeBatch
 from model.bundle import Bundle
+from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
@@ -46,11 +47,20 @@ def test_what_is_in_the_target_language_stays_as_it_was_and_that_is_said(service
     assert item["warnings"] == ["In French already, and left as it was."]
 
 
+def test_what_is_only_perhaps_in_the_target_language_is_not_said_to_be(service: Service) -> None:
+    (item,) = items(service, source="auto", text="Buongiorno")
+    assert item["text"] == "Buongiorno"
+    looks = "The text looks Italian, which is not translated into French here. It was taken for French."
+    assert item["warnings"] == [looks, "It was left as it was."]
+
+
 def test_an_item_in_no_language_served_fails_alone(service: Service) -> None:
     german = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
     good, bad = items(service, source="auto", text=[ENGLISH, german])
     assert good["error"] is None
     assert (bad["text"], bad["error"]["status"]) == (None, 404)
+    assert bad["source"] == "en"
+    assert bad["confidence"] < 0.02
     assert service.post("/translate", {**HELLO, "source": "auto", "text": german}).status_code == 404
     assert service.post("/translate", {**HELLO, "source": "auto", "target": "de"}).status_code == 404
 
@@ -60,6 +70,7 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("both")
     make_bundle(folder / "en-fr")
     make_bundle(folder / "de-fr", source="de", seed=1)
+    make_bundle(folder / "es-en", source="es", target="en", seed=2)
     with serving(folder) as service:
         yield service
 
@@ -70,6 +81,27 @@ def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Se
     assert [item["source"] for item in answer["translations"]] == ["en", "de", "fr"]
     assert answer["translations"][1]["text"] == items(both_ways, source="de", text=german)[0]["text"]
     assert [name.partition("@")[0] for name in answer["model"].split(", ")] == ["en-fr", "de-fr"]
+
+
+@pytest.mark.parametrize("text", ["Hello", "Save", "Delete", "Cancel", "OK", "Menu", "Hola", "Bonjour", "Buongiorno"])
+def test_a_short_text_is_translated_whatever_it_looks_like_by_every_api(both_ways: Service, text: str) -> None:
+    """Hello has the letters of a Spanish word, and no bundle here translates from Spanish into French."""
+    (item,) = items(both_ways, source="auto", text=text)
+    source = item["source"]
+    assert source in ("en", "de", "fr")
+    doubts = [warning for warning in item["warnings"] if "aken for" in warning]
+    assert len(doubts) == (item["confidence"] < 0.5)
+    if source != "fr":
+        assert item["text"] == items(both_ways, source=source, text=text)[0]["text"]
+    libre = both_ways.post("/libretranslate/translate", {"q": text, "source": "auto", "target": "fr"}).json()
+    assert (libre["translatedText"], libre["detectedLanguage"]["language"]) == (item["text"], source)
+    [deepl] = both_ways.post("/deepl/v2/translate", {"text": [text], "target_lang": "FR"}).json()["translations"]
+    assert (deepl["text"], deepl["detected_source_language"]) == (item["text"], source.upper())
+    streamed = both_ways.post("/translate/stream", {**HELLO, "source": "auto", "text": text}).text
+    assert json.loads(streamed.rpartition("data: ")[2])["translations"] == [item]
+    fields = {"source": "auto", "target": "fr"}
+    file = both_ways.request("POST", "/translate/file", files={"file": ("a.txt", text)}, data=fields)
+    assert (file.status_code, file.text) == (200, item["text"])
 
 
 # ---- Markup, alignment, alternatives, glossaries
@@ -83,6 +115,18 @@ def test_markup_comes_back_around_the_translation(service: Service) -> None:
     assert item["text"].count("{name}") == 1
 
 
+def test_an_attribute_is_translated_by_itself_wherever_its_tag_goes(service: Service) -> None:
+    markup = "<p>Hello <img src=a alt='The cat sleeps.'> Bo.</p> <input placeholder='How are you?'>"
+    (item,) = items(service, text=markup, format="html", alternatives=2)
+    alone = [items(service, text=text)[0]["text"].replace("'", "&#39;") for text in ("The cat sleeps.", "How are you?")]
+    (plain,) = items(service, text=markup, format="html")
+    assert plain["text"].count(f"<img src=a alt='{alone[0]}'>") == 1
+    assert plain["text"].endswith(f"</p> <input placeholder='{alone[1]}'>")
+    for text in (item["text"], *(other["text"] for other in item["alternatives"])):
+        assert text.count("<img src=a alt='") == text.count("<input placeholder='") == 1
+        assert "\ufdd2" not in text
+
+
 def test_words_are_aligned_within_both_texts(service: Service) -> None:
     text = "Hello. How are you?\n\nThe cat sleeps."
     (item,) = items(service, text=text, alignment=True)
@@ -91,6 +135,45 @@ def test_words_are_aligned_within_both_texts(service: Service) -> None:
         assert text[slice(*pair["source"])].isalpha()
         assert item["text"][slice(*pair["target"])].strip()
     assert items(service, text=text)[0]["alignment"] is None
+
+
+WRAPPED = (
+    "The old man walked slowly down the street, looking at the houses on\n"
+    "both sides as if he had never seen them before. He had lived in this\n"
+    "town for more than fifty years and knew every stone of it.\n"
+)
+
+
+def test_lines_of_a_paragraph_are_kept_or_translated_together_as_in_a_file(shipped_url: str) -> None:
+    def ask(text: str, **fields: object) -> dict[str, Any]:
+        body = {"text": text, "source": "en", "target": "fr", **fields}
+        (item,) = httpx.post(f"{shipped_url}/translate", json=body, timeout=60).json()["translations"]
+        return cast(dict[str, Any], item)
+
+    kept, together = ask(WRAPPED)["text"], ask(" ".join(WRAPPED.split()) + "\n", alternatives=1)
+    joined = ask(WRAPPED, line_breaks="auto", alternatives=1)
+    assert ask(WRAPPED, line_breaks="keep")["text"] == kept and len(kept.splitlines()) == 3
+    for found, expected in zip([joined, *joined["alternatives"]], [together, *together["alternatives"]], strict=True):
+        assert found["text"].split() == expected["text"].split() != kept.split()
+        assert len(found["text"].splitlines()) >= 3 and max(map(len, found["text"].splitlines())) <= 68
+    fields = {"source": "en", "target": "fr"}
+    file = httpx.post(f"{shipped_url}/translate/file", files={"file": ("a.txt", WRAPPED)}, data=fields, timeout=60)
+    assert ask(WRAPPED, line_breaks="auto")["text"] == file.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"line_breaks": "join", "format": "html"}, "#/line_breaks"),
+        ({"line_breaks": "auto", "alignment": True}, "#/alignment"),
+        ({"line_breaks": "cut"}, "#/line_breaks"),
+    ],
+)
+def test_what_lines_cannot_be_joined_for_is_refused_by_name(
+    service: Service, fields: dict[str, object], pointer: str
+) -> None:
+    response = service.post("/translate", {**HELLO, **fields})
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
 
 
 def test_alternatives_are_others_the_best_first(service: Service) -> None:
@@ -132,7 +215,7 @@ class Reader:
         service.run(self._start())
 
     async def _start(self) -> None:
-        headers = [(b"content-type", b"application/json")]
+        headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
         path = "/translate/stream"
         scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": headers}
         scope |= {
@@ -182,6 +265,7 @@ class Reader:
         {"text": "Hello.  How are you?\n\nThe cat sleeps.\n"},
         {"text": ["Hello. Bo.", "", "***", "The cat sleeps."]},
         {"text": "<p>Hello, <b>Bo</b>.</p>\n<p>How are you?</p>", "format": "html"},
+        {"text": "<p>Hello <img alt='The cat.'> Bo.</p><i title='How are you?'>Hello.</i>", "format": "html"},
         {"text": ["Hello.", "a" * 50_001, FRENCH], "source": "auto"},
         {"text": "The cat sleeps. Hello.", "glossary": {"cat": "félin"}},
     ],

@@ -68,18 +68,18 @@ def offences(files: list[Path], forbidden: set[str]) -> list[str]:
     ("source", "found"),
     [
         ("import training", "training"),
-        ("import training.train as t", "training.train"),
-        ("from training import train", "training.train"),
-        ("def f():\n    from training.train import main", "training.train.main"),
-        ("from ...training import train", "training.train"),
+        ("import training.cli.train as t", "training.cli.train"),
+        ("from training.cli import train", "training.cli.train"),
+        ("def f():\n    from training.cli.train import main", "training.cli.train.main"),
+        ("from ...training.cli import train", "training.cli.train"),
         ("from .. import settings", "app.settings"),
-        ("from .translate import router", "app.routes.translate.router"),
-        ("import importlib\nimportlib.import_module('training.train')", "training.train"),
+        ("from .translate import router", "app.api.translate.router"),
+        ("import importlib\nimportlib.import_module('training.cli.train')", "training.cli.train"),
         ("__import__('training')", "training"),
     ],
 )
 def test_every_form_of_import_is_seen(source: str, found: str) -> None:
-    assert found in set(imported_names(source, package="app.routes"))
+    assert found in set(imported_names(source, package="app.api"))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,36 @@ def test_no_house_calls_one_it_may_not(house: str, forbidden: set[str]) -> None:
 
 
 def test_what_routes_are_made_of_knows_no_route() -> None:
-    files = [path for path in python_files("app") if path.parent.name != "routes" and path.name != "main.py"]
-    assert offences(files, {"app.routes", "app.main"}) == ["app/__main__.py: app.main.create_app"]
+    made = [path for path in python_files("app/api") if "APIRouter(" in path.read_text(encoding="utf-8")]
+    routes = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in made}
+    files = [
+        path for path in python_files("app") if not path.is_relative_to(ROOT / "app" / "api") and path.name != "main.py"
+    ]
+    assert len(routes) > 8
+    assert offences(files, routes | {"app.api.dependencies", "app.main"}) == ["app/__main__.py: app.main.create_app"]
 
 
-@pytest.mark.parametrize("name", ["cache", "errands", "files", "glossary_store", "keys", "pictures", "rates", "room"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "engine/cache",
+        "services/background_jobs",
+        "translation/documents",
+        "services/glossary_store",
+        "http/api_keys",
+        "translation/attention_svg",
+        "runtime/rate_limits",
+        "runtime/byte_budgets",
+    ],
+)
 def test_what_works_for_requests_knows_none(name: str) -> None:
-    assert offences([ROOT / "app" / f"{name}.py"], {"fastapi", "starlette", "app.body", "app.door", "app.fields"}) == []
+    assert (
+        offences(
+            [ROOT / "app" / f"{name}.py"],
+            {"fastapi", "starlette", "app.http.json_body", "app.http.auth", "app.http.forms"},
+        )
+        == []
+    )
 
 
 def test_the_model_knows_no_web_no_command_line_and_no_environment() -> None:
@@ -118,8 +141,8 @@ def test_what_serves_never_loads_a_pickle() -> None:
 
 
 def test_the_scheduler_runs_without_torch() -> None:
-    assert offences([ROOT / "app" / "scheduler.py"], {"torch"}) == []
-    program = "import sys, app.scheduler; sys.exit('torch' in sys.modules)"
+    assert offences([ROOT / "app" / "engine" / "scheduler.py"], {"torch"}) == []
+    program = "import sys, app.engine.scheduler; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
 
 

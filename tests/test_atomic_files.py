@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.whole_file import write_atomically
+from model.atomic_files import write_atomically
 
 
 def test_a_failed_write_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

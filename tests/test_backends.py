@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import model.kernels as kernels
+import model.int8.library as kernels
+from model.backends import prepare
 from model.bundle import Bundle, check_samples, load_bundle
 from model.decoding import TorchRunner
-from model.kernels import KernelRunner
-from model.precision import prepare
+from model.int8.library import KernelRunner
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 

@@ -32,7 +32,7 @@ from benchmarks.trainers import (
 )
 from benchmarks.training import made_pairs, read_task_pairs, report
 from model.config import ModelConfig
-from training.batches import Batch
+from training.data.batches import Batch
 
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
 

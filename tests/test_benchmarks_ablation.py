@@ -27,10 +27,11 @@ from typer.testing import CliRunner
 from benchmarks import ablation as ablation_module
 from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row, run_rows
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
-from training import plan, progress
 from training.__main__ import cli
-from training.corpus import write_pairs
-from training.recipe_file import RecipeFile, RecipeFileError
+from training.corpora.corpus import write_pairs
+from training.optim import progress
+from training.pipeline import plan
+from training.pipeline.recipe_file import RecipeFile, RecipeFileError
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = ablation_module._command

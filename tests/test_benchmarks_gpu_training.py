@@ -16,8 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import gpu_training
 from benchmarks.gpu_training import ROOT, Speed, logged, operations, padding, peak, sweep
 from model.config import ModelConfig
-from training.batches import Batch, Pairs
-from training.trainer import Recipe, Trainer
+from training.data.batches import Batch, Pairs
+from training.optim.trainer import Recipe, Trainer
 
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=1, dropout=0.0)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from random import Random
+
 import pytest
 
-from app.link import InProcessWorker
-from benchmarks.robustness import VARIANTS, agreement, measure, probes
+from app.engine.ipc import InProcessWorker
+from benchmarks.noise import NOISES, Noise, measure_noise
+from benchmarks.robustness import VARIANTS, agreement, measure, noise, probes
 from model.bundle import Bundle
+from model.normalisation import normalise_source
+from training.corpora.corpus import Pair
 
 BY_NAME = {variant.name: variant for variant in VARIANTS}
 
@@ -56,3 +62,41 @@ def test_a_bundle_has_a_row_for_each_variant_that_changes_something(bundle: Bund
     for sentences, *shares in table.rows.values():
         assert isinstance(sentences, int) and sentences > 0
         assert all(isinstance(share, float) and 0 <= share <= 100 for share in shares)
+
+
+PAIRS = [Pair("It's the cat that sleeps.", "C'est le chat qui dort."), Pair("How are you?", "Comment vas-tu ?")]
+
+
+@pytest.mark.parametrize("kind", NOISES, ids=lambda kind: kind.name)
+def test_noise_is_the_same_each_time_and_changes_a_character_or_two(kind: Noise) -> None:
+    text = "It's the 大猫 that sleeps."
+    typed = [kind.typed(text, Random(seed)) for seed in range(20)]
+    assert typed == [kind.typed(text, Random(seed)) for seed in range(20)]
+    assert all(1 <= abs(len(one) - len(text)) <= 4 or len(one) == len(text) for one in typed)
+    assert text not in typed
+    assert kind.typed("", Random(0)).strip() == ""
+
+
+def test_who_hears_through_the_noise_loses_nothing_and_who_does_not_loses_all() -> None:
+    known = {pair.source: pair.target for pair in PAIRS}
+
+    def attentive(texts: Sequence[str]) -> list[str]:
+        return [known[normalise_source(text).strip().replace("..", ".").replace("??", "?")] for text in texts]
+
+    def deaf(texts: Sequence[str]) -> list[str]:
+        return [known.get(text, "Pardon") for text in texts]
+
+    names = [kind.name for kind in NOISES if kind.name != "a space in Chinese"]
+    for row in (found := measure_noise(PAIRS, "fr", deaf).rows).values():
+        _, others, clean, _, lost = (cell for cell in row if isinstance(cell, float | int))
+        assert others == 100 and clean > 99 and lost > 10
+    assert list(found) == names
+    found = measure_noise(PAIRS, "fr", attentive).rows
+    assert [name for name, row in found.items() if row[1] or row[4]] == ["the mark doubled"]
+
+
+def test_noise_is_measured_as_served(bundle: Bundle) -> None:
+    table = noise(bundle, PAIRS, InProcessWorker)
+    assert table.title == "en to fr"
+    assert table.rows["a space doubled"][0] == 2
+    assert [row[1] for name, row in table.rows.items() if name != "the mark doubled"] == [0] * (len(table.rows) - 1)

@@ -31,8 +31,8 @@ from benchmarks.servers import Contestant, ServerFailed, running
 from benchmarks.serving import WHOLE, Results, as_json, report
 from model.bundle import read_bundle
 from model.tokenizer import Tokenizer
-from training.corpus import Pair, write_pairs
-from training.export_ctranslate2 import ConvertOptions, convert_bundle
+from training.corpora.corpus import Pair, write_pairs
+from training.export.ctranslate2 import ConvertOptions, convert_bundle
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler")
 SERVICE = Path(__file__).resolve().parent.parent

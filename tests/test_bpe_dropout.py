@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from model.merges import Drops, Merges
+from model.bpe_dropout import Drops, Merges
 
 MARK = "_"
 BYTES = range(1000, 1256)

@@ -32,7 +32,7 @@ from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.vocabulary import train_vocabulary
+from training.data.vocabulary import train_vocabulary
 
 CPU = torch.device("cpu")
 SIGNED = ("config.json", "model.safetensors", "sentencepiece.model")
@@ -342,12 +342,27 @@ def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
         ("samples", [{"source": "a", "source_ids": [4], "target_ids": [10**9]}], "token 1000000000"),
         ("samples", [{"source": "a", "source_ids": [-1], "target_ids": []}], "token -1"),
         ("samples", [{"source": "a", "source_ids": ["4"], "target_ids": []}], "token '4'"),
+        ("samples", [{"source": "a", "source_ids": [], "target_ids": [4]}], "0 source tokens: 1 to 20 can be"),
+        ("samples", [{"source": "a", "source_ids": [4] * 21, "target_ids": [4]}], "21 source tokens"),
+        ("source", "English language", "'English language', which is no language code such as en or pt-BR"),
+        ("source", "auto", "no language code"),
+        ("target", "../fr", "no language code"),
+        ("target", ["fr"], "no language code"),
+        ("target", "en", "source and target in config.json are both en"),
     ],
 )
 def test_a_record_that_cannot_serve_is_refused(folder: Path, field: str, value: object, message: str) -> None:
     change_config(folder, lambda config: config.update({field: value}))
     sign(folder)
     assert_refused(folder, message)
+
+
+@pytest.mark.parametrize("name", ["pad_id", "bos_id", "eos_id"])
+@pytest.mark.parametrize("value", [-1, 10**6])
+def test_a_symbol_that_the_vocabulary_has_not_is_refused(folder: Path, name: str, value: int) -> None:
+    change_config(folder, lambda config: config["architecture"].update({name: value}))
+    sign(folder)
+    assert_refused(folder, rf"{name} must lie in \[0, ")
 
 
 def test_of_a_bundle_without_a_record_of_its_training_nothing_is_assumed(folder: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpus import Pair
-from training.split import SideKeys, choose_development, comparison_key, development_size, in_parts
+from training.cleaning.holdout import SideKeys, choose_development, comparison_key, development_size, in_parts
+from training.corpora.corpus import Pair
 
 # Few letters, so that sides coincide often, with case, punctuation and spaces to differ in.
 SENTENCES = st.text("abB .!", min_size=1, max_size=4)
@@ -69,7 +69,7 @@ def test_the_development_set_is_a_twentieth_within_bounds(pairs: int, size: int)
 
 
 def test_however_many_pairs_there_are_they_are_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.split._PART", 10)
+    monkeypatch.setattr("training.cleaning.holdout._PART", 10)
     for count in (5, 100, 5000):
         parts = list(in_parts(np.arange(count)))
         assert len(parts) == min(count // 10 + 1, 32)

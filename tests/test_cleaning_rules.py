@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from training.__main__ import cli
-from training.cleaning import RULES, SWAPPED, Cleaned, CleaningOptions, clean
-from training.corpus import Pair, Skipped, read_pairs, write_pairs
-from training.languages import LanguageCheck
-from training.mending import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.shifted import FEWEST, in_step
-from training.text_file import CorpusError
+from training.cleaning.language_check import LanguageCheck
+from training.cleaning.misalignment import FEWEST, in_step
+from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
+from training.cleaning.rules import RULES, SWAPPED, Cleaned, CleaningOptions, clean
+from training.corpora.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.corpora.text_file import CorpusError
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
 
 GOOD = [
     Pair("I would like a cup of coffee.", "Je voudrais une tasse de café."),

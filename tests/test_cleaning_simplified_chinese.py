@@ -11,22 +11,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.detection import Detector
+from app.text.language_id import Detector
 from model.bundle import Bundle
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.chinese import SIMPLIFIED, in_simplified, references_in_script, simplification_rules, simplified
-from training.corpus import Pair, Skipped, read_pairs, write_pairs
-from training.evaluate import TestSet, evaluate_set, report
-from training.finetune import Initial, Tuning
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.recipe_file import RecipeFile
-from training.run_options import prepare_asked
-from training.teacher import Teacher
-from training.vocabulary import train_vocabulary
+from training.adapt.finetune import Initial, Tuning
+from training.cleaning.simplified_chinese import (
+    SIMPLIFIED,
+    in_simplified,
+    references_in_script,
+    simplification_rules,
+    simplified,
+)
+from training.corpora.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.data.vocabulary import train_vocabulary
+from training.evaluation.evaluate import TestSet, evaluate_set, report
+from training.pipeline.options import prepare_asked
+from training.pipeline.recipe_file import RecipeFile
+from training.synthetic.teacher import Teacher
 
 MIXED = [
     Pair("The dragon dances in the square.", "龍在廣場上跳舞。"),

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from training.__main__ import cli
-from training.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Vocabulary, bleu, learn, words
+from training.cli.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Vocabulary, bleu, learn, words
 
 MADE_UP = [
     ("A red door!", "Une porte rouge !"),
@@ -111,3 +111,15 @@ def test_a_file_without_pairs_is_named_in_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["d2l", "--pairs", str(file)])
     assert result.exit_code == 1
     assert "none.tsv" in result.output
+
+
+@pytest.mark.parametrize("given", [[], ["--pairs", "elsewhere.tsv"]])
+def test_without_its_file_it_says_where_that_comes_from_and_how_to_make_it(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["d2l", *given])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    for part in (given[-1] if given else "d2l-first-600.tsv", "no such file", "fra-eng.zip", "Tatoeba", "head -n 600"):
+        assert part in result.stderr
+    assert "fra-eng.zip" in CliRunner().invoke(cli, ["d2l", "--help"]).output

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import lines as module
-from app.lines import LINE_CHARS, Line, Lines, NotUTF8, read_lines
+from app.cli import line_reader as module
+from app.cli.line_reader import LINE_CHARS, Line, Lines, NotUTF8, read_lines
 
 
 def lines_of(pieces: Sequence[bytes]) -> list[Line]:

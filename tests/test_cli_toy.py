@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from model.config import NormPlacement
 from training.__main__ import cli
-from training.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, draw_batch, drop_first, learn
+from training.cli.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, draw_batch, drop_first, learn
 
 PLACEMENTS: list[NormPlacement] = ["post", "pre", "residual_post"]
 
@@ -43,6 +43,17 @@ def test_equal_options_give_equal_weights() -> None:
     first, second = (learn(ToyOptions(d_model=16, epochs=1), lambda line: None) for _ in range(2))
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert one.equal(other)
+
+
+def test_it_learns_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        learn(ToyOptions(d_model=16, epochs=1), lambda line: None)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_answer_is_one_number_shorter_than_the_question() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from app import documents
+from app import formats
 from app.__main__ import cli
-from app.command_file import output_of, read_document, translate_document, write_file
-from app.command_lines import translate_lines
-from app.errors import StepFailed
-from app.exits import EXIT_CODES
-from app.glossary import Glossaries, Glossary
-from app.session import (
+from app.cli.documents import output_of, read_document, translate_document, write_file
+from app.cli.exit_codes import EXIT_CODES
+from app.cli.lines import translate_lines
+from app.cli.offline_engine import (
     WINDOW_CHARS,
     WINDOW_TEXTS,
     CommandError,
@@ -36,8 +35,10 @@ from app.session import (
     settings_of,
     windows_of,
 )
+from app.errors import StepFailed
 from app.settings import Settings
-from app.translation import Item, Translated
+from app.text.glossary import Glossaries, Glossary
+from app.translation.types import Item, Translated
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
@@ -75,6 +76,13 @@ def test_a_line_comes_out_for_each_that_goes_in_in_order(texts: list[str], end: 
     assert translated(content.encode()) == content.upper().encode()
 
 
+def test_a_line_break_that_the_model_spells_does_not_make_two_lines() -> None:
+    async def breaking(items: Sequence[Item]) -> list[Translated]:
+        return [Translated("a\nb\n", 0.0, "stop") for _ in items]
+
+    assert translated(b"x\ny", Session(breaking, 3)) == b"a b \na b "
+
+
 def test_what_cannot_be_translated_comes_out_as_it_went_in_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet=False)
     assert translated(b"a\n?\nb\n?", report=report) == b"A\n?\nB\n?"
@@ -95,13 +103,22 @@ def test_failures_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_warnings_are_summarised_in_a_line_at_the_end(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_told_by_line_at_the_end(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet)
     translated(b"a\n.\n.\n", report=report)
     assert capsys.readouterr().err == ""
     assert report.close() == 0
-    said = "" if quiet else "interlinear: 2 of 3 texts have warnings. The first, line 2: Mind.\n"
-    assert capsys.readouterr().err == said
+    said = ["2 of 3 texts have warnings:", "line 2: Mind.", "line 3: Mind."]
+    assert capsys.readouterr().err.splitlines() == ([] if quiet else [f"interlinear: {line}" for line in said])
+
+
+def test_warnings_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(quiet=False)
+    translated(b".\n" * 1_000, report=report)
+    assert report.close() == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[1] == "interlinear: line 1: Mind."
+    assert said[-2:] == ["interlinear: line 20: Mind.", "interlinear: and 980 more"]
 
 
 def test_a_line_is_answered_before_the_next_is_read() -> None:
@@ -188,7 +205,7 @@ def test_a_passage_that_cannot_be_translated_stays_as_it_was_and_is_named(
     report = Report(quiet=False)
     assert translated_file(path, report) == b'{"a": "YES", "b": "broken", "c": "NO"}'
     assert report.close() == 3
-    assert capsys.readouterr().err == "interlinear: passage 2 is not translated: Alas.\n"
+    assert capsys.readouterr().err == "interlinear: line 1, $.b is not translated: Alas.\n"
 
 
 def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: Path) -> None:
@@ -237,7 +254,41 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.txt", b"two")]
 
 
-@pytest.mark.parametrize("words", [["--out", "x"], ["--file", "x.txt", "--format", "html"], ["--format", "xml"]])
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.po", 'msgid "A"\nmsgstr ""\n\n# c\nmsgctxt "m"\nmsgid "."\nmsgid_plural "x."\nmsgstr[0] ""\n', ""),
+        ("a.po", 'msgid "A"\nmsgstr ""\n\n# c\nmsgid "Mind"\nmsgstr ""\n', "line 5"),
+        ("a.json", '{"a": [1, {"b c": "Mind"}]}', 'line 1, $.a[1]["b c"]'),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nA\n\n2\n00:00:03,000 --> 00:00:04,000\nMind\n", "line 7, cue 2"),
+        ("a.html", "<p>A</p>\r\n<p>\r\nMind</p>", "line 3"),
+    ],
+)
+def test_a_document_s_warnings_are_told_by_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, said: str
+) -> None:
+    async def mind(items: Sequence[Item]) -> list[Translated]:
+        return [replace(d, warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
+
+    (tmp_path / name).write_text(content, encoding="utf-8", newline="")
+    report = Report(quiet=False)
+    asyncio.run(translate_document(read_document(tmp_path / name, "fr"), Session(mind, 3), report, lambda size: None))
+    report.close()
+    told = capsys.readouterr().err.splitlines()
+    assert told[1:] == ([f"interlinear: {said}: Mind."] if said else [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--out", "x"],
+        ["--file", "x.txt", "--format", "html"],
+        ["--format", "xml"],
+        ["--redo-fuzzy"],
+        ["--line-breaks", "join"],
+        ["--file", "x.txt", "--line-breaks", "cut"],
+    ],
+)
 def test_options_that_do_not_belong_together_are_refused(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr", *words]).exit_code == 2
 
@@ -245,15 +296,15 @@ def test_options_that_do_not_belong_together_are_refused(words: list[str]) -> No
 def test_the_help_names_formats_that_can_be_read() -> None:
     shown = CliRunner().invoke(cli, ["translate", "--help"], env={"COLUMNS": "200"}).stdout
     named = set(re.findall(r" (\.[a-z]+)\b", shown))
-    assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= documents.FORMATS.keys()
+    assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= formats.FORMATS.keys()
 
 
 def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLINEAR_MAX_TEXT_CHARS", "5")
     monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
-    chosen = settings_of(Request("en", "fr", bundles=tmp_path))
+    chosen = settings_of(Request("en", "fr", bundles=f"{tmp_path},mine"))
     assert chosen.max_text_chars > 1 << 40
-    assert (chosen.precision, chosen.bundles, chosen.workers) == ("float32", tmp_path, 0)
+    assert (chosen.precision, chosen.bundles, chosen.workers) == ("float32", (tmp_path, Path("mine")), 0)
     assert settings_of(Request("en", "fr", workers=3)).workers == 3
     assert settings_of(Request("en", "fr")).bundles == Settings().bundles
 
@@ -268,6 +319,8 @@ def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
     made = glossary_of(Request("en", "fr", str(tmp_path / "terms.tsv")), served)
     assert isinstance(made, Glossary)
     assert [kept.raw for kept in made.find("A cat.")] == ["minou"]
+    (tmp_path / "terms.csv").write_text('"cat, tame",minou,en,fr\n', encoding="utf-8")
+    assert glossary_of(Request("auto", "fr", str(tmp_path / "terms.csv")), served) == {"cat, tame": "minou"}
     for name, status in ((str(tmp_path / "wrong.tsv"), 4), ("missing.tsv", 4), ("medical", 2)):
         with pytest.raises(CommandError) as caught:
             glossary_of(Request("en", "fr", name), served)
@@ -279,7 +332,7 @@ def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
     [
         (["--source", "auto", "--target", "xx"], 2, "No bundle translates from auto to xx. Served: en-fr."),
         (["--source", "en", "--target", "xx"], 2, "No bundle translates from en to xx. Served: en-fr."),
-        (["--source", "en", "--target", "fr", "--bundles", "nowhere"], 1, "there is no bundle in nowhere"),
+        (["--source", "en", "--target", "fr", "--bundles", "nowhere"], 1, "there is no folder nowhere"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_line(
@@ -338,6 +391,13 @@ def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> No
     assert [lines[0], lines[1], lines[2] + b"\n"] == [b"", b"  ", first]
     assert len(lines) == 4
     assert lines[3].strip()
+
+
+def test_codes_are_taken_in_any_spelling(bundle_folder: Path) -> None:
+    written, said = command(bundle_folder, ["--source", "EN", "--target", "fr_FR"]).communicate(b"Hello.\n", timeout=60)
+    assert said == b""
+    assert written.strip()
+    assert written != b"Hello.\n"
 
 
 def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path) -> None:

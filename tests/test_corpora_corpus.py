@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpus import CorpusSpec, Pair, Skipped, look_at, parse_spec, read_pairs, write_pairs
-from training.text_file import CorpusError
+from training.corpora.corpus import CorpusSpec, Pair, Skipped, look_at, parse_spec, read_pairs, write_pairs
+from training.corpora.text_file import CorpusError
 
 # What a TSV in UTF-8 can hold: U+FEFF would be a byte order mark, U+FFFD and zero are signs of damage.
 SENTENCES = (

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpus import Pair, Skipped, look_at
-from training.download import download
-from training.languages import look_at_facing
-from training.locking import BusyError, alone_making
-from training.sources import resolve
-from training.text_file import CorpusError
-from training.tmx import is_tmx, tmx_lines
+from training.cleaning.language_check import look_at_facing
+from training.corpora.corpus import Pair, Skipped, look_at
+from training.corpora.download import download
+from training.corpora.sources import resolve
+from training.corpora.text_file import CorpusError
+from training.corpora.tmx import is_tmx, tmx_lines
+from training.file_lock import BusyError, alone_making
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("Good evening.", "Bonsoir."), Pair("Thanks & <bye>!", "Merci & <salut> !")]
 TSV = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS).encode()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.text_file import CorpusError, look_at_text
+from training.corpora.text_file import CorpusError, look_at_text
 
 LINES = ["Où est l'été ?", "", "naïve\x0bcafé\u2028là", "你好，世界。", "last"]
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress}

@@ -12,13 +12,13 @@ import random
 import pytest
 import torch
 
+from model.backends import prepare
 from model.config import named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Hypothesis, Limits
-from model.precision import prepare
 from model.transformer import Transformer
-from training.batches import Pairs, Position, batches_from
-from training.trainer import Recipe, Trainer
+from training.data.batches import Pairs, Position, batches_from
+from training.optim.trainer import Recipe, Trainer
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.augment import text_copies
-from training.corpus import Pair
-from training.names import Names
-from training.reserved import shared_words
+from training.corpora.corpus import Pair
+from training.data.augment.name_swaps import Names
+from training.data.augment.placeholder_copies import shared_words
+from training.data.augment.robustness import text_copies
 
 CORPUS = [
     Pair("I know Robert.", "Je connais Robert."),

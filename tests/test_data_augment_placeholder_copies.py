@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpus import Pair
-from training.reserved import MAX_SYMBOLS, Parts, shared_words, symbol_copies
+from training.corpora.corpus import Pair
+from training.data.augment.placeholder_copies import MAX_SYMBOLS, Parts, shared_words, symbol_copies
 
 PAIRS = [
     Pair("Tom met Mary Smith in 1999.", "Tom a rencontré Mary Smith en 1999."),

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.tokenizer import Tokenizer
-from training.augment import Changes, Side, augmented_copies, text_copies
-from training.batches import load_pairs
-from training.corpus import Pair, write_pairs
-from training.names import Names
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.prepared import PreparedSummary
-from training.vocabulary import train_vocabulary
+from training.corpora.corpus import Pair, write_pairs
+from training.data.augment.name_swaps import Names
+from training.data.augment.robustness import Changes, Side, augmented_copies, text_copies
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.data.vocabulary import train_vocabulary
 
 ENGLISH = ["Yes, the dog saw Tom.", "He said it is late, but he said it.", "Oh, where is Tom when I do it?"]
 FRENCH = ["Oui, le chien a vu Tom.", "Tom dit où il est, que j'ai tort.", "Le soir, il dit où."]

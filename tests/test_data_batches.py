@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import small_config
 
-from training.batches import Batch, Pairs, Position, batches_from, epoch_rows, load_pairs
+from training.data.batches import Batch, Pairs, Position, batches_from, epoch_rows, load_pairs
 
 CONFIG = small_config(100)
 

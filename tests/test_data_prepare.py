@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 from model.bundle import BundleError
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.batches import load_pairs
-from training.corpus import Pair, read_pairs, write_pairs
-from training.encoding import proportionate
-from training.pool import PoolWriter
-from training.prepare import _vocabulary_sentences, already_prepared, prepare, prepare_corpora, vocabulary_size
-from training.prepare_options import PrepareOptions
-from training.prepared import PreparedSummary, write_record
-from training.split import comparison_key
-from training.text_file import CorpusError
+from training.cleaning.holdout import comparison_key
+from training.corpora.corpus import Pair, read_pairs, write_pairs
+from training.corpora.text_file import CorpusError
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary, write_record
+from training.data.options import PrepareOptions
+from training.data.pair_store import PoolWriter
+from training.data.prepare import _vocabulary_sentences, already_prepared, prepare, prepare_corpora, vocabulary_size
+from training.data.tokenise import proportionate
 
 
 def options(tmp_path: Path, *files: Path, **fields: object) -> PrepareOptions:

@@ -13,13 +13,13 @@ from conftest import PAIRS, small_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.batches import load_pairs
-from training.corpus import Pair, Skipped, write_pairs
-from training.pool import Pool, PoolWriter, first_of_each
-from training.prepare import already_prepared, prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.shards import Shards, ShardWriter, token_type, undamaged
-from training.split import SideKeys, choose_development
+from training.cleaning.holdout import SideKeys, choose_development
+from training.corpora.corpus import Pair, Skipped, write_pairs
+from training.data.batches import load_pairs
+from training.data.options import PrepareOptions
+from training.data.pair_store import Pool, PoolWriter, first_of_each
+from training.data.prepare import already_prepared, prepare_corpora
+from training.data.token_shards import Shards, ShardWriter, token_type, undamaged
 
 SIDE = st.lists(st.integers(0, 65_535), min_size=1, max_size=9)
 
@@ -119,7 +119,7 @@ def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: Prep
 
 
 def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.pool.PIECE", 50)
+    monkeypatch.setattr("training.data.pair_store.PIECE", 50)
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
     two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)
     assert one == two
@@ -152,7 +152,7 @@ def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[
     wanted = [code not in codes[:row] for row, code in enumerate(codes)]
     with pytest.MonkeyPatch.context() as patch:
         for part in (2, 1 << 20):
-            patch.setattr("training.split._PART", part)
+            patch.setattr("training.cleaning.holdout._PART", part)
             assert first_of_each(np.array(codes, np.int64)).tolist() == wanted
 
 
@@ -161,5 +161,5 @@ def test_the_development_set_does_not_depend_on_how_the_work_is_divided(
 ) -> None:
     keys = SideKeys.of(PAIRS)
     whole = choose_development(keys, 20, 1)
-    monkeypatch.setattr("training.split._PART", 30)
+    monkeypatch.setattr("training.cleaning.holdout._PART", 30)
     assert (choose_development(keys, 20, 1) == whole).all()

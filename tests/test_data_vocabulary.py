@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
-from training.vocabulary import composition_rules, train_vocabulary
+from training.data.vocabulary import composition_rules, train_vocabulary
 
 LANGUAGES = ("en", "fr")
 SENTENCES = (

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from model.batch import DecodeBatch, Slots
 from model.config import ModelConfig, NormPlacement
 from model.decoding import TorchRunner, beam_decode, decode_step, encode_batch, greedy_decode
-from model.graphs import GraphSlots
+from model.decoding.batch import DecodeBatch, Slots
+from model.decoding.cuda_graphs import GraphSlots
+from model.decoding.kv_cache import KVCache
 from model.hypothesis import Hypothesis, Limits
-from model.kv_cache import KVCache
 from model.transformer import AttentionRecord, Embedding, Transformer
 
 NORMS: tuple[NormPlacement, ...] = ("post", "pre", "residual_post")

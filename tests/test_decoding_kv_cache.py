@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.kv_cache import KVCache
+from model.decoding.kv_cache import KVCache
 
 LAYERS, HEADS, HEAD_DIM = 2, 2, 4
 ROWS, MAX_SOURCE, MAX_TARGET = 5, 7, 6

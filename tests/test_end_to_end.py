@@ -10,14 +10,14 @@ import torch
 from conftest import PAIRS, serving
 from typer.testing import CliRunner
 
-from app.engine import Engine
-from app.faults import without_loops
-from app.scheduler import Job
+from app.engine.engine import Engine
+from app.engine.scheduler import Job
+from app.translation.quality_checks import without_loops
 from model.bundle import load_bundle
 from model.hypothesis import Hypothesis
 from training.__main__ import cli
-from training.corpus import write_pairs
-from training.evaluate import TestSet, evaluate_set
+from training.corpora.corpus import write_pairs
+from training.evaluation.evaluate import TestSet, evaluate_set
 
 CPU = torch.device("cpu")
 
@@ -65,7 +65,7 @@ def cut(tokens: list[int], source: list[int]) -> list[int]:
 
 def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "set.tsv", PAIRS)
-    files = ["--bundle", bundles / "en-fr", "--pairs", tmp_path / "set.tsv", "--out", tmp_path / "out.txt"]
+    files = ["--raw", "--bundle", bundles / "en-fr", "--pairs", tmp_path / "set.tsv", "--out", tmp_path / "out.txt"]
     assert CliRunner().invoke(cli, ["evaluate", *map(str, files), "--device", "cpu"]).exit_code == 0
     with serving(bundles) as service:
         bodies = [{"text": pair.source, "source": "en", "target": "fr"} for pair in PAIRS[::8]]

@@ -18,14 +18,14 @@ import torch
 import uvloop
 from conftest import Gate, decode_with, make_bundle
 
-from app.engine import LOOK_S, Engine
+from app.engine.engine import LOOK_S, Engine
+from app.engine.ipc import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
+from app.engine.scheduler import DEATHS, Job, Scheduler
 from app.errors import StepFailed, Unavailable
-from app.link import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
-from app.metrics import Metrics
-from app.scheduler import DEATHS, Job, Scheduler
-from model.batch import DecodeBatch
+from app.runtime.metrics import Metrics
 from model.bundle import Bundle, load_bundle
 from model.decoding import TorchRunner, greedy_decode
+from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
 
 SLEEP = asyncio.sleep  # the real one, whatever tests put in its place
@@ -247,7 +247,7 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
             assert engine.failure is None
 
     decode_with(Deadly, monkeypatch)
-    monkeypatch.setattr("app.engine.RESTART_S", (0.0,))
+    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
     poison = bundle.tokenizer.encode(TEXTS[2])
     jobs = [job(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
@@ -280,7 +280,7 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(
             assert engine.failure is None
             await engine.decode(request)
 
-    monkeypatch.setattr("app.engine.RESTART_S", (0.05,))
+    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.05,))
     request = job(bundle, "Hello.")
     asyncio.run(scenario())
     assert request.sentences[0].tokens == alone(bundle, "Hello.")
@@ -310,7 +310,7 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
 
     slept: list[float] = []
     here = threading.get_ident()
-    monkeypatch.setattr("app.engine.asyncio.sleep", note)
+    monkeypatch.setattr("app.engine.engine.asyncio.sleep", note)
     asyncio.run(scenario())
     assert slept[0] == 0
     assert slept == sorted(slept)
@@ -328,7 +328,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
             end.sendall(frame(Greeting("", 8, ["float32"])))
 
         def kill(self) -> None:
-            monkeypatch.setattr("app.engine.LOOK_S", 60.0)
+            monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
             self.end.close()
 
         def wait(self) -> str:
@@ -343,7 +343,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
             await engine.decode(request)
 
     started: list[Worker] = []
-    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
+    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.01)
     request = job(bundle, *TEXTS)
     asyncio.run(scenario())
     assert len(started) == 2
@@ -361,7 +361,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, mo
             end.sendall(frame(Greeting("", 8, ["float32"])))
 
         def kill(self) -> None:
-            monkeypatch.setattr("app.engine.LOOK_S", 60.0)
+            monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
 
         def wait(self) -> str:
             done.wait()
@@ -381,8 +381,8 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, mo
 
     done = threading.Event()
     numbers = count()
-    monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 1_000_000)
-    monkeypatch.setattr("app.engine.LOOK_S", 0.1)
+    monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
+    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.1)
     jobs = [job(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
@@ -408,15 +408,15 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
         async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
             await until(lambda: engine.alive > 0)
             assert not engine.ready
-            monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 3)
+            monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 3)
             assert not await engine.settled()
             assert engine.ready
             assert engine.failure == "The workers have died: killed."
 
     numbers = count()
-    monkeypatch.setattr("app.engine.LOOK_S", 0.01)
-    monkeypatch.setattr("app.engine.LOOKS_AT_A_START", 1_000_000)
-    monkeypatch.setattr("app.engine.RESTART_S", (60.0,))
+    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.01)
+    monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
+    monkeypatch.setattr("app.engine.engine.RESTART_S", (60.0,))
     asyncio.run(scenario())
 
 
@@ -444,7 +444,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
         return Refusing(end) if next(numbers) == 0 else InProcessWorker(end)
 
     async def scenario() -> None:
-        monkeypatch.setattr("app.engine.RESTART_S", (60.0,))
+        monkeypatch.setattr("app.engine.engine.RESTART_S", (60.0,))
         engine = engine_of(bundle, workers=2, launch=launch)
         async with running(engine):
             assert not await engine.settled()
@@ -473,7 +473,7 @@ def test_workers_that_die_together_are_all_started_again(bundle: Bundle, monkeyp
             await asyncio.gather(*asking)
             await until(lambda: engine.alive == 3)
 
-    monkeypatch.setattr("app.engine.RESTART_S", (0.0,))
+    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
     jobs = [job(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(20)]
     uvloop.run(scenario())
     assert [request.errors for request in jobs] == [{}] * len(jobs)

@@ -16,15 +16,14 @@ from typing import Any
 
 import pytest
 from conftest import Gate, serving
-from engines import WORDS, Wild
+from fakes import PLENTY, WORDS, Asked, Told, Wild, counted, on_a_loop, passes
 from hypothesis import given
 from hypothesis import strategies as st
-from told import PLENTY, Asked, Told, counted, on_a_loop, passes
 
-from app.cache import AT_ONCE, Answers, Cache, cached, key_of
+from app.engine.cache import AT_ONCE, Answers, Cache, cached, key_of
+from app.engine.scheduler import Job
 from app.errors import Unavailable
-from app.metrics import Metrics
-from app.scheduler import Job
+from app.runtime.metrics import Metrics
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from conftest import Gate, serving
+from fakes import PLENTY, Asked, Told, counted, on_a_loop, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from told import PLENTY, Asked, Told, counted, on_a_loop, passes
 
-from app.cache import AT_ONCE, Answers, Cache
+from app.engine.cache import AT_ONCE, Answers, Cache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
-from app.metrics import Metrics
-from app.translation import Options
-from app.translator import Translator
+from app.runtime.metrics import Metrics
+from app.translation.translator import Translator
+from app.translation.types import Options
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 

@@ -12,7 +12,14 @@ import pytest
 import torch
 from conftest import make_bundle
 
-from app.catalogue import Catalogue, bundle_folders, load_catalogue, worker_count
+from app.engine.registry import (
+    FRONT_GROWTH_BYTES,
+    WORKER_BYTES,
+    Catalogue,
+    bundle_folders,
+    load_catalogue,
+    worker_count,
+)
 from app.errors import PairNotServed
 from app.main import create_app
 from app.settings import Settings, SettingsError
@@ -25,26 +32,64 @@ def test_every_bundle_of_the_folder_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("not a bundle")
     (tmp_path / ".en-de.partial").mkdir()
     (tmp_path / "lost+found").mkdir()
-    catalogue = load_catalogue(Settings(bundles=tmp_path))
+    catalogue = load_catalogue(Settings(bundles=(tmp_path,)))
     assert [bundle.pair for bundle in catalogue] == ["en-fr", "fr-en"]
     assert catalogue.find("fr", "en").folder == tmp_path / "fr-en"
 
 
 def test_the_folder_may_be_a_bundle_itself(bundle_folder: Path) -> None:
-    assert bundle_folders(bundle_folder / "en-fr") == [bundle_folder / "en-fr"]
+    assert bundle_folders([bundle_folder / "en-fr"]) == [[bundle_folder / "en-fr"]]
 
 
 def test_two_bundles_for_one_pair_are_both_named(bundle_folder: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         shutil.copytree(bundle_folder / "en-fr", tmp_path / name)
     with pytest.raises(BundleError, match=r"one and .*two both translate en-fr"):
-        load_catalogue(Settings(bundles=tmp_path))
+        load_catalogue(Settings(bundles=(tmp_path,)))
+
+
+def test_a_later_folder_wins_pair_by_pair_and_both_are_told(bundle_folder: Path, tmp_path: Path) -> None:
+    ours = tmp_path / "bundles"
+    shutil.copytree(bundle_folder, ours)
+    make_bundle(ours / "fr-en", "fr", "en", seed=1)
+    mine = make_bundle(tmp_path / "mine" / "adapted", "en", "fr", seed=2)
+    (tmp_path / "empty").mkdir()
+    for places, place in (("bundles,mine", mine), ("mine,bundles", ours / "en-fr"), ("empty,bundles", ours / "en-fr")):
+        settings = Settings(bundles=tuple(tmp_path / name for name in places.split(",")))
+        catalogue = load_catalogue(settings)
+        assert sorted(bundle.pair for bundle in catalogue) == ["en-fr", "fr-en"]
+        assert catalogue.find("en", "fr").folder == place
+        assert [new.folder for _, new in catalogue.replaced] == ([] if "empty" in places else [place])
+    both = list(load_catalogue(Settings(bundles=(ours, mine))).described())
+    name = load_catalogue(Settings(bundles=(mine,))).find("en", "fr").name
+    assert f"serving {name} from {mine}" in both
+    assert any(line.startswith("not serving en-fr@") and f"from {ours}" in line for line in both)
+
+
+def test_two_bundles_of_one_pair_in_one_folder_are_refused_though_another_folder_wins(
+    bundle_folder: Path, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(bundle_folder / "en-fr", tmp_path / "bundles" / name)
+    with pytest.raises(BundleError, match=r"one and .*two both translate en-fr"):
+        load_catalogue(Settings(bundles=(tmp_path / "bundles", bundle_folder)))
+
+
+def test_of_several_folders_one_that_is_not_there_is_named(bundle_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"there is no folder .*misspelt"):
+        load_catalogue(Settings(bundles=(bundle_folder, tmp_path / "misspelt")))
+
+
+def test_a_bundle_without_samples_is_not_served(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-fr", samples=[])
+    with pytest.raises(BundleError, match=r"en-fr: config.json has no samples .* export it again"):
+        load_catalogue(Settings(bundles=(tmp_path,)))
 
 
 @pytest.mark.parametrize("place", ["", "missing"])
 def test_without_a_bundle_the_error_says_how_to_get_one(tmp_path: Path, place: str) -> None:
     with pytest.raises(BundleError, match=r"python -m training run.*INTERLINEAR_BUNDLES"):
-        load_catalogue(Settings(bundles=tmp_path / place))
+        load_catalogue(Settings(bundles=(tmp_path / place,)))
 
 
 def test_a_folder_that_may_not_be_read_is_said(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +99,7 @@ def test_a_folder_that_may_not_be_read_is_said(bundle_folder: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(Path, "iterdir", refuse)
         with pytest.raises(BundleError, match=r"cannot be read \(Permission denied\)"):
-            load_catalogue(Settings(bundles=bundle_folder))
+            load_catalogue(Settings(bundles=(bundle_folder,)))
 
 
 def test_a_changed_file_is_named(bundle_folder: Path, tmp_path: Path) -> None:
@@ -62,7 +107,7 @@ def test_a_changed_file_is_named(bundle_folder: Path, tmp_path: Path) -> None:
     weights = tmp_path / "bundles" / "en-fr" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\xff")
     with pytest.raises(BundleError, match=r"model\.safetensors"):
-        load_catalogue(Settings(bundles=tmp_path / "bundles"))
+        load_catalogue(Settings(bundles=(tmp_path / "bundles",)))
 
 
 def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
@@ -78,9 +123,29 @@ def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatc
         create_app(Settings(device="cuda"), Catalogue([bundle]))
 
 
-def test_there_is_a_worker_for_each_core_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.catalogue.usable_cores", lambda: 3)
-    assert worker_count(Settings(device="cpu")) == 3
-    assert worker_count(Settings(device="cpu", workers=2)) == 2
+def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.engine.registry.usable_cores", lambda: 3)
+    monkeypatch.setattr("app.engine.registry.memory_left", lambda: None)
+    bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
+    assert worker_count(Settings(device="cpu"), bundles) == 3
+    assert worker_count(Settings(device="cpu", workers=2), bundles) == 2
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert worker_count(Settings()) == 1
+    assert worker_count(Settings(), bundles) == 1
+
+
+def test_a_container_has_as_many_workers_as_its_memory_takes(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.engine.registry.usable_cores", lambda: 3)
+    bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
+
+    def workers(left: int, workers: int = 0) -> int:
+        monkeypatch.setattr("app.engine.registry.memory_left", lambda: left)
+        return worker_count(Settings(device="cpu", cache_bytes=0, workers=workers), bundles)
+
+    assert workers(10**10) == 3
+    assert workers(FRONT_GROWTH_BYTES + int(2.5 * WORKER_BYTES)) == 2
+    with pytest.raises(SettingsError, match=r"^too little memory: 1 worker .* raise it by .*or serve fewer bundles$"):
+        workers(FRONT_GROWTH_BYTES)
+    with pytest.raises(SettingsError, match=r"or set INTERLINEAR_WORKERS=1$"):
+        workers(FRONT_GROWTH_BYTES + int(1.5 * WORKER_BYTES), workers=2)

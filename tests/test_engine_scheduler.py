@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.admission import TILE, cost
+from app.engine.scheduler import DEATHS, Job, Place, Room, Scheduler
+from app.engine.waiting_queue import TILE, cost
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
-from app.pace import Pace
-from app.scheduler import DEATHS, Job, Place, Room, Scheduler
+from app.runtime.throughput import Pace
 
 ROOMY = Room(places=100, spare=0, tokens=100_000)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission import TILE, Inbox, cost
+from app.engine.waiting_queue import TILE, Inbox, cost
 
 
 @dataclass(eq=False)

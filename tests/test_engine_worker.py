@@ -17,11 +17,11 @@ from conftest import decode_with, make_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.link import Channel, Frames, Greeting, Order, WorkerProcess, frame
-from app.worker import Station, Task, work
-from model.batch import Batch, DecodeBatch
+from app.engine.ipc import Channel, Frames, Greeting, Order, WorkerProcess, frame
+from app.engine.worker import Station, Task, work
 from model.bundle import Bundle, Samples, load_bundle
 from model.decoding import TorchRunner, greedy_decode
+from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
 
 CPU = torch.device("cpu")
@@ -313,7 +313,7 @@ def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
     def fail(*given: object) -> None:
         raise error
 
-    monkeypatch.setattr("app.worker.prepare", fail)
+    monkeypatch.setattr("app.engine.worker.prepare", fail)
     front = Front()
     assert front.ask(order(bundle)) == [Greeting(said, 0, [])]
     front.close()

@@ -1,4 +1,7 @@
-"""The verb `evaluate`: what it says, writes and refuses."""
+"""The verb `evaluate`: what it says, writes and refuses.
+
+Most of its laws hold with --raw and without; they are tested with it, where no service has to start.
+"""
 
 import json
 from pathlib import Path
@@ -6,14 +9,15 @@ from typing import Any
 
 import pytest
 import sacrebleu
+from conftest import Service
 from typer.testing import CliRunner
 
 from model.bundle import Bundle
 from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
-from training.corpus import Pair, write_pairs
-from training.evaluate import TestSet
-from training.export import ExportOptions
+from training.corpora.corpus import Pair, write_pairs
+from training.evaluation.evaluate import TestSet
+from training.export.bundle import ExportOptions
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("How are you?", "Comment vas-tu ?"), Pair("The cat sleeps.", "Le chat dort.")]
 
@@ -25,6 +29,10 @@ def test_set(tmp_path: Path) -> Path:
 
 
 def evaluate(*options: object) -> str:
+    return evaluate_served("--raw", *options)
+
+
+def evaluate_served(*options: object) -> str:
     result = CliRunner().invoke(cli, ["evaluate", "--device", "cpu", *map(str, options)])
     assert result.exit_code == 0, result.output
     return result.output
@@ -50,6 +58,29 @@ def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: Bu
     assert (bleu["metric"], chrf["metric"]) == ("BLEU", "chrF")
     assert bleu["set"] == "set.tsv"
     assert (bleu["sentences"], bleu["precision"], bleu["device"]) == (3, "float32", "cpu")
+
+
+def test_without_raw_the_scores_are_of_what_the_service_answers(
+    bundle: Bundle, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts that it does not hand to the model as they are: two sentences, no last mark, capitals."""
+    typed = ["Hello. How are you?", "How are you", "HELLO.", "The cat sleeps.\u2028Hello."]
+    write_pairs(tmp_path / "set.tsv", [Pair(source, "Bonjour.") for source in typed])
+    sources = [pair.source for pair in TestSet.read(str(tmp_path / "set.tsv"), "en", "fr").pairs]
+    asked = {"text": sources, "source": "en", "target": "fr"}
+    answers = [item["text"] for item in service.post("/translate", asked).json()["translations"]]
+    assert answers != ours(bundle, sources)
+    monkeypatch.setenv("INTERLINEAR_BUNDLES", "nowhere")
+    monkeypatch.setenv("INTERLINEAR_MAX_ITEMS", "none")
+    options = ("--pairs", tmp_path / "set.tsv", "--precision", "float32", "--threads", 1)
+    found = json.loads(evaluate_served("--bundle", bundle.folder, "--json", "--out", tmp_path / "out.txt", *options))
+    bleu, chrf = found["metrics"]
+    references = [["Bonjour."] * len(sources)]
+    assert bleu["score"] == round(sacrebleu.corpus_bleu(answers, references).score, 2)
+    assert chrf["score"] == round(sacrebleu.corpus_chrf(answers, references).score, 2)
+    assert (bleu["served"], bleu["precision"], bleu["device"], bleu["beam"]) == (True, "float32", "cpu", 1)
+    assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == [" ".join(text.splitlines()) for text in answers]
+    assert {metric["served"] for metric in metrics(bundle, *options)} == {False}
 
 
 def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, test_set: Path) -> None:
@@ -171,9 +202,11 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
     ("options", "said"),
     [
         (["--precision", "int4"], "precision must be one of"),
-        (["--rows", "0"], "--rows must be at least 1"),
-        (["--beam", "0"], "--beam must be from 1 to --rows (64)"),
-        (["--beam", "9", "--rows", "8"], "--beam must be from 1 to --rows (8)"),
+        (["--raw", "--rows", "0"], "--rows must be at least 1"),
+        (["--raw", "--beam", "0"], "--beam must be from 1 to --rows (64)"),
+        (["--raw", "--beam", "9", "--rows", "8"], "--beam must be from 1 to --rows (8)"),
+        (["--beam", "4"], "--beam needs --raw: the service decodes greedily"),
+        (["--rows", "8"], "--rows needs --raw"),
         (["--tokenize", "spacy"], "--tokenize knows only moses"),
         (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),

@@ -12,8 +12,8 @@ from conftest import TRAINING_LIMITS, small_config
 from model.bundle import Bundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
-from training.batches import Pairs
-from training.scoring import Development, bleu_metric, limits_for, moses_tokens, scores, translate
+from training.data.batches import Pairs
+from training.evaluation.scoring import Development, bleu_metric, limits_for, moses_tokens, scores, translate
 
 
 def test_the_same_text_scores_100_and_says_how_it_was_computed() -> None:

@@ -23,17 +23,18 @@ from typer.testing import CliRunner
 
 from model.bundle import BundleError, check_samples, load_bundle
 from model.tokenizer import Tokenizer
-from training import evaluate as evaluate_module
-from training import export as export_module
-from training import trained
 from training.__main__ import cli
-from training.batches import load_pairs
-from training.checkpoint import BEST, average, save_best, save_weights, saved_weights
-from training.corpus import Pair, write_pairs
-from training.export import ExportOptions, export_run
-from training.locking import alone_making
-from training.trained import BEGUN_WITH, Trained
-from training.trainer import TrainingError
+from training.corpora.corpus import Pair, write_pairs
+from training.data.batches import load_pairs
+from training.evaluation import evaluate as evaluate_module
+from training.evaluation.service_command import NotServed
+from training.export import bundle as export_module
+from training.export import run_folder as trained
+from training.export.bundle import ExportOptions, export_run
+from training.export.run_folder import BEGUN_WITH, Trained
+from training.file_lock import alone_making
+from training.optim.checkpoint import BEST, average, save_best, save_weights, saved_weights
+from training.optim.trainer import TrainingError
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,6 +101,7 @@ def test_the_recorded_metrics_are_what_evaluate_finds(exported: Path, data: Path
         ("held-out.tsv", "BLEU"),
         ("held-out.tsv", "chrF"),
     ]
+    assert {metric["served"] for metric in recorded} == {True}
     command = ["evaluate", "--bundle", str(exported), "--device", "cpu", "--json"]
     sets = ["--pairs", str(data / "dev.tsv"), "--pairs", str(exported.parent / "held-out.tsv")]
     found = json.loads(CliRunner().invoke(cli, command + sets).stdout)["metrics"]
@@ -107,6 +109,53 @@ def test_the_recorded_metrics_are_what_evaluate_finds(exported: Path, data: Path
         (metric["score"], metric["signature"]) for metric in recorded
     ]
     assert recorded[0]["score"] > 20
+    decoded = config_of(exported)["training"]["decoder_metrics"]
+    assert [(metric["set"], metric["metric"]) for metric in decoded] == [(m["set"], m["metric"]) for m in recorded]
+    assert {(metric["served"], metric["precision"]) for metric in decoded} == {(False, "float32")}
+
+
+@pytest.mark.real_service
+def test_the_figures_of_record_and_card_are_what_the_service_answers(
+    run_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    """Two sentences in a text, and one without its mark, which the decoder takes as they are."""
+    texts = [Pair("Tom has 2 dogs. Bo has 3 books.", "Tom a 2 chiens. Bo a 3 livres."), Pair("Tom has 4 dogs", "Tom")]
+    write_pairs(tmp_path / "held-out.tsv", texts)
+    asked = options(run_folder, data, tmp_path / "en-fr", evaluate_on=(str(tmp_path / "held-out.tsv"),))
+    said: list[str] = []
+    export_run(asked, said.append)
+    config = config_of(tmp_path / "en-fr")
+    served = config["metrics"][2]
+    assert served["served"] is True
+    assert config["metrics"][2]["score"] != config["training"]["decoder_metrics"][2]["score"]
+    card = (tmp_path / "en-fr" / "README.md").read_text(encoding="utf-8")
+    assert "Measured as the service answers" in card
+    assert f"| held-out.tsv | 2 | BLEU | {served['score']:.1f} | {served['precision']} |" in card
+
+
+def test_where_the_service_does_not_serve_it_the_figures_are_the_decoders_and_that_is_said(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any) -> list[Any]:
+        raise NotServed("the service's own command failed: no samples")
+
+    monkeypatch.setattr(export_module, "measured_as_served", refuse)
+    said: list[str] = []
+    export_run(options(run_folder, data, tmp_path / "en-fr"), said.append)
+    assert "warning: the figures are of the bare decoder, since the service's own command failed: no samples" in said
+    assert {metric["served"] for metric in config_of(tmp_path / "en-fr")["metrics"]} == {False}
+    assert "bare decoder" in (tmp_path / "en-fr" / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_bundle_that_is_exported_has_a_sample_however_little_the_model_learnt(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "choose_samples", lambda *given: [])
+    said: list[str] = []
+    export_run(options(run_folder, data, tmp_path / "en-fr"), said.append)
+    (sample,) = config_of(tmp_path / "en-fr")["samples"]
+    assert sample["source_ids"] and sample["target_ids"]
+    assert any("warning: no sample leads by 0.5 nats at every token, the surest by" in line for line in said)
 
 
 def test_the_samples_are_those_asked_for_and_come_out_right(exported: Path) -> None:
@@ -118,8 +167,8 @@ def test_the_samples_are_those_asked_for_and_come_out_right(exported: Path) -> N
 
 def test_the_card_has_the_figures_the_corpora_and_whose_they_are(exported: Path) -> None:
     card = (exported / "README.md").read_text(encoding="utf-8")
-    score = config_of(exported)["metrics"][2]["score"]
-    assert f"| held-out.tsv | 2 | BLEU | {score:.1f} | float32 |" in card
+    bleu = config_of(exported)["metrics"][2]
+    assert f"| held-out.tsv | 2 | BLEU | {bleu['score']:.1f} | {bleu['precision']} |" in card
     said = ("# English to French", "pairs.tsv: 304 sentence pairs", "CC0-1.0", "- 木村", "\nNot for contracts.\n")
     for text in (*said, "tok:13a", "python -m app serve"):
         assert text in card
@@ -192,7 +241,7 @@ def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Pat
 
 def test_the_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (trained.commit() is None) == (not (ROOT / ".git").exists())
-    monkeypatch.setattr(trained, "__file__", str(tmp_path / "training/trained.py"))
+    monkeypatch.setattr(trained, "__file__", str(tmp_path / "training/export/run_folder.py"))
     assert trained.commit() is None
 
 

@@ -21,8 +21,8 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.__main__ import cli
-from training.export_ctranslate2 import ConversionError, ConvertOptions, convert_bundle, model_spec
-from training.vocabulary import train_vocabulary
+from training.data.vocabulary import train_vocabulary
+from training.export.ctranslate2 import ConversionError, ConvertOptions, convert_bundle, model_spec
 
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=24, max_target=24, ratio=0, margin=24)

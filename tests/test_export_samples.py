@@ -9,11 +9,12 @@ import torch
 from conftest import TRAINING_LIMITS, make_bundle, small_config
 
 from model.bundle import Bundle, check_samples, load_bundle
+from model.decoding import greedy_decode
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training import samples as samples_module
-from training.checkpoint import average, saved_weights
-from training.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences
+from training.export import samples as samples_module
+from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences, surest_sample
+from training.optim.checkpoint import average, saved_weights
 
 
 @pytest.mark.parametrize("language", sorted(SENTENCES))
@@ -90,5 +91,19 @@ def test_an_unsure_model_has_no_samples(bundle: Bundle) -> None:
     assert choose_samples(vague, bundle.tokenizer, bundle.limits, ["Hello.", "How are you?", ""]) == []
 
 
+def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_not(bundle: Bundle) -> None:
+    sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
+    sample, lead = surest_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
+    leads = []
+    for source in (bundle.tokenizer.encode_source(text) for text in sentences if text):
+        (found,) = greedy_decode(bundle.model, [source], bundle.limits)
+        ended = found.tokens[-1] == 2
+        leads += margins(bundle.model, [(source, found.tokens[:-1] if ended else found.tokens)], ended)
+    assert lead == pytest.approx(max(leads), abs=1e-4)
+    assert sample["source_ids"] == bundle.tokenizer.encode_source(sample["source"])
+    with pytest.raises(ValueError, match="none of the sentences"):
+        surest_sample(bundle.model, bundle.tokenizer, bundle.limits, [""])
+
+
 def test_a_bundle_without_samples_passes_its_check(tmp_path: Path) -> None:
-    check_samples(load_bundle(make_bundle(tmp_path / "en-fr"), torch.device("cpu")))
+    check_samples(load_bundle(make_bundle(tmp_path / "en-fr", samples=[]), torch.device("cpu")))

@@ -17,14 +17,14 @@ import pytest
 from conftest import PAIRS, SHIPPED
 from typer.testing import CliRunner
 
-from training import plan as plan_module
-from training import prepare as prepare_module
-from training import progress, recipes
 from training.__main__ import cli
-from training.corpus import write_pairs
-from training.locking import BusyError, alone_in, alone_making
-from training.trainer import Trainer
-from training.unfinished import Unfinished
+from training.corpora.corpus import write_pairs
+from training.data import prepare as prepare_module
+from training.file_lock import BusyError, alone_in, alone_making
+from training.optim import defaults, progress
+from training.optim.trainer import Trainer
+from training.pipeline import plan as plan_module
+from training.synthetic.resumable_tsv import Unfinished
 
 ROOT = Path(__file__).resolve().parent.parent
 Alone = Callable[[Path], AbstractContextManager[None]]
@@ -52,8 +52,8 @@ def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothin
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    smallest = recipes.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
-    monkeypatch.setattr(recipes, "SIZES", (smallest,))
+    smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
+    monkeypatch.setattr(defaults, "SIZES", (smallest,))
     write_pairs(Path("my.tsv"), PAIRS)
     write_pairs(Path("few.tsv"), PAIRS[:3])
     command = [verb, *options.replace("DATA", str(data)).replace("BUNDLE", str(bundle)).split()]
@@ -100,8 +100,8 @@ def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> No
 
 def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_path: Path) -> None:
     program = (
-        "import subprocess, sys, pathlib, training.locking\n"
-        "with training.locking.alone_in(pathlib.Path(sys.argv[1])):\n"
+        "import subprocess, sys, pathlib, training.file_lock\n"
+        "with training.file_lock.alone_in(pathlib.Path(sys.argv[1])):\n"
         "    helper = subprocess.Popen(['sleep', '60'])\n"
         "    print(helper.pid, flush=True)\n"
         "    helper.wait()\n"

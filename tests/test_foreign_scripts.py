@@ -7,8 +7,8 @@ import unicodedata
 
 import pytest
 
-from app.foreign import foreign_letters
-from app.scripts import LATIN, SCRIPTS, is_written_in, script_of
+from model.foreign_scripts import foreign_letters
+from model.scripts import LATIN, SCRIPTS, is_written_in, script_of
 
 LETTERS = [chr(code) for code in range(0x370, 0x30000) if unicodedata.category(chr(code)) in ("Lu", "Ll", "Lo", "Mc")]
 

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.documents import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
-from app.weaving import unchanged
+from app.formats import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
+from app.markup.passage import Passage
+from app.markup.render import unchanged
 
 HTML = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A title</title>
 <script>var a = "Hello";</script></head>
@@ -101,7 +102,12 @@ def as_it_was(document: Document) -> bytes:
 
 def shouted(document: Document) -> bytes:
     """Its texts in capitals, what is kept and tags where they are."""
-    return document.write([unchanged(replace(p, text=p.text.upper())) for p in document.passages])
+    return document.write([unchanged(_loud(passage)) for passage in document.passages])
+
+
+def _loud(passage: Passage) -> Passage:
+    insets = tuple(inset._replace(passage=_loud(inset.passage)) for inset in passage.insets)
+    return replace(passage, text=passage.text.upper(), insets=insets)
 
 
 def texts(document: Document) -> list[str]:
@@ -213,11 +219,30 @@ def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, longest: int)
 
 def test_of_a_page_only_its_text_changes() -> None:
     document = read("a.html", HTML.encode())
-    assert texts(document) == ["A title", "Hello my & your friend."]
-    expected = HTML.replace("A title", "A TITLE").replace(
-        "Hello <b>my &amp; your</b> friend", "HELLO <b>MY &amp; YOUR</b> FRIEND"
+    assert texts(document) == ["A title", "Hello my & your friend.", "a cat"]
+    expected = (
+        HTML.replace("a cat", "A CAT")
+        .replace("A title", "A TITLE")
+        .replace("Hello <b>my &amp; your</b> friend", "HELLO <b>MY &amp; YOUR</b> FRIEND")
     )
     assert shouted(document).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "before", "after"),
+    [
+        ("en", '<html lang="en">', '<html lang="fr">'),
+        ("auto", '<html dir=ltr lang=en-GB xml:lang="en">', '<html dir=ltr lang=fr xml:lang="fr">'),
+        ("en", '<html lang="es">', '<html lang="es">'),
+        ("en", '<html lang="">', '<html lang="">'),
+        ("en", "<html>", "<html>"),
+        ("en", '<p lang="en">', '<p lang="en">'),
+    ],
+)
+def test_a_page_says_that_it_is_in_its_new_language(source: str, before: str, after: str) -> None:
+    page = "<!DOCTYPE html>\n<!-- en -->{}<p lang=en>x</p>"
+    document = read("a.html", page.format(before).encode(), "fr", source=source)
+    assert as_it_was(document).decode() == page.format(after)
 
 
 def test_of_json_only_values_change() -> None:
@@ -385,3 +410,105 @@ def test_a_catalogue_that_is_the_name_of_a_file_opens_none(tmp_path: Path) -> No
 def test_a_catalogue_with_a_string_without_end_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="200000 characters"):
         read("a.po", b'msgid ""\n' + b'"ab"\n' * 60_000)
+
+
+FUZZY = """#, fuzzy
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+# A comment.
+#, c-format, fuzzy
+#| msgctxt "an older one"
+#| msgid ""
+#| "The old %s"
+msgctxt "menu"
+msgid "The new %s"
+msgstr "Le vieux %s"
+
+#, fuzzy
+#| msgid "a file"
+msgid "One file"
+msgid_plural "%d files"
+msgstr[0] "Un"
+msgstr[1] ""
+
+#| msgid "left"
+msgid "Good"
+msgstr "Bien"
+"""
+
+
+def test_fuzzy_translations_are_made_anew_only_where_that_is_wanted() -> None:
+    assert read("a.po", FUZZY.encode()).passages == []
+    document = read("a.po", FUZZY.encode(), redo_fuzzy=True)
+    assert texts(document) == ["The new %s", "One file", "%d files"]
+    assert [place.line for place in document.places] == [11, 16, 16]
+    expected = """#, fuzzy
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+# A comment.
+#, c-format, fuzzy
+msgctxt "menu"
+msgid "The new %s"
+msgstr "THE NEW %S"
+
+#, fuzzy
+msgid "One file"
+msgid_plural "%d files"
+msgstr[0] "ONE FILE"
+msgstr[1] "%D FILES"
+
+#| msgid "left"
+msgid "Good"
+msgstr "Bien"
+"""
+    assert shouted(document).decode() == expected
+    again = polib.pofile(f"\n{expected}")
+    assert [(entry.fuzzy, entry.previous_msgid) for entry in again] == [(True, None), (True, None), (False, "left")]
+
+
+def test_a_message_s_branches_are_translated_in_catalogues() -> None:
+    message = 'It\'s {n, plural, one {# "file"} other {# files}}.'
+    expected = "{n, plural, one {IT'S # \"FILE\".} other {IT'S # FILES.}}"
+    document = read("a.json", json.dumps({"a": message, "b": "One"}).encode())
+    assert texts(document) == ['It\'s # "file".', "It's # files.", "One"]
+    assert [place.name for place in document.places] == ["$.a", "$.a", "$.b"]
+    assert json.loads(shouted(document)) == {"a": expected, "b": "ONE"}
+    assert as_it_was(document) == json.dumps({"a": message, "b": "One"}).encode()
+    escaped = message.replace('"', '\\"')
+    [entry] = polib.pofile("\n" + shouted(read("a.po", f'msgid "{escaped}"\nmsgstr ""\n'.encode())).decode())
+    assert entry.msgstr == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("fr", ["&OPEN", "SAVE &AS...", "R&D", "E_XIT"]), ("zh", ["OPEN(&O)", "SAVE AS(&A)...", "R&D", "E_XIT"])],
+)
+def test_labels_are_translated_without_their_mnemonics(target: str, expected: list[str]) -> None:
+    labels = ["&Open", "Save &As...", "R&D", "E_xit"]
+    shown = ["Open", "Save As...", "R&D", "E_xit"]
+    document = read("a.json", json.dumps(labels).encode(), target)
+    assert texts(document) == shown
+    assert json.loads(shouted(document)) == expected
+    assert as_it_was(document) == json.dumps(labels).encode()
+    catalogue = "\n".join(f'msgid "{label}"\nmsgstr ""\n' for label in labels)
+    document = read("a.po", catalogue.encode(), target)
+    assert texts(document) == shown
+    assert [entry.msgstr for entry in polib.pofile("\n" + shouted(document).decode())] == expected
+
+
+def test_a_file_s_places_are_its_lines_and_paths() -> None:
+    document = read("a.json", b'{"a": [1, {"b c": "x"}],\r\n "d": {"e": [["y", "z,{"]]}, "@f": {"g": "no"}, "h": "w"}')
+    assert [str(place) for place in document.places] == [
+        'line 1, $.a[1]["b c"]',
+        "line 2, $.d.e[0][0]",
+        "line 2, $.d.e[0][1]",
+        "line 2, $.h",
+    ]
+    assert [str(place) for place in read("a.srt", SRT.encode()).places] == [
+        "line 3, cue 1",
+        "line 8, cue 2",
+        "line 9, cue 2",
+        "line 17, cue 4",
+    ]

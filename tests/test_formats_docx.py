@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -10,9 +11,9 @@ from collections.abc import Mapping
 
 import pytest
 from lxml import etree
-from test_documents import as_it_was, shouted, texts
+from test_formats import as_it_was, shouted, texts
 
-from app.documents import UnreadableDocument, docx_paragraphs, package, read
+from app.formats import UnreadableDocument, docx_paragraphs, package, read
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -88,7 +89,7 @@ def test_unchanged_texts_give_every_part_to_the_byte() -> None:
 
 def test_only_text_changes_in_a_paragraph() -> None:
     document = read("a.docx", word(RICH))
-    assert texts(document) == ["A bold word and a link\tafter\nbelow addedshown", "A note"]
+    assert texts(document) == ["A bold word and a link\tafter\nbelow added{x}shown", "A note"]
     expected = RICH
     for text in ("A ", "bold", " word and ", "a link", "after", "below", " added", "shown"):
         expected = expected.replace(f">{text}<", f">{text.upper()}<")
@@ -134,11 +135,92 @@ def test_tables_text_boxes_and_controls_have_passages_of_their_own() -> None:
         f"<w:p>{run('then ')}{control}{choice}</w:p>"
     )
     document = read("a.docx", word(source))
-    assert texts(document)[:4] == ["beside", "in a box", "in a cell", "then in a control"]
+    assert texts(document)[:4] == ["beside", "in a box", "in a cell", "then in a control{x}"]
     expected = source
     for text in ("beside", "in a box", "in a cell", "then ", "in a control"):
         expected = expected.replace(f">{text}<", f">{text.upper()}<")
     assert body(shouted(document)) == expected
+
+
+SIMPLE = f'<w:fldSimple w:instr=" {{}} ">{run("7")}</w:fldSimple>'
+INLINE = '<w:r><w:drawing><wp:inline xmlns:wp="urn:wp"><wp:docPr id="1" name="P"/></wp:inline></w:drawing></w:r>'
+ANCHORED = INLINE.replace("inline", "anchor")
+
+
+@pytest.mark.parametrize(
+    ("element", "text"),
+    [
+        (SIMPLE.format("MERGEFIELD n"), "{x}"),
+        (SIMPLE.format("XE book"), ""),
+        (SIMPLE.format("HYPERLINK u"), "7"),
+        *((field(kind, run("7")), "{x}") for kind in ("PAGE", "REF a \\h", "MERGEFIELD n", "DATE", "NUMPAGES")),
+        (field("IF 1 = 1", run("1") + field("PAGE", run("2"))), "{x}"),
+        (field("XE &quot;book&quot;", ""), ""),
+        (re.sub('<w:r><w:fldChar[^>]*"separate"/></w:r>', "", field("PAGE", "")), "{x}"),
+        ("<w:r><w:pgNum/></w:r>", "{x}"),
+        (f"<w:sdt><w:sdtPr><w:date/></w:sdtPr><w:sdtContent>{run('7')}</w:sdtContent></w:sdt>", "{x}"),
+        (f"<w:sdt><w:sdtPr><w:checkbox/></w:sdtPr><w:sdtContent>{run('7')}</w:sdtContent></w:sdt>", "\ufffc"),
+        ('<w:r><w:sym w:font="Wingdings" w:char="F03A"/></w:r>', "\ufffc"),
+        ('<m:oMath xmlns:m="urn:m"><m:r><m:t>7</m:t></m:r></m:oMath>', "\ufffc"),
+        (INLINE, "\ufffc"),
+        (ANCHORED, ""),
+        (
+            f'<mc:AlternateContent xmlns:mc="urn:mc"><mc:Choice>{INLINE[5:-6]}</mc:Choice></mc:AlternateContent>',
+            "\ufffc",
+        ),
+        ('<w:r><w:pict><v:shape xmlns:v="urn:v" style="width:1pt"><v:imagedata/></v:shape></w:pict></w:r>', "\ufffc"),
+        ('<w:r><w:footnoteReference w:id="1"/></w:r>', ""),
+    ],
+)
+def test_what_shows_something_in_a_sentence_is_a_value_of_it(element: str, text: str) -> None:
+    source = f"<w:p>{run('There are ')}{element}{run(' books.')}</w:p>"
+    document = read("a.docx", word(source))
+    passage = document.passages[0]
+    assert passage.text == f"There are {text} books."
+    assert [passage.text[one.start : one.end] for one in passage.kept] == [text] * (text not in ("", "7"))
+    expected = source.replace("There are", "THERE ARE").replace("books.", "BOOKS.").replace("&quot;", '"')
+    assert body(shouted(document)) == expected
+
+
+def test_a_text_box_that_stands_in_the_file_twice_is_translated_once() -> None:
+    box = f"<w:txbxContent><w:p>{run('in ')}{run('a', BOLD)}{run(' box')}</w:p></w:txbxContent>"
+    choice, fallback = f"<mc:Choice>{box}</mc:Choice>", f"<mc:Fallback>{box}</mc:Fallback>"
+    both = f'<w:r><mc:AlternateContent xmlns:mc="urn:mc">{choice}{fallback}</mc:AlternateContent></w:r>'
+    source = f"<w:p>{run('beside')}</w:p><w:p>{both}</w:p><w:p>{both}</w:p><w:p>{run('beside')}</w:p>"
+    document = read("a.docx", word(source))
+    assert texts(document)[:-1] == ["beside", "in a box", "in a box", "beside"]
+    expected = source
+    for text in ("beside", "in ", "a", " box"):
+        expected = expected.replace(f">{text}<", f">{text.upper()}<")
+    assert body(shouted(document)) == expected
+    numbered = body(document.write(["0", "1", "2", "3", "4"]))  # one for each box
+    assert re.findall(r">(\d)<", numbered) == ["0", "1", "1", "2", "2", "3"]
+
+
+def test_what_the_document_says_of_itself_and_of_its_pictures_is_translated() -> None:
+    dc, cp = (
+        "http://purl.org/dc/elements/1.1/",
+        "http://schemas.openxmlformats.org/package/2006/metadata/core-properties",
+    )
+    about = (
+        f'<cp:coreProperties xmlns:cp="{cp}" xmlns:dc="{dc}"><dc:title>A title</dc:title>'
+        "<dc:subject>A &amp; b</dc:subject><dc:creator>Ann</dc:creator><cp:keywords>a, b</cp:keywords>"
+        "<dc:description>1</dc:description></cp:coreProperties>"
+    )
+    types = "application/vnd.openxmlformats-package.core-properties+xml"
+    listed = part(word(""), "[Content_Types].xml").decode()
+    listed = listed.replace("</Types>", f'<Override PartName="/docProps/core.xml" ContentType="{types}"/></Types>')
+    picture = INLINE.replace('name="P"', 'name="P" descr="A cat"')
+    parts = {"docProps/core.xml": about, "[Content_Types].xml": listed}
+    document = read("a.docx", word(f"<w:p>{run('Look ')}{picture}</w:p>", parts=parts))
+    assert texts(document) == ["Look \ufffc", "A cat", "A note", "A title", "A & b"]
+    written = shouted(document)
+    assert (
+        part(written, "docProps/core.xml")
+        .decode()
+        .endswith(about.replace("A title", "A TITLE").replace("A &amp; b", "A &amp; B"))
+    )
+    assert 'descr="A CAT"' in body(written)
 
 
 def test_a_field_that_ends_in_another_paragraph_keeps_its_parts() -> None:
@@ -250,3 +332,12 @@ def test_two_parts_of_one_name_are_refused() -> None:
         archive.writestr("word/document.xml", "<a/>")
     with pytest.raises(UnreadableDocument, match="two parts of one name"):
         read("a.docx", packed.getvalue())
+
+
+def test_a_paragraph_is_told_by_its_number_among_those_with_text() -> None:
+    document = read("a.docx", word(f"<w:p>{run('One')}</w:p><w:p/><w:p>{run('Two')}</w:p>"))
+    assert [str(place) for place in document.places] == [
+        "paragraph 1",
+        "paragraph 2",
+        "word/footnotes.xml, paragraph 1",
+    ]

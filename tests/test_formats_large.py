@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from conftest import serving
-from test_documents_docx import run, word
-from test_routes_file import PATH
+from test_api_files import PATH
+from test_formats_docx import run, word
 
-from app import documents, files
-from app.documents import UnreadableDocument, document, docx_paragraphs, read
+from app import formats
+from app.formats import UnreadableDocument, document, docx_paragraphs, read
 from app.settings import Settings
+from app.translation import documents
 
 _UNIT = "<trans-unit id='{}'><source>Hello.</source></trans-unit>"
 _XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'><file><body>{}</body></file></xliff>"
@@ -48,7 +49,7 @@ def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyP
 def test_text_has_a_limit_that_pictures_and_markup_have_not(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_MOST_TEXT_BYTES", 100)
+    monkeypatch.setattr(documents, "_MOST_TEXT_BYTES", 100)
     fields = {"source": "en", "target": "fr"}
     with serving(bundle_folder) as service:
 
@@ -63,12 +64,14 @@ def test_text_has_a_limit_that_pictures_and_markup_have_not(
 def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     done = threading.Event()
 
-    def slowly(name: str, content: bytes, target: str, longest: int) -> documents.Document:
+    def slowly(name: str, content: bytes, target: str, *others: object) -> formats.Document:
         assert done.wait(60)
-        return read(name, content, target, longest)
+        return read(name, content, target)
 
     async def texts_meanwhile() -> None:
-        opening = [asyncio.create_task(files.open_document("a.txt", b"Hello.", "fr", Settings())) for _ in range(100)]
+        opening = [
+            asyncio.create_task(documents.open_document("a.txt", b"Hello.", "fr", Settings())) for _ in range(100)
+        ]
         await asyncio.sleep(0)
         try:
             async with asyncio.timeout(30):
@@ -77,18 +80,18 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
             done.set()
         assert len(await asyncio.gather(*opening)) == 100
 
-    monkeypatch.setattr(documents, "read", slowly)
+    monkeypatch.setattr(formats, "read", slowly)
     asyncio.run(texts_meanwhile())
 
 
 def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(name: str, content: bytes, target: str, longest: int) -> documents.Document:
+    def stop(name: str, content: bytes, target: str, *others: object) -> formats.Document:
         raise StopIteration
 
     async def opened() -> None:
         async with asyncio.timeout(10):
-            await files.open_document("a.txt", b"Hello.", "fr", Settings())
+            await documents.open_document("a.txt", b"Hello.", "fr", Settings())
 
-    monkeypatch.setattr(documents, "read", stop)
+    monkeypatch.setattr(formats, "read", stop)
     with pytest.raises(RuntimeError, match="stopped too early"):
         asyncio.run(opened())

@@ -12,14 +12,15 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
-from test_documents import as_it_was, shouted, texts
+from test_formats import as_it_was, shouted, texts
 
-from app.documents import UnreadableDocument, read
-from app.passage import Passage, Tag
-from app.weaving import unchanged
+from app.formats import UnreadableDocument, read
+from app.markup.passage import Inset, Passage, Tag
+from app.markup.render import unchanged
 
 MARKDOWN = """---
-title: Not text
+title: A title
+layout: not text
 ---
 
 # A *first* heading #
@@ -69,7 +70,7 @@ an HTML block
 
 [Shortcut] and [text][Shortcut].
 
-[shortcut]: https://b.example "stays"
+[shortcut]: https://b.example "A place"
 """.replace("{two_spaces}", "  ")
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(front_matter_plugin).use(footnote_plugin)
 
@@ -78,9 +79,9 @@ def structure(markdown: str) -> Sequence[object]:
     """All that the parser finds, but text: blocks, code, addresses; tags of a block in any order."""
 
     def inline(tokens: Sequence[Token]) -> Sequence[object]:
-        shown = {"code_inline", "html_inline", "image"}
+        shown = {"code_inline", "html_inline"}
         return sorted(
-            str((token.type, token.attrs, token.content if token.type in shown else ""))
+            str((token.type, _plain_attributes(token), token.content if token.type in shown else ""))
             for token in tokens
             if token.type not in {"text", "text_special", "softbreak"}
         )
@@ -88,7 +89,13 @@ def structure(markdown: str) -> Sequence[object]:
     return [
         (token.type, token.tag, token.info, inline(token.children or []) if token.type == "inline" else token.content)
         for token in PARSER.parse(markdown)
+        if token.type != "front_matter"
     ]
+
+
+def _plain_attributes(token: Token) -> Sequence[tuple[str, object]]:
+    """All but those that are text, of which only whether they are there."""
+    return [(name, name == "title" or value) for name, value in token.attrs.items()]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -99,6 +106,7 @@ def test_unchanged_texts_give_the_document_to_the_byte(line_end: str) -> None:
 
 def test_passages_are_what_a_reader_reads() -> None:
     assert texts(read("a.md", MARKDOWN.encode())) == [
+        "A title",
         "A first heading",
         "Some bold text, and a link in a paragraph that goes on,\nand on\n"
         "and ends with code() and https://a.example & 2 * 3.",
@@ -108,7 +116,7 @@ def test_passages_are_what_a_reader_reads() -> None:
         "with a second paragraph",
         "a task",
         "nested words gone",
-        " beside text and Ctrl",
+        "\ufffc beside text and Ctrl",
         "An alert.",
         "A name",
         "Value",
@@ -118,6 +126,7 @@ def test_passages_are_what_a_reader_reads() -> None:
         "Underlined",
         "A footnote of two lines.",
         "Shortcut and text.",
+        "A place",
     ]
 
 
@@ -129,6 +138,91 @@ def test_other_texts_have_the_same_structure_around_them(line_end: str) -> None:
     assert written.count(line_end) == MARKDOWN.count("\n")
     assert f"> A QUOTATION THAT{line_end}> IS WRAPPED{line_end}LAZILY." in written
     assert "`code()` AND <https://a.example>" in written
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        ('See ![a *red* car](u.png "the t\\"itle") now.\n', 'SEE ![A *RED* CAR](u.png "THE T\\"ITLE") NOW.\n'),
+        ("![a car](u.png)\n", "![A CAR](u.png)\n"),
+        ("![123](u.png 'a t')\n", "![123](u.png 'A T')\n"),
+        ("![a car](u.png (a t))\n", "![A CAR](u.png (A T))\n"),
+        ("![a car][ref]\n\n[ref]: u.png\n", "![A CAR][ref]\n\n[ref]: u.png\n"),
+        ("See ![ref] now\n\n[ref]: u.png 'a t'\n", "SEE ![REF][ref] NOW\n\n[ref]: u.png 'A T'\n"),
+        ("![ref][]\n\n[ref]: u.png\n", "![REF][ref]\n\n[ref]: u.png\n"),
+        ('[a link](u "a t") b\n', '[A LINK](u "A T") B\n'),
+        ('[![an icon](i.png "x y")](u "z")\n', '[![AN ICON](i.png "X Y")](u "Z")\n'),
+        ("> a ![b\n> c](u) d\n", "> A ![B\n> C](u) D\n"),
+        ("| a |\n|---|\n| ![b \\| c](u) |\n", "| A |\n|---|\n| ![B \\| C](u) |\n"),
+        ("# ![b](u) #\n", "# ![B](u) #\n"),
+        ("![a ![b](c) d](u)\n", "![A ![b](c) D](u)\n"),
+        ('[a](u "b\ufdd2")\n', '[A](u "b\ufdd2")\n'),
+    ],
+)
+def test_what_is_said_of_pictures_and_links_is_translated(source: str, written: str) -> None:
+    document = read("a.md", source.encode())
+    assert as_it_was(document).decode() == source
+    assert shouted(document).decode() == written
+
+
+def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
+    (passage,) = read("a.md", b"There are ![ten](n.png) books.").passages
+    assert passage.text == "There are \ufffc books."
+    assert [passage.text[one.start : one.end] for one in passage.kept] == ["\ufffc"]
+    assert [inset.passage.text for inset in passage.insets] == ["ten"]
+
+
+@pytest.mark.parametrize("title", ['say "x" \\', "a) (b", "it's", "&amp; \\*"])
+@pytest.mark.parametrize("marks", ['""', "''", "()"])
+def test_a_title_may_be_anything(title: str, marks: str) -> None:
+    document = read("a.md", f"[a](u {marks[0]}t{marks[1]})".encode())
+    (passage,) = document.passages
+    ((number, inset),) = passage.insets
+    written = document.write([unchanged(replace(passage, insets=(Inset(number, replace(inset, text=title)),)))])
+    (link, *_) = PARSER.parse(written.decode())[1].children or []
+    assert (link.attrs["href"], link.attrs["title"]) == ("u", title)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("A title", "A TITLE"),
+        ('"A \\"b\\" title"  # c', '"A \\"B\\" TITLE"  # c'),
+        ("'it''s'", "'IT''S'"),
+        ("A title # c", "A TITLE # c"),
+        (">-\n  two\n  lines", ">-\n  TWO\n  LINES"),
+        ("|\n  two\n  lines", "|\n  TWO\n  LINES"),
+        *(
+            (kept, kept)
+            for kept in ("2024-01-01", "true", "null", "[a, b]", "{a: b}", "&x y", "a\n  b", '"\\x41"', '"a')
+        ),
+    ],
+)
+@pytest.mark.parametrize("key", ["title", "description", "summary", "subtitle"])
+def test_front_matter_keeps_its_quoting(key: str, value: str, written: str) -> None:
+    page = "---\nlayout: post\n{}: {}\ntags: [a]\nparams:\n  title: kept\n---\n\n# B\n"
+    document = read("a.md", page.format(key, value).encode())
+    assert as_it_was(document).decode() == page.format(key, value)
+    assert shouted(document).decode() == page.format(key, written)
+
+
+@pytest.mark.parametrize(
+    ("translation", "written"),
+    [
+        ("Un titre", "Un titre"),
+        ("Titre : un", '"Titre : un"'),
+        ("un #2", '"un #2"'),
+        ("- un", '"- un"'),
+        ('"un"', '"\\"un\\""'),
+        ("no", '"no"'),
+        ("12", '"12"'),
+    ],
+)
+def test_a_title_without_quotation_marks_gets_them_where_yaml_would_read_something_else(
+    translation: str, written: str
+) -> None:
+    document = read("a.md", b"---\ntitle: A title\n---\n")
+    assert document.write([translation]).decode() == f"---\ntitle: {written}\n---\n"
 
 
 def _moved(passage: Passage, by: int) -> tuple[Tag, ...]:
@@ -161,6 +255,22 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
     assert structure(written) == structure(source), written
     shown = "".join(t.content for block in PARSER.parse(written) for t in block.children or [])
     assert "".join(translation.split()) in "".join(shown.split())
+
+
+@settings(max_examples=400)
+@given(text=MARKUP)
+@pytest.mark.parametrize(
+    "around", ["a ![hello](x) b\n", "![hello](x)\n", "# ![hello][r]\n\n[r]: x\n", "[![hello](x)](y)\n"]
+)
+def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, text: str) -> None:
+    text = text.strip() or "a"
+    document = read("a.md", around.encode())
+    passage = document.passages[0]
+    ((number, inset),) = passage.insets
+    written = document.write([unchanged(replace(passage, insets=(Inset(number, replace(inset, text=text)),)))]).decode()
+    assert structure(written) == structure(around), written
+    (image,) = (t for block in PARSER.parse(written) for t in block.children or [] if t.type == "image")
+    assert "".join(text.split()) == "".join("".join(t.content for t in image.children or []).split())
 
 
 @settings(max_examples=300)

@@ -8,10 +8,10 @@ import zipfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_documents_docx import run, word
+from test_formats_docx import run, word
 
-from app.documents import FORMATS
-from app.documents.recognition import suffix_of
+from app.formats import FORMATS
+from app.formats.sniffing import suffix_of
 
 
 def zipped(name: str) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 from lxml import etree
-from test_documents import as_it_was, shouted, texts
+from test_formats import as_it_was, shouted, texts
 
-from app.documents import UnreadableDocument, read, xliff
+from app.formats import UnreadableDocument, read, xliff
 
 ONE = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x">
@@ -47,8 +48,8 @@ def inner(element: etree._Element, name: str) -> str:
 
 
 def test_passages_are_the_sources_to_translate() -> None:
-    assert texts(read("a.xlf", ONE.encode())) == ["Hello my friend, bold Acme & son.", "One.", "Two.", "again"]
-    assert texts(read("a.xliff", TWO.encode())) == ["Hello my friend there ."]
+    assert texts(read("a.xlf", ONE.encode())) == ["Hello my {x}friend, bold Acme & son.", "One.", "Two.", "again"]
+    assert texts(read("a.xliff", TWO.encode())) == ["Hello my friend there {x}."]
 
 
 def test_a_target_has_the_inline_elements_of_its_source() -> None:
@@ -60,6 +61,40 @@ def test_a_target_has_the_inline_elements_of_its_source() -> None:
         'HELLO <g id="1">MY <x id="2"/>FRIEND</g>, <bpt id="3">&lt;b&gt;</bpt>BOLD<ept id="3">&lt;/b&gt;</ept> '
         '<mrk mtype="protected">Acme</mrk> &amp; SON<x:other/>.'
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ('a <x id="1"/> b', "a {x} b"),
+        ('<x id="1"/> b', "{x} b"),
+        ('a <ph id="1">%d</ph> b', "a {x} b"),
+        ('a <it id="1" pos="open">&lt;b></it> b', "a \ufffc b"),
+        ('a <bpt id="1">&lt;b></bpt> b', "a \ufffc b"),
+        ('a <ept id="1">&lt;b></ept> b', "a \ufffc b"),
+        ('a <bpt id="1"/>b<ept id="2"/>', "a \ufffcb\ufffc"),
+        ('a <bx id="1" rid="3"/>b<ex id="2" rid="3"/> c', "a b c"),
+        ('a <bx id="1"/>b', "a \ufffcb"),
+        ('a <bpt id="1"/>b <bpt id="2"/>c<ept id="1"/> d<ept id="2"/>', "a b c d"),
+        ('a <sc id="1"/>b<ec startRef="1"/> <ec id="2" isolated="yes"/>', "a b \ufffc"),
+        ('a <x id="1" equiv-text="&lt;b&gt;"/>b<x id="2" equiv-text="&lt;/b&gt;"/> c', "a b c"),
+        ('a <ph id="1">&lt;b></ph>b<ph id="2">&lt;/b></ph> c', "a b c"),
+        ('a <x id="1" equiv-text="&lt;b&gt;"/> c', "a {x} c"),
+        ('a.<x id="1" ctype="lb"/>b', "a.b"),
+        ('a.<x id="1" ctype="x-html-br"/>b', "a.b"),
+        ('a.<x id="1" equiv-text="\\n"/>b', "a.b"),
+        ('a.<x id="1" equiv-text="&#10;"/>b', "a.b"),
+        ('a.<ph id="1">&lt;br/></ph>b', "a.b"),
+        ('a.<ph id="1" type="fmt" subType="xlf:lb"/>b', "a.b"),
+    ],
+)
+def test_a_code_that_stands_alone_is_a_value_unless_it_breaks_the_line(source: str, text: str) -> None:
+    unit = f"<trans-unit id='1'><source>{source}</source></trans-unit>"
+    document = read("a.xlf", f"<xliff><file><body>{unit}</body></file></xliff>".encode())
+    (passage,) = document.passages
+    assert passage.text == text
+    assert [passage.text[one.start : one.end] for one in passage.kept] == re.findall(r"\{x\}|\ufffc", text)
+    assert as_it_was(document).replace(b"&gt;", b">").count(source.replace("&gt;", ">").encode()) == 2
 
 
 def test_a_target_says_that_a_machine_made_it() -> None:
@@ -100,7 +135,7 @@ def test_a_document_is_written_as_often_as_one_likes() -> None:
 
 def test_line_breaks_of_the_layout_are_no_text_unless_preserved() -> None:
     preserving = TWO.replace('<file id="f"', '<file id="f" xml:space="preserve"')
-    assert texts(read("a.xlf", preserving.encode())) == ["Hello my\n   friend there ."]
+    assert texts(read("a.xlf", preserving.encode())) == ["Hello my\n   friend there {x}."]
 
 
 def test_a_character_that_xml_has_not_is_left_out() -> None:
@@ -143,3 +178,15 @@ def test_what_is_nested_is_not_copied_again_and_again(begin: str, end: str, monk
     document = read("a.xlf", content.encode())
     assert inner(units(shouted(document), "trans-unit")[0], "target").lower() == f"b {inside}"
     assert len(copied) < 2 * 2 * 200  # once when it is read, once when it is written
+
+
+@pytest.mark.parametrize(("target", "expected"), [("fr", "&amp;OPEN %s"), ("zh", "OPEN(&amp;O)")])
+def test_labels_are_translated_without_their_mnemonics_and_have_their_unit_s_place(target: str, expected: str) -> None:
+    label = "&amp;Open" + " %s" * (target == "fr")
+    unit = f'<trans-unit id="menu">\n<source>{label}</source></trans-unit>'
+    content = f'<xliff version="1.2">\n<file><body>{unit}</body></file></xliff>'.encode()
+    document = read("a.xliff", content, target)
+    assert [passage.text for passage in document.passages] == [label.replace("&amp;", "")]
+    assert [str(place) for place in document.places] == ["line 2, unit menu"]
+    written = document.write([passage.text.upper().replace("%S", "%s") for passage in document.passages])
+    assert f">{expected}</target>" in written.decode()

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from app.access import Access
 from app.errors import Voices, add_handlers
-from app.logs import JSONLines, Written, timestamp
-from app.metrics import Metrics
+from app.http.access_log import Access
+from app.runtime.json_logs import JSONLines, Written, timestamp
+from app.runtime.metrics import Metrics
 
 FORMATTER = JSONLines()
 
@@ -37,7 +37,9 @@ def believing(bundle_folder: Path) -> Iterator[Service]:
 def test_the_id_of_an_answer_is_in_its_line(service: Service, caplog: pytest.LogCaptureFixture, path: str) -> None:
     with caplog.at_level("INFO"):
         answer = service.get(path)
-    (line,) = [json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.access"]
+    (line,) = [
+        json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.http.access_log"
+    ]
     assert line["id"] == answer.headers["x-request-id"]
     assert line.keys() == {"time", "level", "id", "method", "route", "status", "ms"}
     assert line["status"] == answer.status_code
@@ -59,7 +61,9 @@ def test_the_route_in_the_line_is_of_the_api_that_was_asked(
 ) -> None:
     with caplog.at_level("INFO"):
         service.get(path)
-    (line,) = [json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.access"]
+    (line,) = [
+        json.loads(FORMATTER.format(record)) for record in caplog.records if record.name == "app.http.access_log"
+    ]
     assert line["route"] == route
 
 
@@ -117,7 +121,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level("INFO"):
         answer = asyncio.run(ask())
     assert answer.status_code == 500
-    (line,) = [json.loads(record.getMessage()) for record in caplog.records if record.name == "app.access"]
+    (line,) = [json.loads(record.getMessage()) for record in caplog.records if record.name == "app.http.access_log"]
     assert (line["status"], line["id"]) == (500, answer.headers["x-request-id"])
 
 
@@ -135,7 +139,7 @@ def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
 
 
 def test_a_written_line_goes_out_as_it_is() -> None:
-    assert FORMATTER.format(Written("app.access", '{"a": "%s"}')) == '{"a": "%s"}'
+    assert FORMATTER.format(Written("app.http.access_log", '{"a": "%s"}')) == '{"a": "%s"}'
 
 
 @given(st.floats(0, 4e9))

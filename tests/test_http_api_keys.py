@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app import keys
 from app.__main__ import cli
-from app.keys import Keys, new_key, read_keys
+from app.http import api_keys
+from app.http.api_keys import Keys, new_key, read_keys
 from app.settings import SettingsError
 
 HASH = "sha256:" + "0" * 64
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
 def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keys, "LOOK_S", 0.001)
+    monkeypatch.setattr(api_keys, "LOOK_S", 0.001)
     (first, first_line), (second, second_line) = new_key("first"), new_key("second")
     file = tmp_path / "keys"
     file.write_text(first_line)
@@ -118,14 +118,14 @@ def put_pipe(path: Path) -> None:
 
 
 def put_large(path: Path) -> None:
-    path.write_bytes(b"#" * (keys.MAX_FILE_BYTES + 1))
+    path.write_bytes(b"#" * (api_keys.MAX_FILE_BYTES + 1))
 
 
 @pytest.mark.parametrize("put", [put_folder, put_pipe, put_large])
 def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, put: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr(keys, "LOOK_S", 0.001)
+    monkeypatch.setattr(api_keys, "LOOK_S", 0.001)
     key, line = new_key("alice")
     file = tmp_path / "keys"
     file.write_text(line)

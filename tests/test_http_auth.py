@@ -12,9 +12,9 @@ import pytest
 from conftest import Service, listening, serving
 from starlette.types import Scope
 
-from app.door import address
-from app.keys import new_key
-from app.rates import Rate
+from app.http.api_keys import new_key
+from app.http.auth import address
+from app.runtime.rate_limits import Rate
 
 EN_FR = {"source": "en", "target": "fr"}
 HELLO = {"text": "Hello.", **EN_FR}
@@ -86,7 +86,7 @@ def test_the_log_names_the_key_and_nothing_more(locked: tuple[Service, str], cap
     with caplog.at_level("INFO"):
         service.request("POST", "/translate", headers=with_key(key), json=HELLO)
         service.request("POST", "/translate", headers=with_key("il_wrong"), json=HELLO)
-    served, refused = [record.getMessage() for record in caplog.records if record.name == "app.access"]
+    served, refused = [record.getMessage() for record in caplog.records if record.name == "app.http.access_log"]
     assert '"key":"alice"' in served
     assert '"key"' not in refused
     assert not any(secret in text for secret in (key, "il_wrong", "Hello") for text in caplog.messages)

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from app.deadlines import Deadlines
 from app.errors import (
     BodyTooSlow,
     ClientLeft,
@@ -25,8 +24,9 @@ from app.errors import (
     TooMuchText,
     WrongContentType,
 )
-from app.fields import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
-from app.room import Room
+from app.http.forms import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
+from app.runtime.byte_budgets import Rooms
+from app.runtime.timeouts import Deadlines
 from app.settings import Settings
 
 URL = "http://test/"
@@ -41,7 +41,7 @@ FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, m
 def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limits: Any) -> Request:
     """`sent` as the service would have it; after `chunks`, if there are any, the client says no more."""
     settings = Settings(**limits)
-    state = {"settings": settings, "deadlines": Deadlines(settings.deadline_ms / 1000)}
+    state = {"settings": settings, "deadlines": Deadlines(settings.deadline_ms / 1000), "rooms": Rooms.of(1 << 20)}
     left = [sent.read()] if chunks is None else list(chunks)
 
     async def receive() -> dict[str, Any]:
@@ -62,8 +62,7 @@ def read(*, method: str = "POST", url: str = URL, limits: dict[str, Any] | None 
 
 
 def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[File, Fields]:
-    with Room(1 << 20).place() as place:
-        return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {})), place))
+    return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {}))))
 
 
 def in_parts(fields: dict[str, Any]) -> dict[str, Any]:
@@ -271,6 +270,18 @@ def test_a_file_s_name_may_be_as_net_s_clients_write_it(sent: str, name: str) ->
 def test_there_is_one_file_and_it_is_called_file(options: dict[str, Any], error: type[ServiceError]) -> None:
     with pytest.raises(error):
         upload(**options)
+
+
+def test_other_files_come_beside_the_one_and_have_their_own_limits() -> None:
+    def sent(glossary: Any) -> Fields:
+        request = httpx.Request("POST", URL, files={"file": ("a.txt", b"a" * 900), "glossary": glossary})
+        return asyncio.run(read_upload(received(request, max_file_bytes=1_000), {"glossary": 100}))[1]
+
+    assert sent(("t.tsv", b"a" * 100)).files == {"glossary": File("t.tsv", b"a" * 100)}
+    assert sent((None, b"a" * 100)).by_name() == {"glossary": "a" * 100}
+    for over in (("t.tsv", b"a" * 101), (None, b"a" * 101)):
+        with pytest.raises(TooMuchText, match="glossary is over the limit of 100 bytes"):
+            sent(over)
 
 
 def test_a_file_has_a_limit_of_its_own() -> None:

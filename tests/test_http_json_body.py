@@ -11,8 +11,8 @@ import pytest
 from conftest import Service, serving
 from fastapi import Request
 
-from app.body import StraightToJSON, while_connected
 from app.errors import ClientLeft
+from app.http.json_body import StraightToJSON, while_connected
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}

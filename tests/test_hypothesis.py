@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from model.batch import Runner
 from model.config import ModelConfig
 from model.decoding import TorchRunner, encode_batch, greedy_decode
+from model.decoding.batch import Runner
 from model.hypothesis import Demand, Hypothesis, Limits, allowed_best, best_by_row
-from model.kernels import KernelRunner, KernelsUnavailable
+from model.int8.library import KernelRunner, KernelsUnavailable
 from model.transformer import Transformer
 
 EOS, VOCABULARY = 2, 96

@@ -17,12 +17,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import model.kernels as kernels
+import model.int8.library as kernels
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
-from model.kernel_batch import KernelBatch
-from model.kernels import KernelRunner, KernelsUnavailable
-from model.quantised import quantise_rows
+from model.int8.batch import KernelBatch
+from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.reference import quantise_rows
 from model.transformer import AttentionRecord, Transformer
 
 VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel

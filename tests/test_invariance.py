@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.batch import Runner
+from model.backends import prepare
 from model.bundle import Bundle, load_bundle
 from model.decoding import TorchRunner
+from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis
-from model.kernels import KernelRunner, KernelsUnavailable
-from model.precision import prepare
-from model.quantised import with_quantised_products
+from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.reference import with_quantised_products
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.languages import joint, language_name, spacing
+from model.languages import is_traditional, joint, language_name, served_code, spacing
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,52 @@ def test_the_space_between_sentences_is_the_target_s_and_any_other_white_space_t
     gap: str, source: str, target: str, left: str
 ) -> None:
     assert spacing(gap, source, target) == left
+
+
+@pytest.mark.parametrize(
+    ("wanted", "served", "code"),
+    [
+        ("EN", ["fr", "en"], "en"),
+        ("fr-FR", ["en", "fr"], "fr"),
+        ("fr_CA", ["fr", "fr-CA"], "fr-CA"),
+        ("pt_BR", ["pt", "pt-BR"], "pt-BR"),
+        ("pt_BR", ["pt"], "pt"),
+        ("pb", ["pt"], "pt"),
+        ("pb", ["pt", "pt-BR"], "pt-BR"),
+        ("pt", ["pt-BR"], "pt-BR"),
+        ("pt-PT", ["pt-BR"], None),
+        ("zh-CN", ["zh"], "zh"),
+        ("zh-Hans-CN", ["zh"], "zh"),
+        ("zh-CN", ["zh-Hant", "zh-Hans"], "zh-Hans"),
+        ("zh_TW", ["zh-Hans", "zh-Hant"], "zh-Hant"),
+        ("zh-Hant-HK", ["zh", "zh-TW"], "zh-TW"),
+        ("zh-TW", ["zh"], "zh"),
+        ("zh-TW", ["zh-Hans"], None),
+        ("zh-Hans", ["zh-CN"], "zh-CN"),
+        ("zt", ["zh", "zh-Hant"], "zh-Hant"),
+        ("zh", ["zh-Hans"], "zh-Hans"),
+        ("en", ["EN"], "EN"),
+        ("fra", ["fr"], None),
+        ("e", ["en"], None),
+        ("", ["en"], None),
+        ("en", [], None),
+    ],
+)
+def test_a_code_is_served_in_any_spelling_and_without_its_region(
+    wanted: str, served: list[str], code: str | None
+) -> None:
+    assert served_code(wanted, served) == code
+
+
+def test_the_code_itself_comes_first() -> None:
+    codes = ["en", "en-GB", "EN-gb", "pt", "pb", "zh", "zh-Hans", "zh-CN"]
+    for code in codes:
+        assert served_code(code, codes) == code
+
+
+@pytest.mark.parametrize(
+    ("code", "traditional"),
+    [("zh-Hant", True), ("zh_TW", True), ("zt", True), ("zh", False), ("zh-CN", False), ("en-TW", False)],
+)
+def test_a_region_tells_the_script_of_chinese(code: str, traditional: bool) -> None:
+    assert is_traditional(code) is traditional

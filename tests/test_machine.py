@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cores import usable_cores
+from model.machine import usable_cores
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import tracemalloc
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 from types import FrameType
@@ -15,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.elements import NO_RULES, Rules, boundaries, structure
-from app.entities import parts
-from app.markup import located, phrase, pieces
-from app.passage import Kept, Link, Passage, Piece
-from app.placing import woven
-from app.tokens import tokens
-from app.weaving import unchanged
+from app.markup.char_refs import parts
+from app.markup.extract import located, phrase, pieces
+from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
+from app.markup.html_tokenizer import tokens
+from app.markup.passage import Kept, Link, Passage, Piece
+from app.markup.render import unchanged
+from app.text.tag_projection import woven
 
 TAGS = [
     *(
@@ -54,6 +55,7 @@ TAGS = [
     ),
     *("<!--", "-->", "<!-- c -->", "<![CDATA[", "]]>", "<?php ", "?>", "<!", "<!doctype x [", "]>", "<td>", "<title>"),
 ]
+TAGS += ["<img alt='a cat'>", '<i title="two words" alt=x>', "<img title=b/>", "<input placeholder=' c ' />", "<img>"]
 TEXT = ["word", "Two words. ", " ", "\n   ", "é", ".", "x", "\u00a0", "😀", ">", "{name}", '"']
 REFERENCES = [
     "&amp;",
@@ -103,7 +105,7 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
             kept = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.kept)
-            found.append(unchanged(Passage(passage.text, kept, tags)))
+            found.append(unchanged(Passage(passage.text, kept, tags, insets=passage.insets)))
     return found
 
 
@@ -204,7 +206,7 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
         ("<p>a <!-- b --> c</p>", ["a <!-- b -->[ ]c"]),
         ("<p>run <code>a &lt; b</code> now</p>", ["run {<code>a &lt; b</code>} now"]),
         ("<p>by <span translate=no>Foo</span></p>", ["by {<span translate=no>Foo</span>}"]),
-        ("<p>an <svg><title>x</title></svg> icon</p>", ["an <svg><title>x</title></svg>[ ]icon"]),
+        ("<p>an <svg><title>x</title></svg> icon</p>", ["an {<svg><title>x</title></svg>} icon"]),
         ("<p>is <math><mi>x</mi></math></p>", ["is {<math><mi>x</mi></math>}"]),
         ("<p>see <script>1<2</script>this</p>", ["see <script>1<2</script>this"]),
         ("<p><code>only code</code></p>", []),
@@ -212,7 +214,16 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
         ('<div translate="no">a <p translate="yes">b</p> c</div>', ["b"]),
         ('<div class="x notranslate">a <p>b</p></div>c', ["c"]),
         ("<p>a <span translate=no>b <i translate=yes>c</i></span></p>", ["a", "c"]),
-        ('<img alt="not" title="this"><meta content="nor this">', []),
+        ('<a href="not">this</a><img src="not" alt="-"><meta content="nor this">', ["this"]),
+        ("Look at <img src=x> now. <img>", ["Look at {<img src=x>} now."]),
+        ("Take <input name=n> of these.", ["Take {<input name=n>} of these."]),
+        ("Take <input type=number /> books", ["Take {<input type=number />} books"]),
+        ("Name: <input> Age: <input>", ["Name:", "Age:"]),
+        ("Name <input> Age <input>", ["Name", "Age"]),
+        ("or <input type=radio> this", ["or", "this"]),
+        ("There are <x id=1 /> books", ["There are {<x id=1 />} books"]),
+        ("There are <ph></ph> books, <it>x</it> too", ["There are {<ph></ph>} books, {<it>x</it>} too"]),
+        ("wait<wbr>ing", ["wait<wbr>ing"]),
         ("<a href=x><h3>Head</h3><p>Text</p></a>", ["Head", "Text"]),
         ("<a>Home</a> | <a>About us</a>", ["Home", "About us"]),
         ("see <a>this</a> <a>that</a>", ["see <a>this</a> <a>that</a>"]),
@@ -228,7 +239,7 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
         ("<a href=http://x.org/>link</a> here", ["<a href=http://x.org/>link</a> here"]),
         ('<?xml version="1.0"?><r><s>One</s><s>Two <q>x</q> <u2/></s></r>', ["One", "Two <q>x</q>"]),
         ('<?xml version="1.0"?><p><b>One</b> <i>two</i></p>', ["<b>One</b> <i>two</i>"]),
-        ("<seg>Press <g id='1'>the <x id='2'/> key</g>.</seg>", ["Press <g id='1'>the <x id='2'/>[ ]key</g>."]),
+        ("<seg>Press <g id='1'>the <x id='2'/> key</g>.</seg>", ["Press <g id='1'>the {<x id='2'/>} key</g>."]),
         ("<seg>a <bpt i='1'>&lt;b&gt;</bpt>b<ept i='1'>&lt;/b&gt;</ept></seg>", ["a <bpt i='1'>&lt;b&gt;</bpt>b"]),
         ("<seg>a <ph>{0}</ph> b</seg>", ["a {<ph>{0}</ph>} b"]),
         ("<doc><par>One <em2>two</em2>.</par><par>Three</par></doc>", ["One <em2>two</em2>.", "Three"]),
@@ -239,6 +250,61 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
 def test_what_is_translated(markup: str, expected: list[str]) -> None:
     assert passages(markup) == expected
     assert written(pieces(markup)) == markup
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ('<img alt="A cat" src="b.png">', ["A cat"]),
+        ('<p title="One">Two</p>', ["One", "Two"]),
+        ('<p>Look <img alt="a cat"> there</p><i title="c">', ['Look {<img alt="a cat">} there', "c"]),
+        ('<p><img alt="a">Look</p>', ["a", "Look"]),
+        ('<input placeholder="Your name"><textarea placeholder="a">b</textarea>', ["Your name", "a"]),
+        ('<button aria-label="Close" aria-description="a">X</button>', ["Close", "a", "X"]),
+        ('<input type="submit" value="Send"><input value="kept"><input type=hidden value=x>', ["Send"]),
+        ('<meta name="description" content="A page"><meta name=robots content="all">', ["A page"]),
+        ('<meta property="og:title" content="One"><meta property=og:description content=Two>', ["One", "Two"]),
+        ('<option label="One" value="x">Two', ["One", "Two"]),
+        ('<img translate=no alt="a"><p class=notranslate><img alt="b"></p><code title="c">d</code>', ["c"]),
+        ('<svg aria-label="Menu"><a title="not">x</a></svg>', ["Menu"]),
+        ('<link title="not" alt="not"><p alt="not" x-title="nor this">a</p>', ["a"]),
+        ('<my-x title="One"/><foo title="not"/>', ["One"]),
+        ('<?xml version="1.0"?><r><p title="not">a</p></r>', ["a"]),
+        ('<?xml version="1.0"?><html><p title="One">a</p></html>', ["One", "a"]),
+        ('<img alt="R&amp;D &eacute;t&eacute;">', ["R&D été"]),
+        ("<img alt='a \n b' title= \"A > b\">", ["a[ \n ]b", "A > b"]),
+    ],
+)
+def test_attributes_that_are_text_are_translated(markup: str, expected: list[str]) -> None:
+    assert passages(markup) == expected
+    assert written(pieces(markup)) == markup
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ('<img alt="A cat">', '<img alt="UN &quot;CHAT&quot; D\'UN">'),
+        ("<img alt='A cat'>", "<img alt='UN \"CHAT\" D&#39;UN'>"),
+        ("<img alt=A>", "<img alt=UN&#32;&quot;CHAT&quot;&#32;D&#39;UN>"),
+        (
+            '<p>See <img alt="A cat" src="&lt;"> there</p>',
+            '<p>SEE <img alt="UN &quot;CHAT&quot; D\'UN" src="&lt;"> THERE</p>',
+        ),
+    ],
+)
+def test_a_translated_attribute_is_quoted_as_it_was(markup: str, expected: str) -> None:
+    def loud(passage: Passage) -> Passage:
+        insets = tuple(inset._replace(passage=loud(inset.passage)) for inset in passage.insets)
+        text = passage.text.upper() if "cat" not in passage.text.lower() and passage.text != "A" else 'UN "CHAT" D\'UN'
+        return replace(passage, text=text, insets=insets)
+
+    assert written([piece if isinstance(piece, str) else loud(piece) for piece in pieces(markup)]) == expected
+
+
+def test_attributes_are_left_alone_where_a_request_or_the_text_itself_forbids() -> None:
+    markup = '<p title="One">Two</p>'
+    assert passages(markup, Rules(attributes=False)) == ["Two"]
+    assert passages(markup + "\ufdd2") == ["Two"]
 
 
 @pytest.mark.parametrize(
@@ -357,6 +423,10 @@ HOSTILE = [
     "&",
 ]
 HOSTILE += [
+    '<p title="a">',
+    "<p title=",
+    "<p alt='a' title=a ",
+    "b <img alt=a> ",
     "<!doctype [",
     "<script>",
     "<script></",

@@ -10,10 +10,10 @@ import torch
 from conftest import SENTENCES, small_config
 
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
-from training.batches import Batch, Pairs, Position, batches_from
-from training.sampling import BPEDropout, redraw_of
-from training.trainer import Recipe
-from training.vocabulary import train_vocabulary
+from training.data.batches import Batch, Pairs, Position, batches_from
+from training.data.vocabulary import train_vocabulary
+from training.optim.bpe_dropout import BPEDropout, redraw_of
+from training.optim.trainer import Recipe
 
 TOKENIZER = Tokenizer(train_vocabulary(SENTENCES, 400, ["en", "fr"], threads=1))
 CONFIG = small_config(TOKENIZER.vocab_size)

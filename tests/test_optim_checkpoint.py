@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from training.checkpoint import (
+from training.optim.checkpoint import (
     BEST,
     STATE,
     average,
@@ -67,7 +67,8 @@ def test_a_full_disk_is_called_by_its_name_and_not_left_full(tmp_path: Path) -> 
     """In a process of its own, whose files may have a mebibyte; PyTorch makes a RuntimeError of what a file says."""
     save_state(tmp_path, {"state": {"step": 1}})
     program = (
-        "import resource, signal, sys, torch; from pathlib import Path; from training.checkpoint import save_state\n"
+        "import resource, signal, sys, torch; from pathlib import Path\n"
+        "from training.optim.checkpoint import save_state\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
         "try: save_state(Path(sys.argv[1]), {'model': torch.zeros(1 << 19), 'more': torch.zeros(1 << 19)})\n"
         "except OSError as error: print(error.strerror)"

@@ -5,10 +5,18 @@ import math
 import pytest
 from conftest import PAIRS
 
-from training.batches import Pairs, epoch_rows
-from training.recipes import EVALUATIONS, FROM_PARENT, LARGEST_ON_GPU, SIZES, architecture_for, recipe_for, size_for
-from training.schedule import noam
-from training.trainer import Recipe, TrainingError
+from training.data.batches import Pairs, epoch_rows
+from training.optim.defaults import (
+    EVALUATIONS,
+    FROM_PARENT,
+    LARGEST_ON_GPU,
+    SIZES,
+    architecture_for,
+    recipe_for,
+    size_for,
+)
+from training.optim.schedule import noam
+from training.optim.trainer import Recipe, TrainingError
 
 SMALL = Pairs.of([[5] * 6 for _ in PAIRS], [[5] * 8 for _ in PAIRS])
 

@@ -11,9 +11,12 @@ from conftest import PAIRS, TRAINING_LIMITS, small_config
 
 from model.config import named_architecture
 from model.tokenizer import Tokenizer
-from training import progress
-from training.batches import Pairs, load_pairs
-from training.cautions import (
+from training.corpora.corpus import Pair, write_pairs
+from training.data.batches import Pairs, load_pairs
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.optim import progress
+from training.optim.diagnostics import (
     before_training,
     copies,
     equal_passes,
@@ -23,11 +26,8 @@ from training.cautions import (
     vocabulary_too_large,
     while_training,
 )
-from training.corpus import Pair, write_pairs
-from training.loop import train
-from training.prepare import prepare_corpora
-from training.prepare_options import PrepareOptions
-from training.trainer import Recipe
+from training.optim.loop import train
+from training.optim.trainer import Recipe
 
 ODD = [Pair(f"{pair.source} {number}", f"{number} {pair.target}") for number, pair in enumerate(PAIRS)]
 

@@ -24,14 +24,14 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
-from training import loop, progress
 from training.__main__ import cli
-from training.batches import epoch_rows, load_pairs
-from training.checkpoint import load_state, saved_weights
-from training.distributed import World, joined
-from training.locking import alone_in
-from training.loop import State, train
-from training.trainer import Recipe, Trainer
+from training.data.batches import epoch_rows, load_pairs
+from training.file_lock import alone_in
+from training.optim import loop, progress
+from training.optim.checkpoint import load_state, saved_weights
+from training.optim.distributed import World, joined
+from training.optim.loop import State, train
+from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

@@ -27,14 +27,14 @@ from typer.testing import CliRunner
 
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training import loop, progress
 from training.__main__ import cli
-from training.batches import Batch
-from training.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
-from training.distributed import World
-from training.loop import State, Unread, train
-from training.schedule import noam
-from training.trainer import Recipe, Trainer, TrainingError
+from training.data.batches import Batch
+from training.optim import loop, progress
+from training.optim.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
+from training.optim.distributed import World
+from training.optim.loop import State, Unread, train
+from training.optim.schedule import noam
+from training.optim.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")
 RECIPE = Recipe(24, batch_tokens=300, warmup=8, evaluate_every=6, keep=2)

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from training import loss as loss_module
-from training.loss import projected_loss, r_drop_loss
+from training.optim import loss as loss_module
+from training.optim.loss import projected_loss, r_drop_loss
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:

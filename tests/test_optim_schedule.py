@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from training.schedule import noam
+from training.optim.schedule import noam
 
 
 def formula(step: int, d_model: int, warmup: int) -> float:

@@ -18,11 +18,11 @@ from conftest import TRAINING_LIMITS, small_config
 from safetensors.torch import load_file
 
 from model.tokenizer import Tokenizer
-from training import loop, progress
-from training.checkpoint import STATE, load_state, save_state, saved_weights
-from training.loop import State, train
-from training.stopping import Stopped, stop_requests, stopping_at_once, this_command
-from training.trainer import Recipe, Trainer
+from training.optim import loop, progress
+from training.optim.checkpoint import STATE, load_state, save_state, saved_weights
+from training.optim.loop import State, train
+from training.optim.signals import Stopped, stop_requests, stopping_at_once, this_command
+from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import pytest
 
-from training import board
-from training.board import write_board
+from training.optim import tensorboard
+from training.optim.tensorboard import write_board
 
 
 class FakeWriter:
@@ -37,7 +37,7 @@ def test_an_evaluation_becomes_scalars_at_its_step(tmp_path: Path, monkeypatch: 
     module: Any = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = FakeWriter
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    monkeypatch.setattr(board, "find_spec", lambda name: object())
+    monkeypatch.setattr(tensorboard, "find_spec", lambda name: object())
     write_board(tmp_path, {"step": 40, "dev_loss": 2.5, "dev_bleu": 31.0, "train_loss": math.nan})
     assert FakeWriter.made == [(str(tmp_path / "tensorboard"), 40)]
     assert FakeWriter.written == [("dev_loss", 2.5, 40), ("dev_bleu", 31.0, 40)]
@@ -47,6 +47,6 @@ def test_where_it_is_not_installed_nothing_is_imported_or_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it would be an error
-    monkeypatch.setattr(board, "find_spec", lambda name: None)
+    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
     write_board(tmp_path, {"step": 1, "dev_loss": 2.5})
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,9 @@ import torch
 from conftest import small_config
 from torch.nn import functional as F
 
-from training.batches import Batch, Pairs
-from training.trainer import Recipe, Trainer, TrainingError, pick_device, resolve_precision, use_threads
+from model.config import named_architecture
+from training.data.batches import Batch, Pairs
+from training.optim.trainer import Recipe, Trainer, TrainingError, pick_device, resolve_precision, use_threads
 
 CPU = torch.device("cpu")
 # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
@@ -224,3 +225,28 @@ def test_a_processor_gets_bfloat16_where_it_is_faster(
 def test_no_threads_at_all_are_refused() -> None:
     with pytest.raises(TrainingError, match="--threads"):
         use_threads(0)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "asked", "environment", "threads"),
+    [
+        ("tiny", None, None, 1),
+        ("toy", None, None, 1),
+        ("small", None, None, 3),
+        ("tiny", 2, None, 2),
+        ("tiny", None, "3", 3),
+    ],
+)
+def test_a_narrow_model_trains_with_one_thread_unless_told_otherwise(
+    architecture: str, asked: int | None, environment: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if environment:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)  # PyTorch's choice, as on a machine of three cores
+    try:
+        use_threads(asked, named_architecture(architecture, source_vocab_size=9, target_vocab_size=9))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)

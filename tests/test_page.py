@@ -15,7 +15,7 @@ from conftest import SHIPPED, listening
 from playwright.sync_api import Browser, Page, Route, expect
 from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
-from app.keys import new_key
+from app.http.api_keys import new_key
 
 LIMIT = 200
 """Characters that the service with keys takes."""
@@ -365,7 +365,7 @@ def test_too_long_a_text_is_not_sent(browser: Browser, locked: tuple[str, str]) 
     page = visit.page()
     type_in(page, "😀" * LIMIT + "a")
     expect(page.get_by_role("alert")).to_contain_text(f"{LIMIT + 1} characters; the service takes {LIMIT}")
-    assert not [url for url in visit.requests if "translate/" in url]
+    assert not [url for url in visit.requests if "/translate" in url and "/page/" not in url]
     visit.check()
     visit.close()
 
@@ -395,6 +395,45 @@ def test_a_file_that_is_dropped_comes_back_translated(visit: Visit) -> None:
         page.get_by_role("link", name="Save letter.fr.txt").click()
     assert download.value.suggested_filename == "letter.fr.txt"
     assert Path(download.value.path()).read_text() == "Je suis fatigué.\n"
+
+
+WARNED = f"I am tired.\n\n{'very ' * 40}old.\n"
+
+
+@pytest.mark.parametrize(
+    ("interface", "summary", "line"), [("en", "List of warnings", "Line 3"), ("zh", "提示列表", "第 3 行")]
+)
+def test_the_warnings_of_a_file_are_listed_with_their_places(
+    visit: Visit, interface: str, summary: str, line: str
+) -> None:
+    page = visit.page("/#en/fr/")
+    expect(page.locator("#target-language")).to_have_value("fr")
+    if interface == "zh":
+        page.locator("#interface").click()
+    drop(page, "drop", letter_txt=WARNED)
+    file = page.locator("#files > li")
+    expect(file.get_by_role("status")).to_have_text(re.compile("1"))
+    listed = file.locator("details li")
+    expect(listed).to_be_hidden()
+    file.locator("summary").focus()
+    expect(file.locator("summary")).to_have_text(summary)
+    page.keyboard.press("Enter")
+    expect(listed).to_have_count(1)
+    expect(listed.locator("b")).to_have_text(line)
+    expect(listed.locator("q")).to_contain_text("very very")
+    expect(listed.locator('[lang="en"]')).to_have_text("Perhaps not translated: “very”.")
+
+
+def test_without_its_report_a_file_is_translated_all_the_same(visit: Visit) -> None:
+    visit.allowed = [REFUSED]
+    page = visit.page("/#en/fr/")
+    expect(page.locator("#target-language")).to_have_value("fr")
+    page.route("**/translate/file/report/*", lambda route: route.fulfill(status=404, json={"title": "Gone"}))
+    drop(page, "drop", letter_txt=WARNED)
+    file = page.locator("#files > li:not(.busy)")
+    expect(file.get_by_role("status")).to_have_text("Translated; warnings: 1")
+    expect(file.locator("details, .fault")).to_have_count(0)
+    expect(file.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
 def test_a_file_that_is_chosen_and_not_known_says_so(visit: Visit) -> None:

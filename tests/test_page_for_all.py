@@ -168,11 +168,11 @@ def test_chinese_is_spoken_to_chinese_browsers_and_kept(visit: Visit) -> None:
 
 def test_both_languages_have_the_same_words_and_each_is_said() -> None:
     english, chinese = (
-        re.findall(r'^  "?([\w.-]+)"?:\s+"', (FOLDER / f"{name}.js").read_text(), re.M)
-        for name in ("english", "chinese")
+        re.findall(r'^  "?([\w.-]+)"?:\s+"', (FOLDER / "i18n" / f"{name}.js").read_text(), re.M)
+        for name in ("en", "zh")
     )
     assert english == chinese
-    parts = [file.read_text() for file in FOLDER.glob("*.js") if file.stem not in ("english", "chinese")]
+    parts = [file.read_text() for file in FOLDER.rglob("*.js") if file.stem not in ("en", "zh")]
     said = {key for part in parts for key in re.findall(r'"([\w.-]+)"', part)}
     said |= set(re.findall(r'data-(?:text|label|title|hint)="([\w.-]+)"', (FOLDER / "index.html").read_text()))
     asked = {key for part in parts for key in re.findall(r'\btext\("([\w.-]+)"', part)}
@@ -233,7 +233,7 @@ def test_below_the_path_of_a_proxy_it_finds_everything(visit: Visit) -> None:
 
 
 def test_every_file_of_the_page_is_under_the_policy(service: Service) -> None:
-    for path in ["/", *(f"/page/{file.name}" for file in FOLDER.iterdir())]:
+    for path in ["/", *(f"/page/{file.relative_to(FOLDER)}" for file in FOLDER.rglob("*.*"))]:
         answer = service.get(path)
         assert answer.status_code == 200, path
         policy = answer.headers["content-security-policy"]
@@ -248,7 +248,7 @@ def test_every_file_of_the_page_is_under_the_policy(service: Service) -> None:
 def test_scripts_have_the_type_that_browsers_want(service: Service) -> None:
     assert service.get("/").headers["content-type"] == "text/html; charset=utf-8"
     assert service.get("/page/main.js").headers["content-type"] == "text/javascript; charset=utf-8"
-    assert service.get("/page/page.css").headers["content-type"] == "text/css; charset=utf-8"
+    assert service.get("/page/styles/page.css").headers["content-type"] == "text/css; charset=utf-8"
 
 
 @pytest.mark.parametrize("path", ["../../main.py", "%2e%2e/%2e%2e/main.py", "nothing.js", "", "%00"])

@@ -146,7 +146,7 @@ def test_a_view_that_could_not_be_loaded_is_there_after_a_reload(visit: Visit) -
     """Nor can it be before: browsers remember that a module failed."""
     visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
     page = translated(visit)
-    page.route("**/page/attention.js", lambda route: route.abort(), times=1)
+    page.route("**/page/attention/view.js", lambda route: route.abort(), times=1)
     page.click("#attention-panel summary")
     expect(page.locator("#attention")).to_contain_text("Reload the page")
     page.reload()

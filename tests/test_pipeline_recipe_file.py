@@ -15,18 +15,18 @@ from typer.testing import CliRunner
 from model.bundle import load_bundle
 from model.config import ModelConfig
 from model.transformer import Transformer
-from training import plan as plan_module
-from training import progress
 from training.__main__ import cli
-from training.checkpoint import STATE
-from training.corpus import Pair, read_pairs, write_pairs
-from training.export import ExportOptions
-from training.finetune import Initial, Tuning
-from training.prepare_options import PrepareOptions
-from training.recipe_file import RecipeFile, RecipeFileError, below
-from training.recipes import SIZES, architecture_for
-from training.run_options import RunOptions
-from training.trainer import Trainer
+from training.adapt.finetune import Initial, Tuning
+from training.corpora.corpus import Pair, read_pairs, write_pairs
+from training.data.options import PrepareOptions
+from training.export.bundle import ExportOptions
+from training.optim import progress
+from training.optim.checkpoint import STATE
+from training.optim.defaults import SIZES, architecture_for
+from training.optim.trainer import Trainer
+from training.pipeline import plan as plan_module
+from training.pipeline.options import RunOptions
+from training.pipeline.recipe_file import RecipeFile, RecipeFileError, below
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMITTED = sorted([*(ROOT / "recipes").glob("*-*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,13 +20,16 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.bundle import load_bundle
-from training import plan as plan_module
-from training import progress, recipes
 from training.__main__ import cli
-from training.checkpoint import STATE
-from training.corpus import Pair, write_pairs
-from training.export import serve_command
-from training.locking import alone_making
+from training.corpora.corpus import Pair, write_pairs
+from training.data.dataset import PreparedSummary
+from training.data.prepare import prepare_corpora
+from training.export.bundle import serve_command
+from training.file_lock import alone_making
+from training.optim import defaults, progress
+from training.optim.checkpoint import STATE
+from training.optim.trainer import Trainer
+from training.pipeline import plan as plan_module
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +40,8 @@ def _in_a_folder_of_its_own_and_in_no_time(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    smallest = recipes.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
-    monkeypatch.setattr(recipes, "SIZES", (smallest,))
+    smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
+    monkeypatch.setattr(defaults, "SIZES", (smallest,))
 
 
 def run(*options: object, pairs: list[Pair] = PAIRS, code: int = 0) -> str:
@@ -91,10 +95,55 @@ def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_w
     assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
 
 
-def test_the_minutes_of_a_run_that_goes_on_are_said_to_change_nothing() -> None:
-    assert "--minutes changes nothing" not in run("--minutes", "100")
+def test_the_minutes_of_a_run_that_goes_on_count_anew_and_the_plan_stays() -> None:
+    assert "counts from now" not in run("--minutes", "100")
     os.rename("bundles/mine", "elsewhere")
-    assert "--minutes changes nothing" in run("--minutes", "50")
+    assert "--minutes counts from now; the plan was made before" in run("--minutes", "50")
+
+
+def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Preparing, which takes three of the eight minutes by this clock, counts too."""
+    clock = [0.0]
+
+    def slow_preparing(*given: Any) -> PreparedSummary:
+        clock[0] += 180
+        return prepare_corpora(*given)
+
+    def slow_step(trainer: Trainer, *given: Any) -> torch.Tensor:
+        clock[0] += 20
+        return step(trainer, *given)
+
+    step = Trainer.step
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("training.pipeline.run.prepare_corpora", slow_preparing)
+    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: plan_module.Speed(0.1, 1.0, 0.01))
+    monkeypatch.setattr(Trainer, "step", slow_step)
+    output = run("--minutes", "8")
+    planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
+    steps = load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"]
+    assert 1 <= steps < planned
+    assert f"stopped at step {steps} of {planned}: the time is up" in output
+    assert 180 + 20 * steps <= 480
+    assert "all is done" in run("--minutes", "8", "--replace")
+
+
+def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = iter([plan_module.Speed(2563.0, 1.0, 0.01), plan_module.Speed(0.01, 0.1, 0.001)])
+    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: next(found))
+    output = run("--minutes", "8")
+    assert "timing again, since the machine may have been busy" in output
+    assert "warning: one step" not in output
+    assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["speed"]["step"] == 0.01
+
+
+def test_minutes_that_are_too_few_are_advised_against_and_not_refused() -> None:
+    output = run("--minutes", "0.001")
+    assert "warning: one step, its evaluation and the export seem to take" in output
+    assert load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"] == 1
 
 
 def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:
@@ -204,7 +253,6 @@ def test_the_minutes_are_planned_once_and_kept() -> None:
     ("options", "said"),
     [
         (["--minutes", "0"], "--minutes"),
-        (["--minutes", "0.001"], "too short"),
         (["--architecture", "huge"], "--architecture must be one of"),
         (["--columns", "7,8"], "2 columns, not 8"),
         (["--source", "e n"], "no language code"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from training.parallel import in_order
+from training.process_map import in_order
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -32,7 +32,7 @@ def test_one_that_is_killed_in_the_middle_of_a_result_ends_the_work_too(tmp_path
     program = """
 import os
 from multiprocessing.connection import Connection
-from training.parallel import in_order
+from training.process_map import in_order
 
 def half_of_a_result(number):
     def write_half(connection, content):
@@ -61,7 +61,7 @@ def test_who_wants_no_more_results_waits_for_none() -> None:
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib, time
-from training.parallel import in_order
+from training.process_map import in_order
 
 def report(number):
     pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()

@@ -19,13 +19,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.core import TyperGroup
 
 from app.__main__ import cli as app_cli
-from app.exits import EXIT_CODES
-from app.metrics import Metrics
+from app.cli.exit_codes import EXIT_CODES
+from app.runtime.metrics import Metrics
 from app.settings import PREFIX, described
 from model.bundle import CONFIG, SUMS, WEIGHTS
 from training.__main__ import cli as training_cli
-from training.prepare import vocabulary_size
-from training.recipes import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size
+from training.data.prepare import vocabulary_size
+from training.optim.defaults import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size
 
 READMES = ["README.md", "README.zh-CN.md"]
 PAGES = [*READMES, *map(str, sorted([*Path("bundles").glob("*/README.md"), *Path("docs").glob("*.md")]))]
@@ -83,7 +83,7 @@ def commands(text: str) -> list[tuple[str, str]]:
     Lines that a backslash joins are one.
     """
     joined = re.sub(r"\\\n[#\s]*", " ", text).replace("make train ARGS=", "-m training run ")
-    return re.findall(r"-m ((?:app|training) [a-z]\w*|(?:benchmarks|model)\.\w+)\b([^\n`|;)]*)", joined)
+    return re.findall(r"-m ((?:app|training) [a-z]\w*|(?:benchmarks|model)(?:\.\w+)+)\b([^\n`|;)]*)", joined)
 
 
 def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
@@ -157,7 +157,8 @@ def test_the_readme_s_figures_and_model_are_those_of_the_bundle(name: str) -> No
     assert set(re.findall(r"en-fr@(\w+)", text)) == {weights[:12]}
     metrics = {(metric["set"], metric["metric"]): metric for metric in config["metrics"]}
     rows = re.findall(r"^\| [^|]+ \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
-    sets = ["tatoeba.test.tsv", "development set", "newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
+    sets = ["en-fr/tatoeba.test.tsv", "development set", "en-fr/newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
+    sets.append("en-fr/ui.dev.tsv")
     for row, one in zip(rows, sets, strict=True):
         bleu, chrf = metrics[one, "BLEU"], metrics[one, "chrF"]
         assert row == (f"{bleu['sentences']:,}", f"{bleu['score']:.1f}", f"{chrf['score']:.1f}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from throttled import utils
 
-from app.rates import Meter, Rate
+from app.runtime.rate_limits import Meter, Rate
 
 
 class Clock:

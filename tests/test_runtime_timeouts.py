@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from app.deadlines import Deadlines
+from app.runtime.timeouts import Deadlines
 
 
 async def limited(deadlines: Deadlines, work: Awaitable[object]) -> object:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from conftest import listening
 
-from app.keys import new_key
+from app.http.api_keys import new_key
 
 CONFIG = Path(__file__).parent.parent / "schemathesis.toml"
 KEY, KEY_LINE = new_key("reader")

@@ -23,10 +23,11 @@ import uvicorn
 from conftest import Gate, make_bundle
 from typer.testing import CliRunner
 
-from app.__main__ import cli
-from app.catalogue import load_catalogue
-from app.link import InProcessWorker
+from app.__main__ import cli, server_options
+from app.engine.ipc import InProcessWorker
+from app.engine.registry import load_catalogue
 from app.main import create_app
+from app.server.server import Server
 from app.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,9 +37,9 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 @contextmanager
 def listening(bundles: Path, **options: Any) -> Iterator[str]:
     """The address of a server in a thread of this process."""
-    settings = Settings(bundles=bundles, device="cpu", precision="float32", workers=1)
+    settings = Settings(bundles=(bundles,), device="cpu", precision="float32", workers=1)
     app = create_app(settings, load_catalogue(settings), InProcessWorker)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **options))
+    server = Server(uvicorn.Config(app, **{**server_options(settings), **options}))
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
@@ -104,9 +105,9 @@ def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_fo
 def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundle_folder), "INTERLINEAR_PORT": str(port)}
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": "nowhere", "INTERLINEAR_PORT": "1"}  # options win
     environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_WORKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
-    command = [sys.executable, "-m", "app", "serve"]
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder), "--port", str(port)]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -130,7 +131,7 @@ def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> Non
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"INTERLINEAR_BUNDLES": "nowhere"}, "there is no bundle in nowhere"),
+        ({"INTERLINEAR_BUNDLES": "nowhere"}, "there is no folder nowhere"),
         ({"INTERLINEAR_PRECISION": "int7"}, "INTERLINEAR_PRECISION=int7"),
     ],
 )

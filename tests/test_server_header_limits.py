@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.heads import MOST_BYTES, BoundedHeads
+from app.server.header_limits import MOST_BYTES, BoundedHeads
 
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 

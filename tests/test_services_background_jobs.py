@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from app import errands
-from app.errands import AT_ONCE, Errand, Errands, patiently
 from app.errors import Overloaded, TooMuchText
+from app.services import background_jobs
+from app.services.background_jobs import AT_ONCE, Errand, Errands, patiently
 
 
 @dataclass
@@ -240,4 +240,4 @@ def test_what_is_refused_for_load_is_tried_again(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         patched.setattr("asyncio.sleep", wait)
         asyncio.run(scenario())
-    assert waited == [5.0, errands.PAUSE_S]
+    assert waited == [5.0, background_jobs.PAUSE_S]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.downloads import LIFE_S, Download, Downloads
+from app.services.downloads import LIFE_S, Download, Downloads
 
 FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import glossary_store
 from app.errors import InvalidFields, Unavailable
-from app.glossary import Glossaries, Glossary
-from app.glossary_store import GlossaryStore, StoredGlossary
+from app.services import glossary_store
+from app.services.glossary_store import GlossaryStore, StoredGlossary
 from app.settings import SettingsError
+from app.text.glossary import Glossaries, Glossary
 
 EN_FR = ("en", "fr")
 WORDS = {"cat": "matou", "house": "baraque"}

@@ -14,12 +14,12 @@ import httpx
 import pytest
 from conftest import Gate, Service, make_bundle, serving
 
-from app import fleet as fleets
-from app.catalogue import Catalogue, load_catalogue
-from app.engine import Engine
-from app.keys import new_key
-from app.link import InProcessWorker, WorkerProcess
+from app.engine.engine import Engine
+from app.engine.ipc import InProcessWorker, WorkerProcess
+from app.engine.registry import Catalogue, load_catalogue
+from app.http.api_keys import new_key
 from app.main import create_app
+from app.services import reload as fleets
 from app.settings import Settings
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
@@ -104,7 +104,7 @@ def test_a_model_that_stays_keeps_what_it_has_translated(site: Site) -> None:
 
 
 def test_a_bundle_that_was_replaced_while_the_service_started_is_served_after_a_reload(site: Site) -> None:
-    settings = Settings(bundles=site.bundles, device="cpu", workers=1, precision="float32", api_keys_file=site._keys)
+    settings = Settings(bundles=(site.bundles,), device="cpu", workers=1, precision="float32", api_keys_file=site._keys)
     bundles = load_catalogue(settings)
     site.put("en-fr")
     with Service(create_app(settings, bundles, InProcessWorker)) as service:
@@ -200,6 +200,26 @@ def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Sit
         folder.rename(site.bundles / "en-fr")
         assert site.reload(service).status_code == 409
         assert _figure(service, "interlinear_cache_bytes") == held > 0
+
+
+def test_of_two_folders_the_later_one_s_bundle_serves_as_long_as_it_is_there(site: Site) -> None:
+    mine = site.bundles.parent / "mine"
+    mine.mkdir()
+    with serving((site.bundles, mine), api_keys_file=site._keys) as service:
+        ours = site.translate(service).json()["model"]
+        make_bundle(mine / "en-fr", seed=77)
+        assert site.reload(service).json()["changed"] is True
+        assert (served := site.translate(service).json()["model"]) != ours
+        assert site.reload(service).json()["changed"] is False
+        with serving((site.bundles, mine), api_keys_file=site._keys) as other:
+            assert site.translate(other).json()["model"] == served
+            assert site.reload(other).json()["changed"] is False
+        site.put("fr-en", "fr", "en")
+        assert site.reload(service).json()["changed"] is True
+        assert site.translate(service).json()["model"] == served
+        shutil.rmtree(mine / "en-fr")
+        assert site.reload(service).json()["changed"] is True
+        assert site.translate(service).json()["model"] == ours
 
 
 def test_what_is_served_already_is_not_loaded_again(site: Site) -> None:
@@ -405,7 +425,7 @@ def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
 
 
 def test_real_workers_are_replaced_by_others(site: Site) -> None:
-    settings = Settings(bundles=site.bundles, device="cpu", workers=2, precision="float32")
+    settings = Settings(bundles=(site.bundles,), device="cpu", workers=2, precision="float32")
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
         fleet = service.state["fleet"]
         assert service.run(fleet.current.engine.settled())

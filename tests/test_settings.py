@@ -26,12 +26,31 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert settings.cors_origins == ["https://a.example", "https://b.example"]
 
 
+def test_options_of_the_command_line_win_and_are_named_where_they_have_no_meaning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("INTERLINEAR_PORT", "9000")
+    monkeypatch.setenv("INTERLINEAR_BUNDLES", "bundles, mine,")
+    assert load_settings().bundles == (Path("bundles"), Path("mine"))
+    settings = load_settings({"port": "9001", "bundles": "a,b", "host": None})
+    assert (settings.port, settings.bundles, settings.host) == (9001, (Path("a"), Path("b")), "127.0.0.1")
+    for name, value in (("port", "many"), ("device", "tpu"), ("bundles", ","), ("workers", "-1")):
+        with pytest.raises(SettingsError, match=f"^--{name} {value}: "):
+            load_settings({name: value})
+
+
+@pytest.mark.parametrize("option", ["host", "port", "bundles", "device", "precision", "workers"])
+def test_the_commonest_settings_are_options_of_serve(option: str) -> None:
+    shown = CliRunner().invoke(cli, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
+    assert f"--{option} " in shown
+
+
 def test_the_shell_s_settings_reach_the_container() -> None:
     """But for those that say where in it things are, and the device, which is the profile's."""
     compose = (Path(__file__).parent.parent / "docker-compose.yml").read_text(encoding="utf-8")
-    passed_on = re.findall(r"^  (INTERLINEAR_\w+):$", compose, re.M)
+    passed_on = re.findall(r"^  (INTERLINEAR_\w+):(?:$| \$\{\1:-)", compose, re.M)
     all_of_them = [f"INTERLINEAR_{name.upper()}" for name in Settings.model_fields]
-    own = {f"INTERLINEAR_{name}" for name in ("HOST", "PORT", "BUNDLES", "DEVICE")}
+    own = {f"INTERLINEAR_{name}" for name in ("HOST", "PORT", "DEVICE")}
     assert passed_on == [name for name in all_of_them if name not in own]
     assert compose.count("<<: *settings") == 2
 

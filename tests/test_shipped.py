@@ -8,12 +8,12 @@ import pytest
 import torch
 from conftest import SHIPPED
 
-from app.catalogue import load_catalogue
+from app.engine.registry import load_catalogue
 from app.settings import Settings
+from model.backends import prepare
 from model.bundle import CARD, SUMS, Bundle, check_samples, load_bundle
-from model.precision import prepare
-from training.card import model_card
-from training.samples import own_sentences
+from training.export.model_card import model_card
+from training.export.samples import own_sentences
 
 LARGEST_MIB = {"en-fr": 24, "fr-en": 16, "en-de": 16, "de-en": 16, "en-zh": 16, "zh-en": 16, "en-es": 16, "es-en": 16}
 """Of the bundles that may ship, all their files together. Others in the folder are whoever runs the service's."""
@@ -30,7 +30,7 @@ def test_the_model_of_the_readme_is_among_them() -> None:
 
 
 def test_all_can_be_served_at_once() -> None:
-    served = {bundle.folder for bundle in load_catalogue(Settings(bundles=SHIPPED))}
+    served = {bundle.folder for bundle in load_catalogue(Settings(bundles=(SHIPPED,)))}
     assert served >= set(THERE)
 
 

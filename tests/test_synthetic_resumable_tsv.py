@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.corpus import Pair
-from training.unfinished import Unfinished
+from training.corpora.corpus import Pair
+from training.synthetic.resumable_tsv import Unfinished
 
 
 def test_what_was_deleted_to_begin_anew_is_not_taken_up_after_a_stop_before_the_first_pair(tmp_path: Path) -> None:

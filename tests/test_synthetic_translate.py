@@ -16,18 +16,18 @@ import torch
 from conftest import SHIPPED
 from typer.testing import CliRunner
 
+from model.backends import prepare
 from model.bundle import Bundle, load_bundle
 from model.decoding import beam_decode
 from model.hypothesis import Hypothesis
-from model.precision import prepare
-from training import teacher as teacher_module
-from training import translate as translate_module
 from training.__main__ import cli
-from training.corpus import Pair, write_pairs
-from training.drawing import DrawingSlots
-from training.teacher import fault
-from training.translate import TranslateOptions
-from training.unfinished import Unfinished
+from training.corpora.corpus import Pair, write_pairs
+from training.synthetic import teacher as teacher_module
+from training.synthetic import translate as translate_module
+from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.sampling_decoder import DrawingSlots
+from training.synthetic.teacher import fault
+from training.synthetic.translate import TranslateOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["dog", "cat", "house", "book", "apple", "friend", "letter", "doctor", "garden", "train", "river", "key"]

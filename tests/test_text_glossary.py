@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.glossary import MAX_CHARS, MAX_TERMS, Glossary, Ranked, load_glossaries, merged
-from app.passage import Kept
+from app.markup.passage import Kept
 from app.settings import SettingsError
+from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, Ranked, load_glossaries, merged
 
 
 def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.glossary_entries import read_csv, read_tsv, write_tsv
+from app.text.glossary_files import read_csv, read_tsv, write_tsv
 
 TERM = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(
     lambda term: term == term.strip("\ufeff").strip()

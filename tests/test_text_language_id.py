@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.detection import Detected, Detector
+from app.text.language_id import Detected, Detector
+from model.languages import language_name
 
 SERVED = ["en", "fr", "de", "es", "zh"]
 SENTENCES = {
@@ -57,6 +58,31 @@ def test_confidence_is_low_in_a_language_not_served(detector_of: Callable[..., D
     found = detector_of(*SERVED).detect(FOREIGN[language])
     assert found.language in SERVED
     assert found.confidence < 0.2
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_a_language_not_served_has_its_name(detector_of: Callable[..., Detector], language: str) -> None:
+    found, confidence = detector_of("en", "fr").likeliest(FOREIGN[language])
+    assert language_name(found or "") == ("" if language == "Cherokee" else language)
+    assert confidence > 0.9 or language == "Cherokee"
+
+
+@pytest.mark.parametrize(
+    ("language", "texts"),
+    [
+        ("en", "Hello|Hi|Save|Delete|Cancel|Log in|File|Edit|Password"),
+        ("fr", "Bonjour|Merci|Oui|Annuler|Supprimer|Enregistrer"),
+        ("de", "Hallo|Danke|Ja|Abbrechen|Löschen|Speichern"),
+        ("es", "Hola|Gracias|Sí|Cancelar|Eliminar|Guardar"),
+        ("zh", "你好|谢谢|取消|删除|保存"),
+    ],
+)
+def test_what_stands_alone_in_user_interfaces_is_told(
+    detector_of: Callable[..., Detector], language: str, texts: str
+) -> None:
+    for text in texts.split("|"):
+        found = detector_of(*SERVED).detect(text)
+        assert (found.language, found.confidence > 0.5) == (language, True), text
 
 
 @pytest.mark.parametrize("language", ["de", "es", "zh"])

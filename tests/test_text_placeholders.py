@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.passage import Kept
-from app.placeholders import is_nesting, placeholders
+from app.markup.passage import Kept
+from app.text.placeholders import is_nesting, placeholders
 
 WORDS = [
     "the",
@@ -43,7 +43,25 @@ TEMPLATES = [
     *("{§}", "{9}", "{}", "{9:.9f}", "{§.§}", "${§}", "#{§}", "%{§}", "@{§}", "{{ § }}", "{{§}}", "{% § § in § %}"),
     *("{¶ ¶}", "<%= § %>", "<?§ § ?>", "$(§)", "$§", "$§_§", "$§/§", "{§, plural, one {# §} other {# § in {§}}}"),
     "{§, select,\n  § {§ §.}\n  other {§, §}\n}",
-    *("%s", "%d", "%i", "%9$s", "%(§)d", "%(§)s", "%-9.9f", "%@", "%%", "%99d", "%.9f", "%lu", "%§%", "%§_§%"),
+    *(
+        "%s",
+        "%d",
+        "%i",
+        "%9$s",
+        "%(§)d",
+        "%(§)s",
+        "%-9.9f",
+        "%@",
+        "%%",
+        "%99d",
+        "%.9f",
+        "%lu",
+        "%§%",
+        "%§_§%",
+        "%9",
+        "%99",
+        "%L9",
+    ),
     *(":§", ":§_§", ":§-§:", "__§__", "__§_§__", "__MAX_9__"),
     *('<x id="9"/>', "<§>", "</§>", "<§/>", "<§ §='§ §'>", '<§:§ §="§" §=9 />', "<input disabled>", "<!-- §. § -->"),
     *("<![CDATA[ § < § ]]>", "<!DOCTYPE §>", "&nbsp;", "&#99;", "&#x9a;"),
@@ -245,3 +263,10 @@ def test_hostile_text_comes_to_an_end(unit: str) -> None:
 def test_what_opens_and_closes_nests() -> None:
     assert all(map(is_nesting, ["**", "_", "~~", "[", "![", "](a/b)", "<b>", "</b>", "<a href='x/'>"]))
     assert not any(map(is_nesting, ["{a}", "%s", "<x id='1'/>", "<br/>", "<a@b.example>", "`*`", "http://x.example"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "language"), [("%50 indirim", "tr"), ("5%1", "en"), ("%123 x", "en"), ("%1.5 x", "en")]
+)
+def test_a_percentage_is_none_of_qt_s_values(text: str, language: str) -> None:
+    assert placeholders(text, language) == []

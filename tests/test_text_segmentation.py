@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.passage import Kept
-from app.segmentation import WINDOW, Segment, cut, segments
+from app.markup.passage import Kept
+from app.text.segmentation import WINDOW, Segment, cut, segments
 
 LANGUAGES = st.sampled_from(["en", "fr", "zh", "ja", "el", "am", "ar", "xx"])
 PROSE = st.lists(
@@ -126,6 +126,39 @@ def test_an_abbreviation_ends_no_sentence(language: str, text: str) -> None:
 )
 def test_sentences_are_found(language: str, text: str, expected: list[str]) -> None:
     assert sentences(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("There are\tbooks on the table.", ["There are\tbooks on the table."]),
+        ("I saw\tTom. He  slept.", ["I saw\tTom.", "He  slept."]),
+        ("The cat    sleeps.", ["The cat    sleeps."]),
+        ("There\tare\tbooks\ton the table.", ["There\tare\tbooks\ton the table."]),
+        ("\tThe cat\tsleeps.\t", ["The cat\tsleeps."]),
+        ("1.\tThe cat\tsleeps.", ["The cat\tsleeps."]),
+        ("Où est le chat\t?", ["Où est le chat\t?"]),
+        # columns
+        ("Total\t5.", ["Total"]),
+        ("Name\tAge", ["Name", "Age"]),
+        ("Name\tBirth\tIs old.", ["Name", "Birth", "Is old."]),
+        ("One\tIt is one.\nTwo\tIt is two.", ["One", "It is one.", "Two", "It is two."]),
+        ("One   It is one.\n\nTwo    It is two.", ["One", "It is one.", "Two", "It is two."]),
+        ("Note:\tThe cat sleeps.", ["Note:", "The cat sleeps."]),
+        ("How are you?\tFine!", ["How are you?", "Fine!"]),
+        ("1.\tThe cat", ["The cat"]),
+        ("12\tThe cat sleeps.", ["The cat sleeps."]),
+    ],
+)
+def test_a_gap_is_a_blank_within_a_sentence_and_ends_what_stands_in_columns(text: str, expected: list[str]) -> None:
+    assert sentences(text, "en") == expected
+
+
+@pytest.mark.parametrize("noise", ["\u200b", "\ufeff", "\u00ad", "\u2060", "\u200e"])
+def test_what_nobody_sees_is_in_a_sentence_and_not_around_it(noise: str) -> None:
+    text = f"{noise}The c{noise}at{noise} sleeps{noise}.{noise} Bye.{noise}"
+    assert sentences(text, "en") == [f"The c{noise}at{noise} sleeps{noise}.", "Bye."]
+    assert sentences(f"{noise}- The cat", "en") == ["The cat"]
 
 
 @pytest.mark.parametrize(

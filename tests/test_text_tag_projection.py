@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.passage import Kept, Link, Passage, Tag
-from app.placing import shares, woven
-from app.weaving import unchanged
+from app.markup.passage import Kept, Link, Passage, Tag
+from app.markup.render import unchanged
+from app.text.tag_projection import shares, woven
 
 TAG = re.compile(r"<[^>]*>|~")
 """In these tests `<br/>` is a mark, and `~` one that is a space."""

@@ -17,8 +17,9 @@ import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer
-from training.vocabulary import train_vocabulary
+from model.normalisation import normalise_source
+from model.tokenizer import MARK, RESERVED_SYMBOLS, SPACE, Tokenizer
+from training.data.vocabulary import train_vocabulary
 
 SENTENCES = (
     "The ferry leaves the harbour at seven, rain or shine.",
@@ -397,3 +398,28 @@ def test_a_vocabulary_of_another_maker_is_refused_by_what_it_lacks() -> None:
     )
     with pytest.raises(ValueError, match="the vocabulary lacks <r0>"):
         Tokenizer(other.getvalue())
+
+
+@THOROUGH
+@given(text=st.text(" \t\u00a0\u3000\u200b\u00ad’'ab.é▁你") | TEXT)
+@example("\u200b")
+def test_pieces_of_a_source_are_those_of_its_normal_form_and_tile_the_text_as_it_is_written(text: str) -> None:
+    pieces = TOKENIZER.source_pieces(text)
+    assert [piece.id for piece in pieces] == TOKENIZER.encode_source(text)
+    plain = normalise_source(SPACE + text).removeprefix(SPACE)
+    assert not plain or TOKENIZER.encode_source(text) == TOKENIZER.encode(plain)
+    end = 0
+    for piece in pieces:
+        assert piece.start == end <= piece.end
+        end = piece.end
+    assert end == len(text)
+
+
+def test_a_target_keeps_its_blanks() -> None:
+    assert TOKENIZER.encode_pair("10\u202f000  €", "10\u202f000  €")[0] == TOKENIZER.encode("10 000 €")
+    assert TOKENIZER.decode(TOKENIZER.encode_pair("", "10\u202f000  €")[1]) == "10\u202f000  €"
+
+
+def test_the_parts_of_a_source_are_normalised_each_and_symbols_stay() -> None:
+    parts: list[str | int] = ["pay  ", 3, "\u00a0 now\u200b."]
+    assert TOKENIZER.encode_source_parts(parts) == TOKENIZER.encode_parts(["pay ", 3, " now."])

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from model.bundle import BundleError
 from training.__main__ import VERBS, cli, guarded
-from training.stopping import python_here
-from training.text_file import CorpusError
-from training.trainer import TrainingError
+from training.corpora.text_file import CorpusError
+from training.optim.signals import python_here
+from training.optim.trainer import TrainingError
 
 
 def plain(text: str) -> str:

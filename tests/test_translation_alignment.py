@@ -6,11 +6,11 @@ import random
 import re
 
 import pytest
-from engines import WORDS, Given, Wild, translated
+from fakes import WORDS, Given, Wild, translated
 
-from app.alignment import Pair, word_pairs
-from app.scheduler import Job
-from app.translation import Translated
+from app.engine.scheduler import Job
+from app.translation.alignment import Pair, word_pairs
+from app.translation.types import Translated
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -37,6 +37,7 @@ def words(text: str) -> list[tuple[int, int]]:
         "The {name} sleeps. %s thank you, {a} and {b}.",
         "{a} sleeps {b}",
         "Thank you for naïve œufs, 我很好.",
+        "The cat\tsleeps. \tHow are\t you?",
         "",
         "***",
     ],

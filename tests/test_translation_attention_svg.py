@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from app import pictures
-from app.attention import Attention, Selection
+from app.api.schemas import Kind
 from app.errors import TooMuchText
-from app.schemas import Kind
+from app.translation import attention_svg
+from app.translation.attention import Attention, Selection
 from model.bundle import Bundle
 from model.tokenizer import Piece
 
@@ -54,7 +54,7 @@ def shown(bundle: Bundle) -> Attention:
 
 
 def drawn(shown: Attention, selection: Selection = EVERYTHING) -> Element:
-    return fromstring(pictures.draw(shown, selection))
+    return fromstring(attention_svg.draw(shown, selection))
 
 
 def images(picture: Element) -> list[bytes]:
@@ -134,16 +134,16 @@ def test_each_weight_of_a_small_picture_is_told(shown: Attention) -> None:
 
 def test_a_picture_of_twenty_tokens_and_forty_maps_is_under_100_kilobytes(bundle: Bundle) -> None:
     """Random weights, which do not compress as those of a model do."""
-    picture = pictures.draw(attention(bundle, ["▁token"] * 20, ["▁token"] * 20, layers=3, heads=4), EVERYTHING)
+    picture = attention_svg.draw(attention(bundle, ["▁token"] * 20, ["▁token"] * 20, layers=3, heads=4), EVERYTHING)
     assert picture.count("<image") == 36
     assert len(picture.encode()) < 100_000 * 36 / 40
 
 
 def test_too_big_a_picture_is_refused_with_the_limit_named(shown: Attention, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "MAX_WEIGHTS", 147)
+    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 147)
     with pytest.raises(TooMuchText, match="148 weights, over the limit of 147"):
         drawn(shown)
-    monkeypatch.setattr(pictures, "MAX_WEIGHTS", 148)
+    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 148)
     drawn(shown)
 
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import pytest
-from engines import WORDS, Given, Wild, expecting_end_marks, roomy, translated
+from fakes import WORDS, Given, Wild, expecting_end_marks, roomy, translated
 
-from app.passage import Kept, Link, Passage, Tag
-from app.scheduler import Job
-from app.sentences import Sentence
-from app.terms import numbers_in, revised, terms_in, wanting
-from app.translation import Translated
-from app.work import Work
+from app.engine.scheduler import Job
+from app.markup.passage import Kept, Link, Passage, Tag
+from app.translation.request import Work
+from app.translation.sentence import Sentence
+from app.translation.terminology import numbers_in, revised, terms_in, wanting
+from app.translation.types import Translated
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -285,6 +285,11 @@ def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
     [
         ("In 2024 he paid 1,250.50 at 10:30.", ["2024", "1,250.50", "10:30"]),
         ("On 31/12/2023 or 2023-12-31", ["31/12/2023", "2023-12-31"]),
+        (
+            "It costs 10\u00a0000 €, 1\u202f250,50 or 3\u2009000\u2009000.",
+            ["10\u00a0000", "1\u202f250,50", "3\u2009000\u2009000"],
+        ),
+        ("Room\u00a012, in\u00a02024\u00a0100 people", ["12", "2024", "100"]),
         ("The 21st, A4, 3 cats, v1.2 and 5G", []),
     ],
 )

@@ -9,12 +9,12 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
-from engines import WORDS, Given, Wild, translated
+from fakes import WORDS, Given, Wild, translated
 
-from app.drafts import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
-from app.passage import Kept, Passage, Tag
-from app.scheduler import Job
-from app.sentences import Sentence
+from app.engine.scheduler import Job
+from app.markup.passage import Kept, Passage, Tag
+from app.translation.sentence import Sentence
+from app.translation.text_plan import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 

@@ -7,24 +7,26 @@ import dataclasses
 import threading
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import work
-from app.admission import TILE
-from app.catalogue import Catalogue
-from app.drafts import Draft, mend
+from app.engine.registry import Catalogue
+from app.engine.scheduler import Job
+from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
-from app.scheduler import Job
-from app.sentences import Sentence, in_its_letters
 from app.settings import Settings
-from app.translation import Options, Translations
-from app.translator import Translator
+from app.translation import request as work
+from app.translation.sentence import Sentence, in_its_letters
+from app.translation.text_plan import Draft, mend
+from app.translation.translator import Translator
+from app.translation.types import Options, Translations
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
+from model.normalisation import normalise_source
 
 
 class Echo:
@@ -60,8 +62,7 @@ def expecting_marks(bundle: Bundle) -> Bundle:
     return dataclasses.replace(bundle, config={**bundle.config, "training": training})
 
 
-def composed(text: str | None) -> str:
-    assert text is not None
+def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
@@ -70,10 +71,14 @@ def composed(text: str | None) -> str:
 )
 def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
     known = in_its_letters(bundle.tokenizer)  # the echo is of what the model is given
-    expected = [composed(text).translate(known) for text in texts]
-    assert [composed(item.text).translate(known) for item in translate(bundle, *texts).items] == expected
-    marked = translate(expecting_marks(bundle), *texts).items
-    assert [composed(item.text).translate(known) for item in marked] == expected
+
+    def given_to(texts: Iterable[str | None]) -> list[str]:
+        return [composed(normalise_source(text or "")).translate(known) for text in texts]
+
+    found = [item.text or "" for item in translate(bundle, *texts).items]
+    assert given_to(found) == given_to(texts)
+    assert [text.count("\n") for text in found] == [text.count("\n") for text in texts]
+    assert given_to(item.text for item in translate(expecting_marks(bundle), *texts).items) == given_to(texts)
 
 
 def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
@@ -199,8 +204,8 @@ def test_what_the_queue_can_never_hold_is_refused_before_all_of_it_is_encoded(
         return encode_parts([text])
 
     encoded: list[str] = []
-    encode_parts = bundle.tokenizer.encode_parts
-    monkeypatch.setattr(bundle.tokenizer, "encode", encode)
+    encode_parts = bundle.tokenizer.encode_source_parts
+    monkeypatch.setattr(bundle.tokenizer, "encode_source", encode)
     with pytest.raises(TooMuchText, match="over 160 tokens"):
         translate(bundle, *texts, queue_tokens=10 * TILE)
     assert len(encoded) <= 2 * 11

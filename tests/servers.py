@@ -1,0 +1,142 @@
+"""A small application behind the service's own server, on either event loop, for tests of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app.server.connection import Connection
+from app.server.server import Server
+
+WAIT_S = 20.0
+"""What the service does at once, a machine that does much else may take so long for."""
+on_both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+
+
+def becomes(is_so: Callable[[], bool]) -> bool:
+    """Whether it is so within WAIT_S."""
+    until = time.monotonic() + WAIT_S
+    while not (found := is_so()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return found
+
+
+@dataclass
+class Small:
+    """GET /: its answer. GET /slow: the same after `slow_s`. GET /block: nobody else is served for so long.
+
+    POST /read: how many bytes came. Any other POST is refused before its body is read.
+    """
+
+    slow_s: float = 0.5
+    asked: list[str] = field(default_factory=list)
+    """The paths of requests that have begun."""
+    left: list[str] = field(default_factory=list)
+    """The paths of requests whose client left before the answer."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, status, answer = scope["path"], 200, b"answer"
+        self.asked.append(path)
+        if path == "/slow":
+            watcher = asyncio.create_task(self._watch(path, receive))
+            await asyncio.wait([watcher], timeout=self.slow_s)
+            watcher.cancel()
+        elif path == "/block":
+            time.sleep(self.slow_s)  # noqa: ASYNC251  # that nothing else happens is the point
+        elif path == "/read":
+            answer = b"%d" % await _length(receive)
+        elif scope["method"] == "POST":
+            status, answer = 404, b"refused"
+        headers = [(b"content-length", b"%d" % len(answer))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def _watch(self, path: str, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left.append(path)
+
+
+async def _length(receive: Receive) -> int:
+    length, more = 0, True
+    while more:
+        message = await receive()
+        length += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    return length
+
+
+@dataclass
+class Running:
+    """A server in a thread."""
+
+    server: Server
+    address: tuple[str, int]
+    app: Small
+    thread: threading.Thread
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(self.address, timeout=20)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+
+
+@contextmanager
+def running(loop: str, patience_s: float = 75, **app: Any) -> Iterator[Running]:
+    """`patience_s`: how long a head, or the next request, is waited for."""
+    small = Small(**app)
+    options: dict[str, Any] = {"loop": loop, "http": Connection, "lifespan": "off", "log_config": None, "ws": "none"}
+    config = uvicorn.Config(small, **options)
+    config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
+    server = Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield Running(server, listener.getsockname(), small, thread)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def get(path: str = "/", *fields: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *fields, "", ""]).encode()
+
+
+def post(path: str, length: int, *fields: str) -> bytes:
+    """The head alone."""
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {length}", *fields, "", ""]).encode()
+
+
+def answer(connection: socket.socket) -> bytes:
+    """One answer, with its head. Raises EOFError, with what came, if it is not whole."""
+    found = b""
+    while b"\r\n\r\n" not in found or len(found.partition(b"\r\n\r\n")[2]) < _announced(found):
+        piece = connection.recv(1 << 16)
+        if not piece:
+            raise EOFError(found)
+        found += piece
+    return found
+
+
+def _announced(head: bytes) -> int:
+    return int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0] or 0)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """All that comes until the other end closes. Raises ConnectionError if it resets the connection."""
+    found = b""
+    while piece := connection.recv(1 << 16):
+        found += piece
+    return found

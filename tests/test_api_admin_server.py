@@ -1,0 +1,142 @@
+"""The admin port answers while the event loop does not, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import Service, serving
+from servers import WAIT_S, becomes
+
+from app.api import admin_server
+from app.api.admin_server import AT_ONCE
+from app.http.api_keys import new_key
+from app.settings import Settings, SettingsError
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port: int = chosen.getsockname()[1]
+    return port
+
+
+@contextmanager
+def administered(bundles: Path, **settings: object) -> Iterator[tuple[Service, str]]:
+    """The service, and the address of its admin port."""
+    port = free_port()
+    with serving(bundles, admin_port=port, **settings) as service:
+        yield service, f"http://127.0.0.1:{port}"
+
+
+def until_ready(url: str) -> None:
+    assert becomes(lambda: httpx.get(f"{url}/ready").status_code == 200)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_it_says_what_the_other_port_says(bundle_folder: Path) -> None:
+    with administered(bundle_folder) as (service, url):
+        until_ready(url)
+        for path in "/health", "/ready":
+            here, there = httpx.get(url + path), service.get(path)
+            assert (here.status_code, here.json()) == (there.status_code, there.json())
+        figures = httpx.get(f"{url}/metrics")
+        assert "interlinear_event_loop_lag_seconds_bucket" in figures.text
+        assert figures.headers["content-type"] == service.get("/metrics").headers["content-type"]
+        assert httpx.head(f"{url}/health").status_code == 200
+        assert httpx.get(f"{url}/translate").status_code == 404
+        assert httpx.post(f"{url}/health").status_code == 501
+
+
+def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ends = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        begun.set()
+        ends.wait(60)
+
+    with administered(bundle_folder) as (service, url):
+        blocking = threading.Thread(target=service.run, args=[block()])
+        blocking.start()
+        try:
+            assert begun.wait(WAIT_S)
+            assert httpx.get(f"{url}/health").status_code == 200
+            time.sleep(1.5)
+            monkeypatch.setattr(admin_server, "SILENT_S", 0.5)
+            found = httpx.get(f"{url}/health")
+            assert found.status_code == 503 and "event loop" in found.json()["detail"]
+            assert httpx.get(f"{url}/metrics").status_code == 200
+        finally:
+            ends.set()
+            blocking.join()
+        assert becomes(lambda: httpx.get(f"{url}/health").status_code == 200)
+        lag = service.get("/metrics").text.split("interlinear_event_loop_lag_seconds_sum ")[1]
+        assert float(lag.split()[0]) > 1
+
+
+def test_it_is_not_ready_before_the_workers_are(bundle_folder: Path, tmp_path: Path) -> None:
+    async def never() -> None:
+        await asyncio.sleep(0)
+
+    with administered(bundle_folder) as (service, url):
+        until_ready(url)
+        engine = service.state["engine"]
+        for seat in engine._seats:
+            seat.state = "starting"
+        assert httpx.get(f"{url}/ready").status_code == 503
+        for seat in engine._seats:
+            seat.state = "working"
+
+
+def test_its_metrics_want_a_key_where_the_service_does_and_neither_port_takes_of_its_rate(
+    bundle_folder: Path, tmp_path: Path
+) -> None:
+    key, line = new_key("alice")
+    (tmp_path / "keys").write_text(f"{line} requests=1/hour\n")
+    known = {"Authorization": f"Bearer {key}"}
+    with administered(bundle_folder, api_keys_file=tmp_path / "keys") as (service, url):
+        assert httpx.get(f"{url}/metrics").status_code == service.get("/metrics").status_code == 401
+        for _ in range(3):
+            assert httpx.get(f"{url}/metrics", headers=known).status_code == 200
+            assert service.request("GET", "/metrics", headers=known).status_code == 200
+        hello = {"text": "Hello.", "source": "en", "target": "fr"}
+        statuses = [service.request("POST", "/translate", json=hello, headers=known).status_code for _ in range(2)]
+        assert statuses == [200, 429]
+
+
+def test_silent_clients_do_not_take_all_of_it_for_long(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_server._Handler, "timeout", 0.5)
+    with administered(bundle_folder) as (_, url), ExitStack() as stack:
+        port = int(url.rpartition(":")[2])
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3 * AT_ONCE)]
+        assert sum(thread.name.startswith("Thread-") for thread in threading.enumerate()) < 3 * AT_ONCE
+        assert becomes(lambda: answers(f"{url}/health"))
+        assert silent
+
+
+def test_a_port_that_is_taken_is_told_in_a_line(bundle_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"^INTERLINEAR_ADMIN_PORT={port}: cannot listen on 127.0.0.1: "):
+            serving(bundle_folder, admin_port=port)
+
+
+def test_it_is_off_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().admin_port is None
+    for ignored in "", "tcp://10.0.0.1:9000":
+        monkeypatch.setenv("INTERLINEAR_ADMIN_PORT", ignored)
+        assert Settings().admin_port is None

@@ -1,0 +1,34 @@
+"""The mixed soak reads growth rightly, and a short one runs over all routes without a fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import SHIPPED
+
+from benchmarks.mixed_soak import SAMPLES, Size, growth
+
+
+def test_growth_is_what_stays_and_not_a_reload() -> None:
+    level = [Size(100.0, 40, 20) for _ in range(SAMPLES)]
+    for reload in range(0, SAMPLES, 10):
+        level[reload] = Size(200.0, 60, 30)
+    assert growth(level) == Size(0.0, 0, 0)
+    leaking = [Size(100.0 + number, 40 + number, 20 + number) for number in range(SAMPLES)]
+    assert growth(leaking).megabytes > 20
+    assert growth(leaking).descriptors > 20
+
+
+def test_a_short_mixed_soak_meets_no_fault() -> None:
+    command = [sys.executable, "-m", "benchmarks.mixed_soak", "--minutes", "0.2", "--clients", "4"]
+    done = subprocess.run(
+        [*command, "--bundle", str(SHIPPED / "en-fr"), "--spare", str(SHIPPED / "fr-en")],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert "FAULT" not in done.stdout, done.stdout
+    assert "1 reloads" in done.stdout, done.stdout + done.stderr
+    assert "descriptors" in done.stdout

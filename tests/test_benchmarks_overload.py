@@ -1,0 +1,51 @@
+"""The loads that do harm do what they say, and the service stands them; short, on a service in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import listening
+
+from app.http.forms import AROUND_BYTES
+from app.runtime.byte_budgets import Rooms
+from benchmarks.load import compiler
+from benchmarks.overload import Seen, burst, slow_readers, unfinished_bodies
+
+FRONT = os.getpid()
+
+
+@pytest.fixture(scope="module")
+def port(bundle_folder: Path) -> Iterator[int]:
+    with listening(bundle_folder) as url:
+        yield int(url.rpartition(":")[2])
+
+
+def test_bodies_that_do_not_end_take_no_more_than_their_room(bundle_folder: Path) -> None:
+    size, count = 90_000, 60
+    with listening(bundle_folder, max_body_bytes=100_000, max_file_bytes=100_000) as url:
+        port = int(url.rpartition(":")[2])
+        seen = unfinished_bodies(port, FRONT, count, size, wait_s=3, path="/libretranslate/translate")
+    room = Rooms.of(100_000 + AROUND_BYTES).bodies.most_bytes
+    assert seen.statuses == {503: seen.statuses[503]} and seen.statuses[503] >= count - room / size
+
+
+def test_answers_that_nobody_reads_take_no_more_than_their_room(port: int) -> None:
+    seen = slow_readers(port, FRONT, count=20, size=16_000_000, wait_s=1)
+    assert set(seen.statuses) == {200, 503} and seen.statuses[200] <= 13
+
+
+@pytest.mark.skipif(compiler() is None, reason="the load generator wants a C compiler")
+def test_in_a_burst_health_is_answered_before_it_is_over(port: int, tmp_path: Path) -> None:
+    seen = burst(port, FRONT, connections=300, seconds=6, folder=tmp_path, different=50)
+    assert seen.statuses[200] > 0 and set(seen.statuses) <= {0, 200, 503} and not seen.statuses[0]
+    assert max(seen.health_s) < 4
+
+
+def test_what_was_seen_is_told_in_a_line() -> None:
+    seen = Seen(1, 2, 3, [0.5, 1.25])
+    assert str(seen) == "memory 1 MB before, 2 at most, 3 after; /health 1.25 s at most of 2; no answers"
+    seen.statuses[200] = 2000
+    assert str(seen).endswith("2,000 x 200")

@@ -1,0 +1,51 @@
+"""General text of our own: pairs of two languages, and sentences of one, put together."""
+
+from __future__ import annotations
+
+import pytest
+
+from training.corpora.general import carried_pairs, general_pairs, general_sentences
+from training.export.samples import SENTENCES
+
+LANGUAGES = sorted(SENTENCES)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pairs_are_there_in_all_our_languages_each_once_and_no_sample(language: str) -> None:
+    for other in set(LANGUAGES) - {language}:
+        pairs = general_pairs(language, other)
+        assert len(pairs) == 160
+        assert all(side and side == side.strip() for pair in pairs for side in pair)
+        assert len({pair.source for pair in pairs}) == 160
+        assert [pair[::-1] for pair in pairs] == [tuple(pair) for pair in general_pairs(other, language)]
+
+
+def test_a_region_is_no_other_language_and_an_unknown_language_has_nothing() -> None:
+    assert general_pairs("en-GB", "pt") == general_pairs("sv", "en") == []
+    assert general_pairs("en-GB", "zh-CN") == general_pairs("en", "zh")
+    assert general_sentences("sv", 10) == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_sentences_are_as_many_as_asked_all_different_and_the_same_every_time(language: str) -> None:
+    sentences = general_sentences(language, 2000)
+    assert len(set(sentences)) == len(sentences) == 2000
+    assert sentences == general_sentences(language, 2000)
+    assert sentences[:500] == general_sentences(language, 500)
+    assert not any("..." in text or "|" in text or "  " in text for text in sentences)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_sentence_to_rehearse_is_one_that_tells_what_was_lost(language: str) -> None:
+    told = {pair.source for other in LANGUAGES if other != language for pair in general_pairs(language, other)}
+    assert not told & set(general_sentences(language, 3000))
+
+
+def test_a_bundle_carries_its_own_pairs_or_ours() -> None:
+    languages = {"source": "en", "target": "fr"}
+    assert carried_pairs(languages | {"general": [["A", "B"]]}) == [("A", "B")]
+    assert carried_pairs(languages) == general_pairs("en", "fr")
+    assert carried_pairs(languages | {"general": []}) == []
+    for wrong in ("text", [["one"]], [[1, 2]], [None]):
+        with pytest.raises(ValueError, match="is not a list of pairs"):
+            carried_pairs(languages | {"general": wrong})

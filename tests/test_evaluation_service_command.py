@@ -1,0 +1,71 @@
+"""Translating through the service's own command: what becomes of odd lines, and of a command that fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training.evaluation import service_command
+from training.evaluation.service_command import NotServed, translate_served
+
+LANGUAGES = ("en", "fr")
+
+
+def answering(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts a Python program in the place of the service's command."""
+    monkeypatch.setattr(service_command, "_command", lambda *asked: [sys.executable, "-c", program])
+
+
+def test_any_sentence_is_one_line_in_and_one_line_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = ["a\u2028b\u2029c", "a\rb", "\ta\x0b\x0c\x85", "", "a\nb", "你好", "\U0001f600", "\ud800"]
+    answering("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())", monkeypatch)
+    expected = [sentence.replace("\n", " ") for sentence in sentences]
+    assert translate_served(Path("x"), LANGUAGES, sentences) == expected
+    assert translate_served(Path("x"), LANGUAGES, []) == []
+
+
+def test_precision_device_and_workers_reach_the_service_and_the_environments_settings_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "bfloat16")
+    monkeypatch.setenv("interlinear_max_items", "1")
+    program = "import os; print(sorted(v for v in os.environ.items() if 'INTERLINEAR' in v[0].upper()))"
+    answering(program, monkeypatch)
+    told = "[('INTERLINEAR_DEVICE', 'cpu'), ('INTERLINEAR_PRECISION', 'int8')]"
+    assert translate_served(Path("x"), LANGUAGES, ["a"], "int8", "cpu", 1) == [told]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import sys; sys.exit('interlinear: line 1 is not translated: Alas.')", "line 1 is not translated: Alas."),
+        ("import sys; sys.exit(3)", "exit code is 3"),
+        ("import os; os.kill(os.getpid(), 9)", "it was killed"),
+        ("pass", "the service gave 0 lines for 1 sentences"),
+        ("print('a\\nb')", "the service gave 2 lines for 1 sentences"),
+    ],
+)
+def test_a_command_that_does_not_translate_all_is_an_error_of_one_line(
+    program: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(program, monkeypatch)
+    with pytest.raises(NotServed) as caught:
+        translate_served(Path("x"), LANGUAGES, ["a"])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_services_own_words_are_told_where_it_cannot_serve(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    with pytest.raises(NotServed, match=r"^the service's own command failed: .*broken"):
+        translate_served(tmp_path / "broken", LANGUAGES, ["a"])
+
+
+def test_the_command_is_the_services(bundle_folder: Path) -> None:
+    command = service_command._command(bundle_folder, "en", "fr")
+    assert command[:4] == [sys.executable, "-m", "app", "translate"]
+    done = subprocess.run(command, input=b"Hello.\n", capture_output=True, check=True)
+    assert done.stdout.count(b"\n") == 1

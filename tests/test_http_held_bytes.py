@@ -1,0 +1,151 @@
+"""Answers count until they are sent: long ones that find no room are refused, short ones never, all is given back."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+from weakref import ref
+
+import pytest
+from conftest import SHIPPED, Service, listening, serving
+from servers import post
+from starlette.types import Message, Receive, Scope, Send
+from torch import Tensor
+
+from app.errors import ProblemResponse, Voices
+from app.http.held_bytes import PIECE_BYTES, Holding, hold
+from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
+from app.translation.attention import Attention, attend
+from benchmarks.overload import document
+
+SIZE = 200_000
+FIELDS = {"source": "en", "target": "fr"}
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+def fill(room: Room) -> Place:
+    place = Place(room)
+    place.take(room.most_bytes)
+    return place
+
+
+def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[list[Message], Rooms]:
+    """What comes of `messages` of an application that holds ten bytes of its request."""
+    found, rooms = list[Message](), Rooms.of(most)
+    rooms.bodies.peak = 0
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        hold(scope, rooms.bodies).take(10)
+        for message in messages:
+            await send(message)
+
+    async def note(message: Message) -> None:
+        found.append({**message, "held": rooms.bodies.taken})
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    holding = Holding(application, Voices({"": ProblemResponse}), lambda slug: None)
+    asyncio.run(holding({"type": "http", "method": method, "path": "/x", "state": {"rooms": rooms}}, receive, note))
+    assert rooms.bodies.taken == rooms.answers.taken == 0
+    return found, rooms
+
+
+def start(length: int | None) -> Message:
+    headers = [] if length is None else [(b"content-length", b"%d" % length)]
+    return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+def body(content: bytes, more: bool = False) -> Message:
+    return {"type": "http.response.body", "body": content, "more_body": more}
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 7])
+@pytest.mark.parametrize("more", [False, True])
+def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
+    content = bytes(number % 251 for number in range(size))
+    messages = [start(size), body(content, more), *([body(b"")] if more else [])]
+    (head, *pieces), rooms = sent(*messages)
+    assert head["status"] == 200
+    assert b"".join(piece["body"] for piece in pieces) == content
+    assert all(len(piece["body"]) <= PIECE_BYTES for piece in pieces)
+    assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert rooms.answers.peak == (size if size > SMALL_BYTES else 0)
+
+
+def test_a_long_answer_that_is_whole_needs_nothing_of_its_request_any_more() -> None:
+    long, _ = sent(start(SIZE), body(bytes(SIZE)))
+    short, _ = sent(start(10), body(bytes(10)))
+    streamed, _ = sent(start(None), body(bytes(10)))
+    assert [found[0]["held"] for found in (long, short, streamed)] == [0, 10, 10]
+
+
+def test_to_a_head_no_answer_is_held() -> None:
+    _, rooms = sent(start(SIZE), body(b""), method="HEAD")
+    assert rooms.answers.peak == 0
+
+
+def ask(service: Service, path: str, **options: Any) -> int:
+    return service.request("POST", path, **options).status_code
+
+
+def test_long_answers_that_find_no_room_are_refused_in_the_words_of_their_api(bundle_folder: Path) -> None:
+    file = {"file": ("a.docx", document(SIZE), WORD)}
+    with serving(bundle_folder) as service:
+        answers = service.state["rooms"].answers
+        address = service.request("POST", "/libretranslate/translate_file", files=file, data=FIELDS).json()
+        path = address["translatedFileUrl"].removeprefix("http://test")
+        place = fill(answers)
+        ours = service.request("POST", "/translate/file", files=file, data=FIELDS)
+        theirs = service.get(path)
+        assert (ours.status_code, theirs.status_code) == (503, 503)
+        assert ours.json()["type"] == "urn:interlinear:error:overloaded" and set(theirs.json()) == {"error"}
+        assert ours.headers["retry-after"] == theirs.headers["retry-after"] == "1"
+        assert ask(service, "/translate", json={"text": "Hello.", **FIELDS}) == 200
+        place.give_back()
+        fetched = service.get(path)
+        assert fetched.status_code == 200 and len(fetched.content) > SIZE / 2
+        assert answers.taken == 0
+
+
+def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) -> None:
+    asked = {"text": "Hello.", **FIELDS}
+    with serving(bundle_folder) as service:
+        answers = service.state["rooms"].answers
+        assert ask(service, "/attention", json=asked) == 200
+        assert answers.peak > 0 and answers.taken == 0
+        fill(answers)
+        assert ask(service, "/attention", json=asked) == 503
+
+
+def test_the_weights_go_when_the_client_does_and_not_when_python_collects_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights = list[ref[Tensor]]()
+
+    async def noted(*arguments: Any) -> Attention:
+        shown = await attend(*arguments)
+        weights.extend(ref(tensor) for tensor in shown.weights.values())
+        return shown
+
+    monkeypatch.setattr("app.api.attention.attend", noted)
+    # Far more than the system takes for a client that does not read.
+    body = json.dumps({"text": "house " * 250, "target_text": "maison", **FIELDS}).encode()
+    with listening(SHIPPED / "en-fr") as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        gc.disable()
+        try:
+            with socket.create_connection((host, int(port)), timeout=60) as client:
+                client.sendall(post("/attention", len(body), "Content-Type: application/json") + body)
+                assert client.recv(12) == b"HTTP/1.1 200"
+            until = time.monotonic() + 20
+            while any(tensor() is not None for tensor in weights) and time.monotonic() < until:
+                time.sleep(0.05)
+            assert [tensor() is None for tensor in weights] == [True] * 3
+        finally:
+            gc.enable()

@@ -1,0 +1,44 @@
+"""A request that is not done when the service ends is told so, in the words of its API."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import uvicorn
+from conftest import Gate
+from servers import post, rest
+
+from app.__main__ import server_options
+from app.engine.ipc import InProcessWorker
+from app.engine.registry import load_catalogue
+from app.main import create_app
+from app.server.server import Server
+from app.settings import Settings
+
+
+def test_what_is_not_done_when_the_service_ends_is_answered_503(
+    bundle_folder: Path, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(bundles=(bundle_folder,), device="cpu", precision="float32", workers=1)
+    app = create_app(settings, load_catalogue(settings), InProcessWorker)
+    server = Server(uvicorn.Config(app, **{**server_options(settings), "timeout_graceful_shutdown": 1}))
+    body = json.dumps({"text": "Hello.", "source": "en", "target": "fr"}).encode()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        with socket.create_connection(listener.getsockname(), timeout=20) as client:
+            client.sendall(post("/translate", len(body), "Content-Type: application/json") + body)
+            assert gate.entered.wait(timeout=30)
+            server.should_exit = True
+            time.sleep(2)
+            gate.opened.set()  # or its worker would not end
+            answer = rest(client)
+        thread.join()
+    assert answer.startswith(b"HTTP/1.1 503 ") and b"connection: close" in answer
+    assert b"The service stops" in answer
+    assert "Exception in ASGI application" not in caplog.text

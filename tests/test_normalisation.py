@@ -1,0 +1,59 @@
+"""What a source is to a model: the rule, and which characters of the text it stands for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from model.normalisation import normalise_source, source_offsets
+
+NOISE = st.text(" \t\n\u00a0\u2009\u202f\u3000\u200b\u200c\u200d\u00ad\ufeff\u2060\u1680\u061c’'‘ab.é你مक👩\ufe0f")
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("There are  books.", "There are books."),
+        ("There\tare \u00a0 books\u202f!", "There are books !"),
+        ("10\u00a0000\u2009€", "10 000 €"),
+        ("one\ntwo", "one two"),
+        ("我 喜\u3000欢\u200b你 。", "我喜欢你。"),
+        ("用 USB 登录", "用 USB 登录"),
+        ("カ メラ", "カメラ"),
+        ("가 나", "가 나"),
+        ("a \u200b b", "a b"),
+        ("in\u00advis\u200bible\ufeff", "invisible"),
+        ("l’homme, l'homme", "l'homme, l'homme"),
+        ("‘yes’", "'yes'"),
+    ],
+)
+def test_blanks_are_one_space_and_what_nobody_sees_is_dropped(text: str, plain: str) -> None:
+    assert normalise_source(text) == plain
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "10 000 “—”…"])
+def test_what_a_script_or_an_emoji_spells_with_joiners_stays(text: str) -> None:
+    assert normalise_source(text) == text
+
+
+def test_joiners_elsewhere_are_dropped() -> None:
+    assert normalise_source("Auf\u200clage \u200dund 你\u200d好\u200c") == "Auflage und 你好"
+
+
+@given(NOISE)
+@example("\u061c\u200d")
+def test_to_normalise_twice_is_to_normalise_once(text: str) -> None:
+    assert normalise_source(normalise_source(text)) == normalise_source(text)
+
+
+@given(NOISE | st.text())
+def test_every_character_of_a_source_stands_for_some_of_the_text_in_order(text: str) -> None:
+    plain, offsets = source_offsets(text)
+    assert plain == normalise_source(text)
+    assert len(offsets) == len(plain) + 1
+    assert offsets[-1] == len(text)
+    assert not plain or offsets[0] == 0
+    for number, character in enumerate(plain):
+        stands_for = text[offsets[number] : offsets[number + 1]]
+        assert normalise_source(stands_for)[-1:] == character or character in "\u200c\u200d"

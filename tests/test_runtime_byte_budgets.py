@@ -1,0 +1,89 @@
+"""Room for what is sent: all together is bounded, and those without a key take none of those who have one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Service, serving
+
+from app.errors import Overloaded
+from app.http.api_keys import new_key
+from app.runtime.byte_budgets import FOR_LARGE, SMALL_BYTES, Place, Room
+
+FILE = {"file": ("a.txt", b"Hello.")}
+OURS, LIBRE, DEEPL = "/translate/file", "/libretranslate/translate_file", "/deepl/v2/document"
+FIELDS = {OURS: {"source": "en", "target": "fr"}, LIBRE: {"source": "en", "target": "fr"}, DEEPL: {"target_lang": "fr"}}
+TEXTS: dict[str, dict[str, Any]] = {
+    "/translate": {"text": "Hello.", "source": "en", "target": "fr"},
+    "/libretranslate/translate": {"q": "Hello.", "source": "en", "target": "fr"},
+    "/libretranslate/detect": {"q": "Hello."},
+    "/deepl/v2/translate": {"text": ["Hello."], "target_lang": "FR"},
+}
+
+
+def test_all_together_take_no_more_than_there_is() -> None:
+    room = Room(10)
+    first, second = Place(room), Place(room)
+    first.take(4)
+    second.take(6)
+    with pytest.raises(Overloaded) as refused:
+        first.take(1)
+    assert refused.value.retry_after_s
+    second.give_back()
+    first.take(1)
+    first.give_back()
+    assert room.taken == 0
+
+
+def test_large_ones_leave_room_for_small_ones() -> None:
+    room = Room(100 * SMALL_BYTES)
+    for _ in range(int(100 * FOR_LARGE) // 2):
+        Place(room).take(2 * SMALL_BYTES)
+    with pytest.raises(Overloaded):
+        Place(room).take(2 * SMALL_BYTES)
+    Place(room).take(SMALL_BYTES)
+
+
+def test_what_is_alone_may_be_of_any_size() -> None:
+    Place(Room(10)).take(100)
+
+
+def send(service: Service, path: str, **sent: Any) -> int:
+    if path in TEXTS:
+        body = {**TEXTS[path], **sent.pop("data", {})}
+        return service.request("POST", path, json=body, **sent).status_code
+    data = {**FIELDS[path], **sent.pop("data", {})}
+    return service.request("POST", path, files=FILE, data=data, **sent).status_code
+
+
+@pytest.mark.parametrize("path", [*FIELDS, *TEXTS])
+def test_a_body_for_which_there_is_no_room_is_refused_and_may_come_later(bundle_folder: Path, path: str) -> None:
+    with serving(bundle_folder) as service:
+        room = service.state["rooms"].bodies
+        place = Place(room)
+        place.take(room.most_bytes - 5)
+        assert send(service, path) == 503
+        place.give_back()
+        assert send(service, path) == 200
+        assert room.taken == 0
+
+
+def test_strangers_take_no_room_of_those_who_are_known(bundle_folder: Path, tmp_path: Path) -> None:
+    key, line = new_key("alice")
+    (tmp_path / "keys").write_text(line)
+    with serving(bundle_folder, api_keys_file=tmp_path / "keys") as service:
+        strangers = service.state["rooms"].strangers
+        for path in LIBRE, "/libretranslate/translate":
+            place = Place(strangers)
+            place.take(strangers.most_bytes)
+            assert send(service, path) == 503
+            assert send(service, path, headers={"Authorization": "Bearer wrong"}) == 503
+            assert send(service, path, data={"api_key": key}) == 503
+            assert send(service, path, params={"api_key": key}) == 200
+            assert send(service, path, headers={"Authorization": f"Bearer {key}"}) == 200
+            place.give_back()
+            assert send(service, path) == 403
+            assert send(service, path, data={"api_key": key}) == 200
+            assert strangers.taken == 0

@@ -1,0 +1,29 @@
+"""What a burst took is given back to the system when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.runtime.byte_budgets import Place, Room
+from app.runtime.memory_trimming import LEAST_BYTES, trim
+
+
+@pytest.mark.parametrize(("taken", "left", "times"), [(LEAST_BYTES, 0, 1), (LEAST_BYTES, 1, 0), (100, 0, 0)])
+def test_memory_is_given_back_once_when_much_has_left_the_rooms(taken: int, left: int, times: int) -> None:
+    called = []
+
+    async def watched() -> None:
+        first, second = Room(1 << 40), Room(1 << 40)
+        place = Place(first)
+        place.take(taken)
+        watching = asyncio.create_task(trim([first, second], lambda: called.append(1), every_s=0.01))
+        await asyncio.sleep(0.05)
+        assert not called
+        place.set(left)
+        await asyncio.sleep(0.1)
+        watching.cancel()
+
+    asyncio.run(watched())
+    assert len(called) == times

@@ -1,0 +1,153 @@
+"""A server that is told to stop answers what was sent to it; one without file descriptors lets clients wait."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from servers import WAIT_S, answer, get, on_both_loops, rest, running
+
+from app.__main__ import server_options
+from app.engine.ipc import InProcessWorker
+from app.engine.registry import load_catalogue
+from app.main import create_app
+from app.server.server import Server
+from app.settings import Settings
+from benchmarks.stopping import stops
+
+ROOT = Path(__file__).resolve().parent.parent
+MANY = 20
+
+
+@on_both_loops
+def test_requests_that_have_come_at_the_stop_are_answered_whether_read_accepted_or_neither(loop: str) -> None:
+    """All of them come while the event loop is busy, and it is told to stop meanwhile."""
+    with running(loop, slow_s=1.0) as server, ExitStack() as opened:
+        kept = [opened.enter_context(server.connect()) for _ in range(MANY)]
+        for client in kept:
+            client.sendall(get())
+            assert b"connection: close" not in answer(client)
+        busy = opened.enter_context(server.connect())
+        busy.sendall(get("/block"))
+        time.sleep(0.3)
+        new = [opened.enter_context(server.connect()) for _ in range(MANY)]
+        for client in kept + new:
+            client.sendall(get())
+        server.stop()
+        answers = [rest(client) for client in [busy, *kept, *new]]
+        assert [found[-6:] for found in answers] == [b"answer"] * (2 * MANY + 1)
+
+
+@on_both_loops
+def test_a_kept_connection_s_next_request_is_answered_though_it_comes_after_the_stop(loop: str) -> None:
+    with running(loop) as server, server.connect() as client:
+        client.sendall(get())
+        answer(client)
+        server.stop()
+        time.sleep(0.5)
+        client.sendall(get())
+        assert b"connection: close" in rest(client)
+
+
+@on_both_loops
+def test_one_over_which_nothing_comes_does_not_hold_the_stop_up(loop: str) -> None:
+    with running(loop) as server, server.connect() as silent, server.connect() as half, server.connect() as used:
+        half.sendall(b"GET / HT")
+        used.sendall(get())
+        answer(used)
+        server.stop()
+        assert [rest(client) for client in (silent, half, used)] == [b""] * 3
+        server.thread.join(WAIT_S)  # such a connection may else stay for 75 s
+        assert not server.thread.is_alive()
+
+
+@on_both_loops
+def test_a_request_in_flight_at_the_stop_ends_its_connection(loop: str) -> None:
+    with running(loop, slow_s=1.0) as server, server.connect() as client:
+        client.sendall(get("/slow"))
+        time.sleep(0.2)
+        server.stop()
+        found = rest(client)
+    assert b"connection: close" in found and found.endswith(b"answer")
+
+
+def test_told_to_stop_the_service_is_not_ready_and_serves_on_for_a_while(bundle_folder: Path) -> None:
+    settings = Settings(bundles=(bundle_folder,), device="cpu", precision="float32", workers=1)
+    app = create_app(settings, load_catalogue(settings), InProcessWorker)
+    server = Server(uvicorn.Config(app, **server_options(settings)), drain_s=4.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        with httpx.Client(base_url=url, timeout=20) as client:
+            while client.get("/ready").status_code != 200:
+                time.sleep(0.05)
+            server.should_exit = True
+            while (ready := client.get("/ready")).status_code == 200:
+                time.sleep(0.02)
+            done = client.post("/translate", json={"text": "Hello.", "source": "en", "target": "fr"})
+            thread.join()
+            with pytest.raises(httpx.ConnectError):
+                client.get("/health")
+    assert ready.status_code == 503 and "told to stop" in ready.text
+    assert done.status_code == 200 and done.headers["connection"] == "close"
+
+
+def test_no_request_that_was_sent_whole_is_lost_when_the_service_is_stopped_under_load(bundle_folder: Path) -> None:
+    for kind in ("kept", "new"):
+        fates = stops(bundle_folder, kind, runs=1)
+        assert fates["lost"] == 0 and fates["answered"] > 0, fates
+
+
+LIMITED = """
+import logging, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+sys.path.insert(0, "tests")
+import uvicorn
+from app.server.connection import Connection
+from app.server.server import Server
+from servers import Small
+logging.basicConfig(level=logging.WARNING, format="%(message)s")
+config = uvicorn.Config(Small(), loop=sys.argv[1], http=Connection, lifespan="off", log_config=None, ws="none")
+Server(config).run([socket.socket(fileno=int(sys.argv[2]))])
+"""
+
+
+@on_both_loops
+def test_without_file_descriptors_clients_wait_and_none_is_cut_off(loop: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as opened:
+        number = listener.fileno()
+        command = [sys.executable, "-c", LIMITED, loop, str(number)]
+        process = opened.enter_context(
+            subprocess.Popen(command, cwd=ROOT, pass_fds=[number], stderr=subprocess.PIPE, text=True)
+        )
+        opened.callback(process.terminate)
+        clients = [opened.enter_context(socket.create_connection(listener.getsockname(), 30)) for _ in range(100)]
+        for client in clients:
+            client.sendall(get())
+        assert answer(clients[0]).endswith(b"answer")
+        time.sleep(1)
+        clients[0].sendall(get())
+        assert answer(clients[0]).endswith(b"answer")
+        answered = 1
+        for client in clients:  # who has its answer goes, and the next is let in
+            if client is not clients[0]:
+                answered += answer(client).endswith(b"answer")
+            client.close()
+        with socket.create_connection(listener.getsockname(), 30) as client:
+            client.sendall(get())
+            assert answer(client).endswith(b"answer")
+        process.terminate()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert answered == 100
+    assert 1 <= said.count("new connections wait") <= 5
+    assert "Traceback" not in said

@@ -1,0 +1,218 @@
+"""The end of a connection: an answer always arrives, clients that listen are told from those that left."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import listening
+from servers import answer, becomes, get, on_both_loops, post, rest, running
+
+from app.http.api_keys import new_key
+from app.runtime.rate_limits import Rate
+
+MEGABYTE = bytes(1 << 20)
+
+
+def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
+    """The answer to one who reads it when all is sent, as most clients do; and all that comes after it."""
+    connection.sendall(head)
+    for start in range(0, len(body), 1 << 18):
+        connection.sendall(body[start : start + (1 << 18)])
+        time.sleep(0.02)
+    return rest(connection)
+
+
+def pour(connection: socket.socket, piece: bytes, times: int, pause_s: float) -> None:
+    """Raises ConnectionError once the other end has closed."""
+    for _ in range(times):
+        connection.sendall(piece)
+        time.sleep(pause_s)
+
+
+# ---- A body that is not read
+
+
+@on_both_loops
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+def test_who_is_refused_before_its_body_is_read_gets_the_answer(loop: str, connection: str) -> None:
+    body = MEGABYTE * 4
+    with running(loop) as server, server.connect() as client:
+        found = refused(client, post("/elsewhere", len(body), f"Connection: {connection}"), body)
+    head, _, content = found.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 404 ") and b"connection: close" in head
+    assert content == b"refused"
+
+
+@on_both_loops
+def test_so_does_who_sends_in_chunks(loop: str) -> None:
+    head = b"POST /elsewhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with running(loop) as server, server.connect() as client:
+        found = refused(client, head, b"".join(b"100000\r\n" + MEGABYTE + b"\r\n" for _ in range(4)) + b"0\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 404 ")
+
+
+@on_both_loops
+def test_a_connection_is_kept_whose_body_is_short_and_what_is_not_read_is_no_request(loop: str) -> None:
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/elsewhere", 50_000))
+        assert b"connection: close" not in answer(client)
+        client.sendall(bytes(50_000) + get())
+        assert answer(client).endswith(b"answer")
+
+
+@on_both_loops
+def test_nor_does_the_rest_of_a_short_body_take_for_ever(loop: str) -> None:
+    with running(loop, patience_s=0.5) as server, server.connect() as client:
+        client.sendall(post("/elsewhere", 50_000))
+        answer(client)
+        client.sendall(b"a")
+        assert rest(client) == b""
+
+
+@on_both_loops
+def test_who_waits_for_leave_to_send_its_body_is_refused_and_sends_none(loop: str) -> None:
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/elsewhere", 10, "Expect: 100-continue"))
+        found = rest(client)
+    assert found.startswith(b"HTTP/1.1 404 ") and b"connection: close" in found
+
+
+@on_both_loops
+def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.connection.MOST_DROPPED", 1 << 20)
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/elsewhere", 1 << 40))
+        with pytest.raises(ConnectionError):
+            pour(client, MEGABYTE, times=64, pause_s=0.01)
+
+
+@on_both_loops
+@pytest.mark.parametrize(("limit", "pause_s"), [("IDLE_S", 2.0), ("MOST_S", 0.05)])
+def test_a_body_that_does_not_come_is_not_waited_for(
+    loop: str, limit: str, pause_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"app.server.lingering_close.{limit}", 0.3)
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/elsewhere", 1 << 20))
+        assert answer(client).endswith(b"refused")
+        time.sleep(0.1)
+        with pytest.raises(ConnectionError):
+            pour(client, b"a", times=100, pause_s=pause_s)
+        assert becomes(lambda: not server.server.server_state.connections)
+
+
+@on_both_loops
+def test_a_request_that_is_read_ends_without_a_wait(loop: str) -> None:
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/read", 5, "Connection: close") + b"12345")
+        assert rest(client).endswith(b"\r\n\r\n5")
+        assert becomes(lambda: not server.server.server_state.connections)
+
+
+JSON = "Content-Type: application/json"
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusals"),
+    [
+        (
+            {},
+            [
+                (404, "/nothing", JSON),
+                (405, "/languages", JSON),
+                (413, "/translate", JSON),
+                (415, "/translate", "Content-Type: text/plain"),
+                (415, "/translate/file", JSON),
+                (400, "/libretranslate/translate", JSON),
+                (413, "/deepl/v2/translate", JSON),
+                (400, "/deepl/v2/document", JSON),
+            ],
+        ),
+        ({"api_keys_file": "keys.txt"}, [(401, "/translate", JSON), (403, "/deepl/v2/translate", JSON)]),
+        ({"rate_requests": Rate.read("1/day")}, [(413, "/translate", JSON), (429, "/translate", JSON)]),
+    ],
+    ids=["anyone", "with keys", "with rates"],
+)
+def test_every_api_refuses_so_that_the_client_learns_why(
+    bundle_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    refusals: list[tuple[int, str, str]],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("keys.txt").write_text(new_key("ann")[1])
+    body = MEGABYTE * 5
+    with listening(bundle_folder, **settings) as url:
+        host, _, port = url.removeprefix("http://").partition(":")
+        for status, path, field in refusals:
+            with socket.create_connection((host, int(port)), timeout=20) as client:
+                found = refused(client, post(path, len(body), field, "Connection: close"), body)
+            assert found.startswith(b"HTTP/1.1 %d " % status), path
+
+
+# ---- A client that has ended its side
+
+
+@on_both_loops
+@pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
+def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str) -> None:
+    with running(loop, slow_s=0.2) as server, server.connect() as client:
+        client.sendall(get("/slow", field))
+        client.shutdown(socket.SHUT_WR)
+        found = rest(client)
+    assert found.startswith(b"HTTP/1.1 200 ") and found.endswith(b"answer")
+
+
+@on_both_loops
+@pytest.mark.parametrize(("version", "interim"), [("1.0", b""), ("1.1", b"HTTP/1.1 100 Continue\r\n\r\n")])
+def test_so_it_does_however_late_that_is(loop: str, version: str, interim: bytes) -> None:
+    with running(loop, slow_s=2.0) as server, server.connect() as client:
+        client.sendall(get("/slow").replace(b"/1.1", b"/" + version.encode()))
+        client.shutdown(socket.SHUT_WR)
+        found = rest(client)
+    assert found.startswith(interim + b"HTTP/1.1 200 ") and found.endswith(b"answer")
+    assert server.app.left == []
+
+
+@on_both_loops
+def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(loop: str) -> None:
+    with running(loop, slow_s=0.2) as server, server.connect() as client:
+        client.sendall(get("/slow") + get())
+        client.shutdown(socket.SHUT_WR)
+        assert rest(client).count(b"answer") == 2
+
+
+@on_both_loops
+def test_a_client_that_closed_is_known_to_have_left_before_its_answer_is_there(loop: str) -> None:
+    with running(loop, slow_s=60) as server:
+        with server.connect() as client:
+            client.sendall(get("/slow"))
+            assert becomes(lambda: server.app.asked == ["/slow"])
+        assert becomes(lambda: server.app.left == ["/slow"])
+
+
+@on_both_loops
+def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.server.connection.LISTENS_S", 1000.0)
+    with running(loop, slow_s=60) as server:
+        with server.connect() as client:
+            client.sendall(get("/slow"))
+            assert becomes(lambda: server.app.asked == ["/slow"])
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert becomes(lambda: server.app.left == ["/slow"])
+
+
+@on_both_loops
+def test_a_client_that_ends_its_side_within_a_request_has_left(loop: str) -> None:
+    with running(loop) as server, server.connect() as client:
+        client.sendall(post("/read", 10) + b"12345")
+        client.shutdown(socket.SHUT_WR)
+        assert rest(client) == b""

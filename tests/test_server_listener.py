@@ -1,0 +1,50 @@
+"""A port that cannot be had is told in a line, with what to do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.__main__ import cli
+from app.server.listener import CannotListen, listen
+
+
+def closed(sockets: list[socket.socket]) -> list[tuple[str, int]]:
+    """Where they listened."""
+    names = [each.getsockname()[:2] for each in sockets]
+    for each in sockets:
+        each.close()
+    return names
+
+
+def test_a_port_that_is_taken_is_told_in_a_line_before_anything_starts(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))
+        monkeypatch.setenv("INTERLINEAR_PORT", str(port))
+        result = CliRunner().invoke(cli, ["serve"])
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"interlinear: cannot listen on port {port} of 127.0.0.1: something listens there already; "
+        "stop it, or set INTERLINEAR_PORT to another port\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"), [("192.0.2.1", "does not have that address"), ("no.such.host.invalid", "INTERLINEAR_HOST")]
+)
+def test_so_is_an_address_that_is_not_this_machine_s(host: str, reason: str) -> None:
+    with pytest.raises(CannotListen, match=reason) as error:
+        listen(host, 0)
+    assert "\n" not in str(error.value)
+
+
+def test_each_address_of_a_host_has_a_socket_and_no_host_is_any() -> None:
+    assert closed(listen("127.0.0.1", 0))[0][0] == "127.0.0.1"
+    assert "127.0.0.1" in [host for host, _ in closed(listen("localhost", 0))]
+    assert "0.0.0.0" in [host for host, _ in closed(listen("", 0))]

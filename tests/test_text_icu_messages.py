@@ -1,0 +1,139 @@
+"""ICU messages: the words in their branches are passages, and every sign of their syntax stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import Wild, translated
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.markup.passage import Passage
+from app.markup.render import unchanged
+from app.text.icu_messages import has_choice, pieces_of
+from model.bundle import Bundle
+
+FILES = "{n, plural, one {# file} other {# files}}"
+
+
+def passages(text: str) -> list[str]:
+    return [piece.text for piece in pieces_of(text) or [] if isinstance(piece, Passage)]
+
+
+def shouted(text: str) -> str:
+    """With its passages in capitals, what is kept as it is."""
+    loud = (p if isinstance(p, str) else unchanged(replace(p, text=p.text.upper())) for p in pieces_of(text) or [])
+    return "".join(loud)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (FILES, ["# file", "# files"]),
+        ("{count, plural, =0{No items} =1{1 item} other{{count} items}}", ["No items", "1 item", "{count} items"]),
+        ("{n,selectordinal,one{#st} two{#nd} few{#rd} other{#th}}", ["#st", "#nd", "#rd", "#th"]),
+        ("{n, plural, offset:1 one {it''s '{'a'}'} other {# of}}", ["it's '{'a'}'", "# of"]),
+        (
+            "{g, select, male {He} other {They}} {n, plural, one {saw #} other {saw #s}}.",
+            ["He", "They", "saw #", "saw #s"],
+        ),
+        (f"({FILES})", ["# file", "# files"]),
+        (f"{FILES} in {{m, plural, other {{# folders}}}}", ["# file", "# files", "in", "# folders"]),
+    ],
+)
+def test_each_branch_is_translated_by_itself(text: str, expected: list[str]) -> None:
+    assert passages(text) == expected
+
+
+def test_words_beside_the_only_choice_go_into_its_branches() -> None:
+    assert shouted("Move {n, plural, one {# file} other {# files}} to {folder}, please.") == (
+        "{n, plural, one {MOVE # FILE TO {folder}, PLEASE.} other {MOVE # FILES TO {folder}, PLEASE.}}"
+    )
+
+
+def test_a_number_sign_does_not_come_to_mean_another_number() -> None:
+    inner = "{n, plural, one {# file in {m, plural, other {# folders}}} other {x}}"
+    assert shouted(inner) == "{n, plural, one {# FILE IN {m, plural, other {# FOLDERS}}} other {X}}"
+    assert shouted(f"Room #1 has {FILES}") == "ROOM #1 HAS {n, plural, one {# FILE} other {# FILES}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{name}",
+        "{price, number, currency} a",
+        "{n, plural, one {# file}",
+        "{n, plural, one {# file} other {# files}",
+        "{n, plural, one {# file}}",
+        "{n, plural, single {# file} other {# files}}",
+        "{n, plural, one {a} one {b} other {c}}",
+        FILES + "}",
+        FILES + " {",
+        "{n, plural, one {a '{ b} other {c}}",
+        "{n, plural, other {{a b c}}}",
+        "{n, plural, other {" * 10 + "}}" * 10,
+    ],
+)
+def test_what_is_doubtful_is_no_message(text: str) -> None:
+    assert pieces_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        ("l'", "{n, plural, other {l’{name}}}"),
+        ("d'un '", "{n, plural, other {d'un ’{name}}}"),
+        ("a {b} # ", "{n, plural, other {a (b) '#' {name}}}"),
+    ],
+)
+def test_a_translation_brings_no_syntax_of_its_own(translation: str, expected: str) -> None:
+    pieces = pieces_of("{n, plural, other {x {name}}}")
+    assert pieces
+    written = (p if isinstance(p, str) else p.write(translation) + p.kept[0].raw for p in pieces)
+    assert "".join(written) == expected
+    [passage] = [p for p in pieces_of("{n, plural, other {it''s}}") or [] if isinstance(p, Passage)]
+    assert passage.write("l'a") == "l''a"
+
+
+MESSAGES = st.recursive(
+    st.text(st.sampled_from("ab #'’\n."), max_size=5).map(lambda text: text.replace("'", "''"))
+    | st.sampled_from(["{name}", "{n, number}", "'{'", "'{a}'"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map("".join)
+        | st.tuples(inner, inner).map(lambda two: f"{{n, plural, =0 {{{two[0]}}} other {{{two[1]}}}}}")
+        | st.tuples(inner, inner).map(lambda two: f"{{g,select,a-b{{{two[0]}}}other{{{two[1]}}}}}")
+    ),
+    max_leaves=8,
+)
+
+
+@given(MESSAGES)
+def test_what_is_written_is_a_message_with_the_same_branches(text: str) -> None:
+    pieces = pieces_of(text)
+    if pieces is None:
+        return
+    written = shouted(text)
+    again = pieces_of(written)
+    assert again is not None
+    assert shouted(written) == written
+    for sign in ("plural, =0 {", "select,a-b{", "other {", "other{"):
+        assert written.count(sign) == text.count(sign)
+
+
+@given(st.text(st.sampled_from("{}',# plura other=0n")) | MESSAGES)
+def test_any_text_is_read_without_a_fault(text: str) -> None:
+    if pieces_of(text) is not None:
+        assert has_choice(text)
+
+
+def test_long_messages_are_not_said_again_without_end() -> None:
+    beside = "word " * 2_000
+    text = beside + "{n, plural, " + " ".join(f"={number} {{a}}" for number in range(100)) + " other {b}}"
+    assert sum(map(len, passages(text))) < 2 * len(text)
+
+
+def test_a_plain_text_may_be_a_message(bundle: Bundle) -> None:
+    [one] = translated(bundle, Wild(bundle), ["{n, plural, one {Hello # cat} other {Hello # cats}}"])
+    assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 2
+    assert one.text != "{n, plural, one {Hello # cat} other {Hello # cats}}"

@@ -1,0 +1,117 @@
+"""A text in another language than was said is warned of, and so are a few words copied; names and numbers are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import Given, translated
+
+from app.text.language_id import Detector
+from app.translation.language_checks import LanguageChecks
+from model.bundle import Bundle
+
+CHECKS = LanguageChecks(Detector(["en", "fr", "de", "es", "zh"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "name"),
+    [
+        ("Le chat dort sur la chaise de la cuisine.", "en", "French"),
+        ("Die Katze schläft auf dem Stuhl in der Küche.", "fr", "German"),
+        ("The cat sleeps on the chair in the kitchen.", "fr", "English"),
+        ("Il gatto dorme sulla sedia in cucina.", "en", "Italian"),
+        ("我明天要去图书馆看书。", "en", "Chinese"),
+        ("Это предложение на русском языке.", "en", "Russian"),
+        ("Enregistrer", "en", "French"),
+        ("Abbrechen", "en", "German"),
+        ("Gracias", "en-GB", "Spanish"),
+    ],
+)
+def test_a_text_that_is_clearly_in_another_language_is_warned_of(text: str, source: str, name: str) -> None:
+    assert (CHECKS.other_language(text, source) or "").startswith(f"The text looks {name}, not ")
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("The cat sleeps on the chair in the kitchen.", "en"),
+        ("The cat sleeps on the chair in the kitchen.", "en-GB"),
+        ("Le chat dort sur la chaise de la cuisine.", "fr"),
+        ("我明天要去图书馆看书。", "zh"),
+        ("José García Márquez", "en"),
+        ("Giovanni Rossi", "en"),
+        ("Save", "en"),
+        ("OK", "en"),
+        ("123 + 4", "en"),
+        ("{name}", "en"),
+        ("", "en"),
+    ],
+)
+def test_a_text_in_its_language_and_a_name_are_not(text: str, source: str) -> None:
+    assert CHECKS.other_language(text, source) is None
+
+
+@pytest.mark.parametrize("text", ["Le chat dort bien sur la petite chaise.", "我明天要去图书馆看书。"])
+def test_that_is_said_in_the_answer(bundle: Bundle, text: str) -> None:
+    (item,) = translated(bundle, Given(bundle, lambda text: "va bien"), [text])
+    name = "French" if text.isascii() else "Chinese"
+    assert f"The text looks {name}, not English." in item.warnings
+
+
+def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sure(Given):
+        score = -0.5
+
+        async def decode(self, job):  # type: ignore[no-untyped-def]
+            await super().decode(job)
+            for hypothesis in job.sentences:
+                hypothesis.log_probs = [self.score] * len(hypothesis.tokens)
+
+    looked = list[str]()
+    monkeypatch.setattr(LanguageChecks, "other_language", lambda self, text, source: looked.append(text))
+    translated(bundle, Sure(bundle, lambda text: "va bien"), ["The cat sleeps."])
+    assert looked == []
+    monkeypatch.setattr(Sure, "score", -0.7)
+    translated(bundle, Sure(bundle, lambda text: "va bien"), ["The cat sleeps.", "How are you? " * 1000])
+    assert looked[0] == "The cat sleeps. "
+    assert 100 < len(looked[1]) <= 300
+
+
+@pytest.mark.parametrize("text", ["the cat sleeps", "Delete", "Cancel", "Save settings", "Good morning", "Log in"])
+def test_a_few_words_that_are_copied_are_warned_of(bundle: Bundle, text: str) -> None:
+    (item,) = translated(bundle, Given(bundle), [text])
+    assert item.text == text
+    assert item.warnings == [f"Copied rather than translated: “{text}”."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Tom", "Harry Johnson", "Marie Curie, Paris", "Orientation", "Menu", "OK", "12 345", "{name}", "a_b", "C++"],
+)
+def test_names_numbers_and_what_both_languages_have_are_not(bundle: Bundle, text: str) -> None:
+    (item,) = translated(bundle, Given(bundle), [text])
+    assert (item.text, item.warnings) == (text, [])
+
+
+def test_the_checks_need_nothing_loaded_until_something_is_suspicious() -> None:
+    checks = LanguageChecks(Detector(["en", "fr"]))
+    assert not checks.ready
+    assert checks.other_language("안녕하세요, 반갑습니다.", "en")
+    assert checks.ready
+
+
+def test_with_a_shipped_vocabulary_words_are_told_from_names(shipped_en_fr: Bundle) -> None:
+    words = ["Delete", "Secret key", "Tom", "Mary", "Boston", "Harry Johnson"]
+    assert [word for word in words if CHECKS.is_untranslated(word, shipped_en_fr)] == ["Delete", "Secret key"]
+
+
+@pytest.fixture(scope="module")
+def shipped_en_fr() -> Bundle:
+    import torch
+
+    from model.bundle import load_bundle
+
+    return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))

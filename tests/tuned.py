@@ -1,0 +1,72 @@
+"""A bundle that knows nothing, as others ship theirs, and the command that adapts it, all in no time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import PAIRS
+from typer.testing import CliRunner
+
+from model.bundle import load_bundle, save_bundle
+from model.config import ModelConfig
+from model.hypothesis import Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.__main__ import cli
+from training.adapt import finetune, rehearsal
+from training.corpora import general
+from training.corpora.corpus import Pair, write_pairs
+from training.data.vocabulary import train_vocabulary
+from training.export import tradeoff
+from training.optim import progress
+from training.pipeline import run as run_module
+from training.pipeline.plan import Speed
+
+OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
+
+
+def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goes into `folder`, with pairs of the user's and others in it."""
+    monkeypatch.chdir(folder)
+    write_pairs(Path("own.tsv"), OWN)
+    write_pairs(Path("general.tsv"), GENERAL)
+
+
+def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
+    """The bundle, `more` in its config.json, where few sentences are rehearsed and measured on."""
+    monkeypatch.setattr(run_module, "measure", lambda *_: Speed(step=0.01, evaluation=0.1))
+    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
+    monkeypatch.setattr(finetune, "EVALUATIONS", 2)
+    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
+    monkeypatch.setattr(rehearsal, "SENTENCES", 30)
+    monkeypatch.setattr(finetune, "carried_pairs", lambda config: general.carried_pairs(config)[:4])
+    tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
+    size = tokenizer.vocab_size
+    torch.manual_seed(1)
+    model = Transformer(
+        ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0)
+    )
+    record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
+    record |= {"attribution": ["the general pairs' makers"]}
+    parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
+    record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}], "parent": parent}}
+    save_bundle(Path("bundles/shipped"), model, tokenizer, Limits(300, 310, ratio=9.5), record | more, "")
+    return Path("bundles/shipped")
+
+
+def run(*options: object, code: int = 0) -> str:
+    result = CliRunner().invoke(cli, ["run", *map(str, options), "--device", "cpu", "--threads", "1"])
+    assert result.exit_code == code, result.output
+    return result.stdout + result.stderr if code else result.stderr + result.stdout
+
+
+def tune(*options: object, code: int = 0) -> str:
+    return run("--pairs", "own.tsv", "--init", "bundles/shipped", "--out", "bundles/mine", *options, code=code)
+
+
+def loaded(name: str) -> Any:
+    return load_bundle(Path("bundles", name), torch.device("cpu"))
