@@ -31,7 +31,7 @@ RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-comp
 COPY app app
 COPY model model
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, py3langid.langid, eld.resources.ngrams.ngramsM60" \
-    && { [ "$(uname -m)" != x86_64 ] || /opt/venv/bin/python -m model.kernels; } \
+    && { [ "$(uname -m)" != x86_64 ] || /opt/venv/bin/python -m model.int8.library; } \
     && python -m compileall -q app model
 
 

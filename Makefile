@@ -14,12 +14,13 @@ TORCH_INDEX_URL ?=
 PYTEST_ARGS ?=
 ARGS ?= --help
 BENCHMARK ?= training engine serving
+SOAK_MINUTES ?= 60
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train test lint format bench clean
+.PHONY: help serve train test soak lint format bench clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,13 @@ train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs 
 
 test: lint  ## lint, then run the tests; those skipped are listed with their reasons
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+
+soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, killed workers, little memory
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks.overload
+	$(BIN)/python -m benchmarks.stopping --runs 20
+	$(BIN)/python -m benchmarks.mixed_soak --minutes $(SOAK_MINUTES)
 
 lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check
