@@ -14,13 +14,13 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -36,6 +36,7 @@ from model.marks import END_MARKS_EXPECTED
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 
+T = TypeVar("T")
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
     "config.json",
@@ -143,36 +144,57 @@ class Bundle:
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The configuration and the files of a bundle, versions and checksums verified. Raises BundleError."""
-    while True:
-        identity = _identity(folder)
-        try:
-            return _read(folder)
-        except BundleError:
-            # If it was swapped for another meanwhile, what was read is of both: read again.
-            if _identity(folder) == identity:
-                raise
+    return _read_whole(folder, _read)
 
 
 def read_file(folder: Path, name: str) -> bytes:
     """One file of a bundle as it stands. Raises BundleError."""
+    return _read_whole(folder, partial(_read_file, name=name))
+
+
+def _read_whole(folder: Path, read: Callable[[Path, int], T]) -> T:
+    """What `read` returns, given a folder and its descriptor. If the folder is swapped meanwhile, reads the new one."""
+    while True:
+        with _opened(folder) as descriptor:
+            try:
+                return read(folder, descriptor)
+            except BundleError:
+                # An open folder keeps its inode number even when deleted; else the next folder may get the same one.
+                if _is_at(folder, descriptor):
+                    raise
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     try:
-        return (folder / name).read_bytes()
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BundleError(f"{folder}: no such bundle folder") from None
+    except OSError as error:
+        raise BundleError(f"{folder} cannot be read ({error.strerror})") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(folder: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(folder.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
+    try:
+        with open(name, "rb", opener=partial(os.open, dir_fd=descriptor)) as file:
+            return file.read()
     except OSError as error:  # of a disk that fails, it does not say which file it was
         raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    if not folder.is_dir():
-        raise BundleError(f"{folder}: no such bundle folder")
-    files = {name: read_file(folder, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
+def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+    files = {name: _read_file(folder, descriptor, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
     expected = _checksums(files[SUMS])
     for name in (CONFIG, WEIGHTS, VOCABULARY):
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from model import bundle as bundle_module
-from model.bundle import BundleError, check_replaceable, check_samples, load_bundle, read_bundle, save_bundle
+from model.bundle import BundleError, check_replaceable, check_samples, load_bundle, read_bundle, read_file, save_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
@@ -209,11 +210,12 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 
 
 def test_a_file_at_which_the_disk_fails_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path) -> bytes:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", fail)
+        patch.setattr(bundle_module, "open", lambda *_, **options: Failing(), raising=False)
         assert_refused(folder, r"SHA256SUMS cannot be read \(Input/output error\)")
 
 
@@ -530,6 +532,42 @@ def test_a_reader_sees_the_old_bundle_or_the_new_one_whole(folder: Path, tokeniz
         reader.join()
     assert failures == []
     assert 2 <= len(seen) <= 3  # the first one has the licence it was made with
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "config.json", "sentencepiece.model", "model.safetensors"])
+def test_a_bundle_swapped_twice_while_it_is_read_is_read_again(
+    folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Many file systems give the second swap the inode number of the folder that the first one deleted."""
+    swaps = iter((1, 2))
+
+    def opened(path: str, mode: str, **options: Any) -> Any:
+        if path == name:
+            for seed in swaps:
+                save_bundle(folder, make_model(tokenizer.vocab_size, seed), tokenizer, LIMITS, RECORD, "", replace=True)
+        return open(path, mode, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle_module, "open", opened, raising=False)
+        _, files = read_bundle(folder)
+    assert list(swaps) == []
+    assert files["model.safetensors"] == (folder / "model.safetensors").read_bytes()
+
+
+def test_one_file_of_a_bundle_that_is_swapped_is_of_the_new_one(
+    folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swaps = iter((1, 2))
+
+    def opened(path: str, mode: str, **options: Any) -> Any:
+        for seed in swaps:
+            save_bundle(folder, make_model(tokenizer.vocab_size, seed), tokenizer, LIMITS, RECORD, "", replace=True)
+        return open(path, mode, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle_module, "open", opened, raising=False)
+        content = read_file(folder, "SHA256SUMS")
+    assert content == (folder / "SHA256SUMS").read_bytes()
 
 
 # ---- Killed
