@@ -1,12 +1,22 @@
-"""Files that are seen only whole, whatever is killed and whenever. Knows no content."""
+"""Files and folders that are seen only whole, whatever is killed and whenever. Knows no content."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
+
+
+class NotReplaceable(ValueError):
+    """A folder is in the way of a new one and must stay; one line says why."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -33,3 +43,80 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno is not None:
             error.filename = error.filename or str(path)  # a full disk does not say which it is
         raise
+
+
+def check_replaceable(
+    folder: Path, replace: bool, kind: str = "bundle", mark: str = "model.safetensors", needed: Iterable[Path] = ()
+) -> None:
+    """NotReplaceable if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`, or
+    holds what would be lost with it: another folder, such as a run's, or a file that is `needed`."""
+    if not folder.exists():
+        return
+    if not replace:
+        raise NotReplaceable(f"{folder} exists; --replace swaps it for the new {kind}")
+    if not folder.is_dir() or (not (folder / mark).exists() and any(folder.iterdir())):
+        raise NotReplaceable(f"{folder} is not a {kind}, and is left alone")
+    folders = (path for path in folder.iterdir() if path.is_dir())
+    files = (path for path in needed if path.resolve().is_relative_to(folder.resolve()))
+    for path in chain(folders, files):
+        raise NotReplaceable(f"{path} would be deleted with the {kind} {folder}: move it elsewhere first")
+
+
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """Gives a folder to write in, which on leaving takes the place of `folder`; after an error nothing has changed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # What one that was killed left there; not what another is making of `folder`.more, whose name begins alike.
+    abandoned = re.compile(rf"\.{re.escape(folder.name)}\.\w+\.partial(\.old)?")
+    for path in folder.parent.iterdir():
+        if abandoned.fullmatch(path.name):
+            if path.suffix == ".old" and not folder.exists():  # killed between two renames
+                path.rename(folder)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            _flush(file)
+        temporary.chmod(0o755)
+        _swap_in(temporary, folder)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(folder)  # a full disk does not say which it is
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap_in(temporary: Path, folder: Path) -> None:
+    """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
+    if not folder.exists():
+        temporary.rename(folder)
+    elif not _exchange(temporary, folder):
+        # Without an exchange the folder is out of its place for the moment between two renames.
+        old = folder.with_name(f"{temporary.name}.old")
+        folder.rename(old)
+        try:
+            temporary.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
+        old.rename(temporary)
+    _flush(folder.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two paths in one step, which Linux can (renameat2 with RENAME_EXCHANGE); False if this system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
+    here, exchange = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
+    return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def _flush(path: Path) -> None:
+    """Makes what a file holds, or renames within a folder, last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

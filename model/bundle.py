@@ -5,20 +5,14 @@ Knows files and their agreement. Where bundles lie and what they are called over
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import hashlib
 import json
 import os
-import re
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from model.atomic_files import check_replaceable, written_whole
 from model.config import ModelConfig
 from model.decoding import as_runner, decode_in
 from model.decoding.batch import Batch, Runner
@@ -300,7 +295,7 @@ def save_bundle(
 
     `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
     is the model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that
-    is there is refused with BundleError unless `replace`; it is then swapped out by renaming and deleted last.
+    is there is refused with NotReplaceable unless `replace`; it is then swapped out by renaming and deleted last.
     """
     check_replaceable(folder, replace)
     config = {
@@ -318,83 +313,6 @@ def save_bundle(
     with written_whole(folder) as temporary:
         for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
             (temporary / name).write_bytes(content)
-
-
-def check_replaceable(
-    folder: Path, replace: bool, kind: str = "bundle", mark: str = WEIGHTS, needed: Iterable[Path] = ()
-) -> None:
-    """BundleError if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`, or
-    holds what would be lost with it: another folder, such as a run's, or a file that is `needed`."""
-    if not folder.exists():
-        return
-    if not replace:
-        raise BundleError(f"{folder} exists; --replace swaps it for the new {kind}")
-    if not folder.is_dir() or (not (folder / mark).exists() and any(folder.iterdir())):
-        raise BundleError(f"{folder} is not a {kind}, and is left alone")
-    folders = (path for path in folder.iterdir() if path.is_dir())
-    files = (path for path in needed if path.resolve().is_relative_to(folder.resolve()))
-    for path in chain(folders, files):
-        raise BundleError(f"{path} would be deleted with the {kind} {folder}: move it elsewhere first")
-
-
-@contextmanager
-def written_whole(folder: Path) -> Iterator[Path]:
-    """Gives a folder to write in, which on leaving takes the place of `folder`; after an error nothing has changed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # What one that was killed left there; not what another is making of `folder`.more, whose name begins alike.
-    abandoned = re.compile(rf"\.{re.escape(folder.name)}\.\w+\.partial(\.old)?")
-    for path in folder.parent.iterdir():
-        if abandoned.fullmatch(path.name):
-            if path.suffix == ".old" and not folder.exists():  # killed between two renames
-                path.rename(folder)
-            else:
-                shutil.rmtree(path, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
-    try:
-        yield temporary
-        for file in temporary.iterdir():
-            _flush(file)
-        temporary.chmod(0o755)
-        _swap_in(temporary, folder)
-    except OSError as error:
-        if error.errno is not None:
-            error.filename = error.filename or str(folder)  # a full disk does not say which it is
-        raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _swap_in(temporary: Path, folder: Path) -> None:
-    """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
-    if not folder.exists():
-        temporary.rename(folder)
-    elif not _exchange(temporary, folder):
-        # Without an exchange the folder is out of its place for the moment between two renames.
-        old = folder.with_name(f"{temporary.name}.old")
-        folder.rename(old)
-        try:
-            temporary.rename(folder)
-        except BaseException:
-            old.rename(folder)
-            raise
-        old.rename(temporary)
-    _flush(folder.parent)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two paths in one step, which Linux can (renameat2 with RENAME_EXCHANGE); False if this system cannot."""
-    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
-    here, exchange = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
-    return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
-
-
-def _flush(path: Path) -> None:
-    """Makes what a file holds, or renames within a folder, last through a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -26,8 +26,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
+from model import atomic_files
 from model import bundle as bundle_module
-from model.bundle import BundleError, check_replaceable, check_samples, load_bundle, read_bundle, read_file, save_bundle
+from model.atomic_files import NotReplaceable, check_replaceable
+from model.bundle import BundleError, check_samples, load_bundle, read_bundle, read_file, save_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
@@ -422,7 +424,7 @@ def test_a_folder_that_is_not_there_is_no_bundle(tmp_path: Path) -> None:
 
 def test_an_existing_bundle_is_refused_without_replace(folder: Path, tokenizer: Tokenizer) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(BundleError, match=r"en-fr exists; --replace swaps it"):
+    with pytest.raises(NotReplaceable, match=r"en-fr exists; --replace swaps it"):
         save_bundle(folder, make_model(tokenizer.vocab_size, seed=1), tokenizer, LIMITS, RECORD, "")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -437,7 +439,7 @@ def test_replacing_leaves_the_new_bundle_alone_in_its_place(folder: Path, tokeni
 def test_replacing_works_where_folders_cannot_be_exchanged(
     folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_module, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(atomic_files, "_exchange", lambda first, second: False)
     test_replacing_leaves_the_new_bundle_alone_in_its_place(folder, tokenizer)
 
 
@@ -452,13 +454,13 @@ def test_where_folders_cannot_be_exchanged_the_old_bundle_outlives_failures_and_
         return rename(path, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(bundle_module, "_exchange", lambda first, second: False)
+        patched.setattr(atomic_files, "_exchange", lambda first, second: False)
         patched.setattr(Path, "rename", rename_but_not_in)
         with pytest.raises(PermissionError):
             save_bundle(folder, model, tokenizer, LIMITS, RECORD, "", replace=True)
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     folder.rename(folder.with_name(".en-fr.x.partial.old"))  # as one leaves it that is killed there
-    with pytest.raises(RuntimeError), bundle_module.written_whole(folder):
+    with pytest.raises(RuntimeError), atomic_files.written_whole(folder):
         raise RuntimeError
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     assert load_bundle(folder, CPU).name == name
@@ -473,7 +475,7 @@ def test_what_is_not_a_bundle_is_left_alone(
     (precious / "thesis.txt").write_text("years of work")
     (tmp_path / "note").write_text("remember")
     for place in (precious, tmp_path / "note"):
-        with pytest.raises(BundleError, match=r"exists; --replace|is not a bundle, and is left alone"):
+        with pytest.raises(NotReplaceable, match=r"exists; --replace|is not a bundle, and is left alone"):
             save_bundle(place, model, tokenizer, LIMITS, RECORD, "", replace=replace)
     assert (precious / "thesis.txt").read_text() == "years of work"
     assert (tmp_path / "note").read_text() == "remember"
@@ -484,10 +486,10 @@ def test_what_would_be_lost_with_a_bundle_keeps_it_from_being_replaced(
 ) -> None:
     """A run's work, or a repository."""
     check_replaceable(folder, replace=True, needed=[folder.with_name("my.tsv")])
-    with pytest.raises(BundleError, match=r"my\.tsv would be deleted with the bundle .*: move it elsewhere"):
+    with pytest.raises(NotReplaceable, match=r"my\.tsv would be deleted with the bundle .*: move it elsewhere"):
         check_replaceable(folder, replace=True, needed=[folder / "my.tsv"])
     (folder / ".git").mkdir()
-    with pytest.raises(BundleError, match=r"\.git would be deleted with the bundle"):
+    with pytest.raises(NotReplaceable, match=r"\.git would be deleted with the bundle"):
         save_bundle(folder, model, tokenizer, LIMITS, RECORD, "", replace=True)
     assert (folder / ".git").is_dir()
 
@@ -498,7 +500,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(bundle_module, "_flush", full)
+    monkeypatch.setattr(atomic_files, "_flush", full)
     for place, replace in ((folder, True), (folder.with_name("new"), False)):
         with pytest.raises(OSError, match=f"No space left on device: '{place}'"):
             save_bundle(place, model, tokenizer, LIMITS, RECORD, "", replace=replace)

@@ -12,7 +12,7 @@ import typer
 from conftest import NAMES, PAIRS
 from typer.testing import CliRunner
 
-from model.bundle import BundleError
+from model.atomic_files import NotReplaceable
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.cleaning.holdout import comparison_key
@@ -299,14 +299,14 @@ def test_a_limit_that_no_pair_keeps_is_named(tmp_path: Path) -> None:
 def test_an_existing_folder_is_replaced_only_when_asked_and_only_if_it_is_data(tmp_path: Path) -> None:
     chosen = options(tmp_path, corpus(tmp_path))
     prepare_corpora(chosen, lambda line: None)
-    with pytest.raises(BundleError, match="--replace swaps it for the new data folder"):
+    with pytest.raises(NotReplaceable, match="--replace swaps it for the new data folder"):
         prepare_corpora(chosen, lambda line: None)
     first = PreparedSummary.load(chosen.out)
     second = prepare_corpora(replace(chosen, seed=2, replace=True), lambda line: None)
     assert PreparedSummary.load(chosen.out) == second != first
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1").touch()
-    with pytest.raises(BundleError, match="not a data folder"):
+    with pytest.raises(NotReplaceable, match="not a data folder"):
         prepare_corpora(replace(chosen, out=tmp_path / "thesis", replace=True), lambda line: None)
 
 
@@ -316,7 +316,7 @@ def test_a_folder_is_not_replaced_that_holds_what_it_would_be_made_of(tmp_path: 
     inside = corpus(chosen.out, name="mine.tsv")
     for files, dev in (([inside], None), ([tmp_path / "pairs.tsv"], str(inside))):
         again = options(tmp_path, *files, dev=dev, replace=True)
-        with pytest.raises(BundleError, match=r"mine\.tsv would be deleted with the data folder"):
+        with pytest.raises(NotReplaceable, match=r"mine\.tsv would be deleted with the data folder"):
             prepare_corpora(again, lambda line: None)
     assert inside.exists()
 

@@ -21,7 +21,8 @@ from conftest import make_bundle
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from model.bundle import BundleError, check_samples, load_bundle
+from model.atomic_files import NotReplaceable
+from model.bundle import check_samples, load_bundle
 from model.tokenizer import Tokenizer
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
@@ -199,7 +200,7 @@ def test_an_existing_bundle_is_refused_before_any_work(
 ) -> None:
     make_bundle(tmp_path / "en-fr")
     monkeypatch.setattr(trained.Trained, "load", lambda *folders: pytest.fail("it began to work"))
-    with pytest.raises(BundleError, match="--replace"):
+    with pytest.raises(NotReplaceable, match="--replace"):
         export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
 
 

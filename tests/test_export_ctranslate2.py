@@ -15,7 +15,8 @@ import torch
 from conftest import SENTENCES, make_bundle, small_config
 from typer.testing import CliRunner
 
-from model.bundle import Bundle, BundleError, check_replaceable, load_bundle, save_bundle
+from model.atomic_files import NotReplaceable, check_replaceable
+from model.bundle import Bundle, load_bundle, save_bundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
@@ -202,15 +203,15 @@ def test_only_a_ctranslate2_model_is_replaced_and_only_when_asked(sampled: Path,
     out = tmp_path / "out"
     convert_bundle(ConvertOptions(sampled, out))
     (out / "mine.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(BundleError, match="--replace swaps it for the new CTranslate2 model"):
+    with pytest.raises(NotReplaceable, match="--replace swaps it for the new CTranslate2 model"):
         convert_bundle(ConvertOptions(sampled, out))
     assert (out / "mine.txt").exists()
     convert_bundle(ConvertOptions(sampled, out, replace=True))
     assert not (out / "mine.txt").exists()
-    with pytest.raises(BundleError, match="is not a CTranslate2 model"):
+    with pytest.raises(NotReplaceable, match="is not a CTranslate2 model"):
         convert_bundle(ConvertOptions(sampled, sampled, replace=True))
     load_bundle(sampled, CPU)
-    with pytest.raises(BundleError, match="is not a bundle"):
+    with pytest.raises(NotReplaceable, match="is not a bundle"):
         check_replaceable(out, replace=True)
 
 

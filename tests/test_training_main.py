@@ -13,6 +13,7 @@ import typer
 from conftest import PAIRS
 from typer.testing import CliRunner
 
+from model.atomic_files import NotReplaceable
 from model.bundle import BundleError
 from training.__main__ import VERBS, cli, guarded
 from training.corpora.text_file import CorpusError
@@ -49,6 +50,7 @@ def test_a_verb_explains_itself_and_each_of_its_options(verb: str) -> None:
     [
         TrainingError("why"),
         BundleError("why"),
+        NotReplaceable("why"),
         ValueError("why"),
         CorpusError("f.tsv", "why", 3),
         FileExistsError("why"),

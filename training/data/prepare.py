@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from model.bundle import check_replaceable, written_whole
+from model.atomic_files import check_replaceable, written_whole
 from model.tokenizer import Tokenizer
 from training.cleaning.report import TEXT as REPORT
 from training.cleaning.report import CorpusReport, write_report
@@ -61,7 +61,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     """Read, check, split and encode the corpora of `options` into the data folder `options.out`.
 
     `say` gets the report, line by line. Nothing is at `out` before all is done. Raises CorpusError for a file that
-    cannot be used, BundleError for an `out` that must not be replaced, BusyError for one that is being made,
+    cannot be used, NotReplaceable for an `out` that must not be replaced, BusyError for one that is being made,
     ValueError for other options.
     """
     with alone_making(options.out):

@@ -24,7 +24,8 @@ import typer
 from torch import Tensor
 
 from model.allocator import keep_freed_memory
-from model.bundle import check_replaceable, check_samples, load_bundle, save_bundle
+from model.atomic_files import check_replaceable
+from model.bundle import check_samples, load_bundle, save_bundle
 from model.transformer import Transformer
 from training.corpora.general import carried_pairs
 from training.corpora.text_file import look_at_text
@@ -140,7 +141,7 @@ def export_run(
 
     `tests`: `options.tests()`, if they have been read. `adapted`: the bundle that the run adapts; without it, such a
     run's weights are those that were chosen before.
-    Nothing is at `out` before all is done. Raises BundleError, TrainingError, CorpusError, ValueError.
+    Nothing is at `out` before all is done. Raises BundleError, NotReplaceable, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.bundle import CARD, VOCABULARY, Bundle, check_replaceable, load_bundle, written_whole
+from model.atomic_files import check_replaceable, written_whole
+from model.bundle import CARD, VOCABULARY, Bundle, load_bundle
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
 from training.export.model_card import converted_card
 
@@ -48,7 +49,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     """Writes the CTranslate2 model; its folder has the vocabulary too, and a card with the licence and its use.
 
     Nothing is at `out` before CTranslate2 has translated the bundle's samples as the bundle records them. Raises
-    BundleError and ConversionError.
+    BundleError, NotReplaceable and ConversionError.
     """
     check_replaceable(options.out, options.replace, "CTranslate2 model", WEIGHTS)
     bundle = load_bundle(options.bundle, torch.device("cpu"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from model.bundle import check_replaceable
+from model.atomic_files import check_replaceable
 from model.config import ARCHITECTURES
 from training.adapt.finetune import REHEARSE, Initial, Tuning
 from training.adapt.transfer import Parent
@@ -75,7 +75,7 @@ class RunOptions:
 
     def rehearsing(self, tests: Sequence[TestSet], say: Say) -> tuple[RunOptions, list[TestSet]]:
         """These, with what a bundle that is adapted rehearses, made now if it is not there; and the general sets, those
-        of `tests` or others. Raises BundleError, CorpusError and TrainingError."""
+        of `tests` or others. Raises NotReplaceable, CorpusError and TrainingError."""
         if self.tuning is None:
             return self, []
         general, rehearsal = self.tuning.general_sets(tests), self.tuning.rehearsal(self.work)

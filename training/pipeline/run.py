@@ -20,7 +20,8 @@ import torch
 import typer
 
 from model.allocator import keep_freed_memory
-from model.bundle import check_replaceable, read_bundle
+from model.atomic_files import check_replaceable
+from model.bundle import read_bundle
 from model.tokenizer import Tokenizer
 from training.adapt.finetune import LEARNING_RATE, REHEARSE, said_changes
 from training.adapt.transfer import Parent
@@ -49,7 +50,7 @@ Say = Callable[[str], None]
 def run_all(options: RunOptions, say: Say = print) -> None:
     """Prepares, plans, trains and exports, leaving out what is done already.
 
-    Raises BundleError, BusyError, CorpusError, TrainingError and ValueError, each in one line.
+    Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each in one line.
     """
     began = time.monotonic()
     # Where nothing can be written, or another makes the same, that is said now and not after hours of training.
