@@ -7,9 +7,9 @@ import logging
 
 import torch
 
-from model.decoding import TorchRunner
 from model.decoding.batch import Runner
 from model.decoding.cuda_graphs import GraphRunner
+from model.decoding.torch_backend import TorchRunner
 from model.int8.library import KernelRunner, KernelsUnavailable
 from model.int8.reference import with_quantised_products
 from model.transformer import Transformer

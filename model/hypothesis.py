@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # the service's front, which decodes nothing, does without PyTorch
+    from torch import Tensor
 
 FinishReason = Literal["stop", "length"]
 
@@ -97,13 +97,20 @@ class Hypothesis:
     @property
     def decoder_attention(self) -> Tensor:
         """[layer, head, target, target]: each row's keys are the tokens before it, `<s>` first; lower triangular."""
-        steps = len(self.decoder_rows)
-        return torch.stack([torch.nn.functional.pad(row, (0, steps - row.size(-1))) for row in self.decoder_rows], -2)
+        layers, heads, _ = self.decoder_rows[0].shape
+        weights = self.decoder_rows[0].new_zeros(layers, heads, len(self.decoder_rows), len(self.decoder_rows))
+        for step, row in enumerate(self.decoder_rows):
+            weights[:, :, step, : row.size(-1)] = row
+        return weights
 
     @property
     def cross_attention(self) -> Tensor:
         """[layer, head, target, source], the end symbol included on both sides."""
-        return torch.stack(self.cross_rows, -2)
+        layers, heads, source = self.cross_rows[0].shape
+        weights = self.cross_rows[0].new_empty(layers, heads, len(self.cross_rows), source)
+        for step, row in enumerate(self.cross_rows):
+            weights[:, :, step] = row
+        return weights
 
     @property
     def score(self) -> float:
@@ -136,41 +143,3 @@ class Hypothesis:
             self.finish_reason = "stop"
         elif math.isnan(log_prob) or len(self.tokens) >= self.limit + (self.forced is not None):
             self.finish_reason = "length"
-
-
-def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> dict[int, list[tuple[int, float]]]:
-    """What `allowed_best` gives for each row that has a demand; log_probs [rows, vocabulary].
-
-    Rows whose token is given, and beams that want nothing but the best, are looked at together, since a GPU answers one
-    question as slowly as many.
-    """
-    given = {row: demand.only[0] for row, demand in demands.items() if len(demand.only) == 1}
-    scores = log_probs[list(given), list(given.values())].tolist() if given else []
-    found = {row: [(token, score)] for (row, token), score in zip(given.items(), scores, strict=True)}
-    for row, demand in demands.items():
-        if row not in given and not demand.allows_all:
-            found[row] = allowed_best(log_probs[row], demand, eos)
-    for count in {demand.count for demand in demands.values() if demand.allows_all}:
-        rows = [row for row, demand in demands.items() if demand.allows_all and demand.count == count]
-        values, tokens = log_probs[rows].topk(min(count, log_probs.size(-1)))  # [rows of these, count]
-        for row, best, scores in zip(rows, tokens.tolist(), values.tolist(), strict=True):
-            found[row] = [(token, score) for token, score in zip(best, scores, strict=True) if score != -math.inf]
-    return found
-
-
-def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int, float]]:
-    """The best tokens that `demand` allows and their log probabilities, best first; log_probs [vocabulary]."""
-    scores, only = log_probs, demand.only
-    if not only:
-        scores = log_probs.clone()
-        scores[list(demand.never)] = -math.inf
-        if demand.owed:
-            if scores.argmax() == eos:
-                only = demand.owed
-            scores[eos] = -math.inf
-    if only:
-        found = [(token, float(log_probs[token])) for token in only]
-        return sorted(found, key=lambda pair: -pair[1])[: demand.count]
-    values, tokens = scores.topk(min(demand.count, len(scores)))
-    pairs = zip(tokens.tolist(), values.tolist(), strict=True)
-    return [(token, value) for token, value in pairs if value != -math.inf]

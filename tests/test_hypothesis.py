@@ -15,7 +15,8 @@ from torch import nn
 from model.config import ModelConfig
 from model.decoding import TorchRunner, encode_batch, greedy_decode
 from model.decoding.batch import Runner
-from model.hypothesis import Demand, Hypothesis, Limits, allowed_best, best_by_row
+from model.decoding.constraints import allowed_best, best_by_row
+from model.hypothesis import Demand, Hypothesis, Limits
 from model.int8.library import KernelRunner, KernelsUnavailable
 from model.transformer import Transformer
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from model.decoding import TorchRunner, TorchSlots, step_logits
 from model.decoding.batch import Slots, Step
 from model.decoding.batch_invariance import UNTILED, Tiles
 from model.decoding.kv_cache import on_the_way
+from model.decoding.torch_backend import TorchRunner, TorchSlots, step_logits
 from model.hypothesis import Demand, Limits
 from model.transformer import AttentionRecord, Transformer
 

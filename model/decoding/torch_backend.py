@@ -1,0 +1,172 @@
+"""The runner that PyTorch is: `encode_batch` and `decode_step` over a KVCache, and a batch's rows made of them.
+
+Knows tensors and rows. Which sentence has which row is `model.decoding.batch`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from model.decoding.batch import DecodeBatch, Slots, Step
+from model.decoding.batch_invariance import UNTILED, Tiles, tiles_for, with_tiled_products
+from model.decoding.constraints import best_by_row
+from model.decoding.kv_cache import KVCache
+from model.hypothesis import Demand, Limits
+from model.packing import Packing
+from model.transformer import AttentionRecord, Memory, Transformer
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch out of the encoder: what each decoder layer attends to, and each sentence's length with `</s>`."""
+
+    memory: list[Memory]
+    lengths: list[int]
+    attention: list[Tensor]
+    """The encoder's weights, a tensor a layer, [batch, heads, source, source]; empty unless recorded."""
+
+
+def encode_batch(
+    model: Transformer, sources: Sequence[Sequence[int]], record: bool = False, tiles: Tiles = UNTILED
+) -> Encoded:
+    """Encodes token ids, `</s>` added to each. Matrix products run over the tokens of all, end to end; see Packing."""
+    device = model.target_embedding.tokens.weight.device
+    packing = Packing(sources, model.config, device, tiles.rows, tiles.keys)
+    model.check_length(max(packing.lengths))
+    attention = AttentionRecord() if record else None
+    x = model.source_embedding(packing.tokens, packing.positions)  # [tokens, d_model]
+    for layer in model.encoder:
+        x = layer(x, packing.mask, attention.encoder if attention else None, packing)
+    memory = model.memory(model.encoder_norm(x), packing)
+    return Encoded(memory, packing.lengths, attention.encoder if attention else [])
+
+
+def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
+    """One step for every live row: tokens [rows], each row's last, to the next one's logits [rows, vocabulary]."""
+    positions = cache.begin_step()
+    logits = step_logits(model, cache, tokens, positions, record)
+    cache.end_step()
+    return logits
+
+
+def step_logits(
+    model: Transformer, cache: KVCache, tokens: Tensor, positions: Tensor, record: AttentionRecord | None = None
+) -> Tensor:
+    """The arithmetic of a step that `cache` has begun: nothing in it waits for a GPU, or depends on what is in it."""
+    x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
+    mask, memory_mask = cache.mask(), cache.memory_mask()
+    for number, layer in enumerate(model.decoder):
+        x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.remember, number))
+    logits: Tensor = model.output(model.decoder_norm(x))[:, 0]
+    return logits
+
+
+class TorchRunner:
+    """Decodes with the modules of a Transformer, at the precision of its weights.
+
+    On a CPU every sentence gets the same bits in any batch, for which the products are tiled (see
+    model.decoding.batch_invariance), unless `tiled` is False: that is for measuring what it costs. The model must be in
+    evaluation mode.
+    """
+
+    def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:
+        weight = model.target_embedding.tokens.weight
+        self.config, self.device = model.config, weight.device
+        self.precision = precision or str(weight.dtype).removeprefix("torch.")
+        self.tiles = tiles_for(model, model.config.head_dim) if tiled and self.device.type == "cpu" else UNTILED
+        self.model = with_tiled_products(model, self.tiles)
+
+    def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
+        return DecodeBatch(self.new_slots(rows, limits), self.config)
+
+    def new_slots(self, rows: int, limits: Limits) -> Slots:
+        return TorchSlots(self.model, rows, limits, self.tiles)
+
+
+class TorchSlots:
+    """Slots over a KVCache; see `Slots`."""
+
+    def __init__(self, model: Transformer, rows: int, limits: Limits, tiles: Tiles = UNTILED) -> None:
+        weight = model.target_embedding.tokens.weight
+        # A source carries its end symbol, and the last target position is where the end is predicted.
+        room = (limits.max_source + 1, limits.max_target + 1)
+        self.rows = rows
+        self._model, self._tiles = model, tiles
+        self._cache = KVCache(model.config, rows, *room, device=weight.device, dtype=weight.dtype, tiles=tiles)
+        self._broken: set[int] = set()
+
+    @torch.inference_mode()
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+        encoded = encode_batch(self._model, sources, record, self._tiles)
+        self._cache.admit(encoded.memory, encoded.lengths)
+        if not record:
+            return []
+        return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
+
+    @torch.inference_mode()
+    def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
+        attention = AttentionRecord()
+        last = torch.tensor(self._filled(tokens, self._model.config.pad_id), device=self._cache.device)  # [rows]
+        logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
+        log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
+        scores, chosen = self.choose(log_probs)
+        aligned = self._cache.look(attention.cross)[: len(tokens)]
+        outcome = torch.stack([chosen.double(), scores.double(), aligned.double()])
+        return self._made(outcome, log_probs, demands, self._rows_of(attention) if record else [])
+
+    def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """Each row's next token where nothing is demanded, after its log probability; log_probs [rows, vocabulary]."""
+        scores, chosen = log_probs.max(-1)
+        return scores, chosen
+
+    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+        return self._cache.looked(rows)
+
+    @torch.inference_mode()
+    def fork(self, rows: Sequence[int]) -> None:
+        self._cache.fork(rows)
+
+    @torch.inference_mode()
+    def drop(self, rows: Sequence[int]) -> list[int]:
+        # What is broken shows in every step after it; of a sentence that made none, nobody knows.
+        suspects = [row for row in rows if row in self._broken or self._cache.lengths[row] == 0]
+        if suspects:
+            self._cache.clean(suspects)
+        order = self._cache.drop(rows)
+        self._broken = {row for row, before in enumerate(order) if before in self._broken}
+        return order
+
+    def _filled(self, tokens: Sequence[int], filling: int) -> list[int]:
+        """One for each row of a step, those that stand for nobody included."""
+        return [*tokens, *[filling] * (self._cache.step_rows - len(tokens))]
+
+    def _made(
+        self,
+        outcome: Tensor,
+        log_probs: Tensor,
+        demands: Mapping[int, Demand],
+        attention: list[tuple[Tensor, Tensor]],
+    ) -> Step:
+        """outcome [3, rows]: the best tokens, their log probabilities, and the source tokens they attended to most."""
+        tokens, scores, aligned = outcome.tolist()
+        eos = self._model.config.eos_id
+        candidates = best_by_row(log_probs, demands, eos)
+        for row, found in candidates.items():
+            tokens[row], scores[row] = found[0]
+        self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}
+        return Step(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
+
+    def _rows_of(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
+        def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
+            return torch.stack([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
+
+        return [
+            (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))
+            for row, (target, source) in enumerate(zip(self._cache.lengths, self._cache.source_lengths, strict=True))
+        ]
