@@ -18,7 +18,7 @@ import torch
 from app.engine.worker import ROWS, ROWS_INT8
 from model.allocator import keep_freed_memory
 from model.backends import prepare
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from model.decoding import greedy_decode
 
 

@@ -58,7 +58,7 @@ class OurDecoder:
 
         from model.allocator import keep_freed_memory
         from model.backends import prepare
-        from model.bundle import load_bundle
+        from model.bundle_weights import load_bundle
         from model.decoding.batch import Batch
         from model.hypothesis import Hypothesis
 

@@ -38,7 +38,7 @@ from benchmarks.engine_tables import (
 from benchmarks.sentences import made_sentences
 from benchmarks.table import Table
 from benchmarks.team import Work
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from training.corpora.corpus import read_pairs
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 
@@ -46,7 +46,7 @@ HERE = Path(__file__).resolve().parent
 PARTS = ("speed", "alone", "memory", "answers", "rows", "lengths")
 
 
-def measure(bench: Bench, bundle: Bundle, parts: Sequence[str]) -> Iterator[Table]:
+def measure(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> Iterator[Table]:
     """The tables of one bundle on some cores; what compares workers of one thread is for one core."""
     single = len(bench.cores) == 1
     rows = 64 if 64 in bench.plan.our_rows else bench.plan.our_rows[-1]
@@ -67,7 +67,7 @@ def measure(bench: Bench, bundle: Bundle, parts: Sequence[str]) -> Iterator[Tabl
         yield by_length(bench, bundle.limits.max_source, bundle.limits.target)
 
 
-def chosen_work(bundle: Bundle, pairs: Path | None, count: int) -> Work:
+def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int) -> Work:
     """Sentences of a file in random order, or made ones. Their common limit is the bundle's for the longest."""
     texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else made_sentences(2 * count)
     random.Random(1).shuffle(texts)
@@ -78,7 +78,7 @@ def chosen_work(bundle: Bundle, pairs: Path | None, count: int) -> Work:
     return Work(sources, max(bundle.limits.target(len(source)) for source in sources))
 
 
-def models_of(bundle: Bundle, folder: Path, precisions: Sequence[str]) -> dict[tuple[str, str], Path]:
+def models_of(bundle: LoadedBundle, folder: Path, precisions: Sequence[str]) -> dict[tuple[str, str], Path]:
     """Where the weights are for each kind of engine and precision; CTranslate2's are made in `folder`."""
     models = {(OURS, precision): bundle.folder.resolve() for precision in (*precisions, "float32")}
     for precision in THEIR_PRECISIONS:
@@ -96,7 +96,7 @@ def chosen_cores(counts: Sequence[int] | None) -> list[list[int]]:
     return [found[:count] for count in dict.fromkeys(counts or (len(found), 1))]
 
 
-def introduction(bundle: Bundle, work: Work, origin: str, plan: Plan) -> Iterator[str]:
+def introduction(bundle: LoadedBundle, work: Work, origin: str, plan: Plan) -> Iterator[str]:
     shape, lengths = bundle.model.config, work.lengths
     layers = f"{shape.encoder_layers} + {shape.decoder_layers} layers, width {shape.d_model}"
     yield f"{bundle.name}: {layers}, {bundle.model.parameter_count():,} parameters"
@@ -149,7 +149,7 @@ def main(
         json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
-def tell(bench: Bench, bundle: Bundle, parts: Sequence[str]) -> dict[str, Any]:
+def tell(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> dict[str, Any]:
     """Prints the tables as they come."""
     tables = []
     typer.echo(f"\ncores: {len(bench.cores)} (numbers {', '.join(map(str, bench.cores))})")

@@ -25,7 +25,8 @@ import typer
 from benchmarks.cores import processor
 from model.allocator import keep_freed_memory
 from model.backends import PRECISIONS, prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle import Bundle
+from model.bundle_weights import load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis, Limits

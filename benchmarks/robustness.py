@@ -31,7 +31,7 @@ from app.cli.offline_engine import Request, translating
 from app.engine.ipc import Launch, WorkerProcess
 from benchmarks.noise import measure_noise
 from benchmarks.table import Table
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.languages import language_alone
 from training.corpora.corpus import Pair, read_pairs
 from training.evaluation.scoring import translate
@@ -139,11 +139,11 @@ def probes(language: str) -> list[str]:
     return [*(text.strip() for text in short.split("|")), *own[:40:2]]  # the samples' longer ones stand first
 
 
-def alone(bundle: Bundle, texts: Sequence[str]) -> list[str]:
+def alone(bundle: LoadedBundle, texts: Sequence[str]) -> list[str]:
     return translate(bundle.model, bundle.tokenizer, bundle.limits, texts).texts
 
 
-def served(bundle: Bundle, texts: Sequence[str], launch: Launch) -> list[str]:
+def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[str]:
     """What the service, with this bundle alone, makes of each text; what fails is empty."""
 
     async def all_at_once() -> list[str]:
@@ -154,7 +154,7 @@ def served(bundle: Bundle, texts: Sequence[str], launch: Launch) -> list[str]:
     return asyncio.run(all_at_once())
 
 
-def measure(bundle: Bundle, launch: Launch = WorkerProcess) -> Table:
+def measure(bundle: LoadedBundle, launch: Launch = WorkerProcess) -> Table:
     plain = probes(bundle.source)
     changed = {v.name: [text for text in plain if v.typed(text) != text] for v in VARIANTS}
     typed = [v.typed(text) for v in VARIANTS for text in changed[v.name]]
@@ -174,7 +174,7 @@ def measure(bundle: Bundle, launch: Launch = WorkerProcess) -> Table:
     return table
 
 
-def noise(bundle: Bundle, pairs: Sequence[Pair], launch: Launch = WorkerProcess) -> Table:
+def noise(bundle: LoadedBundle, pairs: Sequence[Pair], launch: Launch = WorkerProcess) -> Table:
     table = measure_noise(pairs, bundle.target, lambda texts: served(bundle, texts, launch))
     return dataclasses.replace(table, title=f"{bundle.source} to {bundle.target}", note=f"{bundle.name}, BLEU")
 

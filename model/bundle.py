@@ -1,35 +1,31 @@
-"""A bundle: the folder that holds all serving needs of one translation direction; written whole, checked on loading.
+"""A bundle: the folder that holds all serving needs of one translation direction; read and checked here.
 
-Knows files and their agreement. Where bundles lie and what they are called over HTTP is `app`'s.
+Knows files and their agreement, and does without PyTorch: weights are `model.bundle_weights`'s. Where bundles lie and
+what they are called over HTTP is `app`'s.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
+import numpy as np
+from safetensors import SafetensorError, deserialize
 
-from model.atomic_files import check_replaceable, written_whole
 from model.config import ModelConfig
-from model.decoding import as_runner, decode_in
-from model.decoding.batch import Batch, Runner
-from model.hypothesis import Hypothesis, Limits
+from model.hypothesis import Limits
 from model.languages import is_language_code
 from model.marks import END_MARKS_EXPECTED
 from model.tokenizer import Tokenizer
-from model.transformer import Transformer
+from model.weight_shapes import weight_shapes
 
 T = TypeVar("T")
 FORMAT_VERSION = 1
@@ -44,27 +40,6 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
 
 class BundleError(ValueError):
     """A bundle cannot be read or written; one line says what is wrong."""
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Sentences of the bundle in `folder`, as token ids, and what they became on export.
-
-    They were chosen so that no precision or processor changes them: a difference means that the model does not
-    compute what it did.
-    """
-
-    folder: Path
-    limits: Limits
-    entries: Sequence[Mapping[str, Any]]
-
-    def check(self, batch: Batch) -> None:
-        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or whatever fails."""
-        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
-        decode_in(batch, found)
-        for entry, hypothesis in zip(self.entries, found, strict=True):
-            if hypothesis.tokens != entry["target_ids"]:
-                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
 
 
 @dataclass(frozen=True)
@@ -95,19 +70,15 @@ class Record:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A loaded bundle. `config` is config.json as it stands."""
+    """A bundle that was checked, without its weights. `config` is config.json as it stands."""
 
     folder: Path
     config: dict[str, Any]
-    model: Transformer
+    architecture: ModelConfig
     tokenizer: Tokenizer
     limits: Limits
     checksum: str
     """SHA-256 of the weights, hexadecimal."""
-
-    @property
-    def samples(self) -> Samples:
-        return Samples(self.folder, self.limits, self.config["samples"])
 
     @property
     def source(self) -> str:
@@ -123,8 +94,13 @@ class Bundle:
 
     @cached_property
     def record(self) -> Record:
-        """`load_bundle` has read it once, and refused it where it cannot be."""
+        """`checked` has read it once, and refused it where it cannot be."""
         return Record.read(self.config)
+
+    @cached_property
+    def parameter_count(self) -> int:
+        """Trained numbers, shared matrices counted once."""
+        return sum(map(math.prod, weight_shapes(self.architecture).values()))
 
     @cached_property
     def expects_end_marks(self) -> bool:
@@ -135,6 +111,34 @@ class Bundle:
     def name(self) -> str:
         """The pair and the first 12 digits of the weights' checksum: what answers say of who made them."""
         return f"{self.pair}@{self.checksum[:12]}"
+
+
+def open_bundle(folder: Path) -> Bundle:
+    """Reads and checks a bundle; its weights are not kept. Raises BundleError."""
+    return checked(folder, *read_bundle(folder))
+
+
+def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) -> Bundle:
+    """The bundle that `read_bundle` has read at `folder`.
+
+    Raises BundleError, in one line, for a value that cannot be, and for weights that do not have the names and shapes
+    of the architecture or are not finite.
+    """
+    try:
+        architecture = ModelConfig.from_dict(_section(config, "architecture"))
+        limits = Limits(**_section(config, "limits"))
+        tokenizer = Tokenizer(files[VOCABULARY])
+        _check_languages(config)
+        Record.read(config)
+        _check_samples_known(config, tokenizer, limits)
+        _check_weights(architecture, files[WEIGHTS])
+        _check_agreement(architecture, limits, tokenizer)
+    except KeyError as error:
+        raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
+    except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
+        raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
+    checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
+    return Bundle(folder, config, architecture, tokenizer, limits, checksum)
 
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -206,37 +210,6 @@ def _checksums(sums: bytes) -> dict[str, str]:
     return dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines() if "  " in line)
 
 
-def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> Bundle:
-    """Loads a bundle for inference with its weights as `dtype` on `device`; on "meta", verified but without them.
-
-    Raises BundleError, in one line, for a missing or changed file, another format version, or weights that do not
-    have the shapes of the architecture.
-    """
-    config, files = read_bundle(folder)
-    try:
-        architecture = ModelConfig.from_dict(_section(config, "architecture"))
-        limits = Limits(**_section(config, "limits"))
-        tokenizer = Tokenizer(files[VOCABULARY])
-        _check_languages(config)
-        Record.read(config)
-        _check_samples_known(config, tokenizer, limits)
-        weights = load(files[WEIGHTS])
-        layers = architecture.encoder_layers + architecture.decoder_layers
-        if layers > len(weights):  # to build them might take for ever
-            raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
-        with device if device.type == "meta" else nullcontext():
-            model = Transformer(architecture)
-        _fill(model, weights)
-        _check_agreement(architecture, limits, tokenizer)
-    except KeyError as error:
-        raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
-    except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
-        # A size that is too large, PyTorch tells in a RuntimeError of several lines.
-        raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
-    checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
-    return Bundle(folder, config, model.to(device, dtype).eval(), tokenizer, limits, checksum)
-
-
 def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     section = config[name]
     if not isinstance(section, dict):
@@ -275,65 +248,39 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Token
             raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")
 
 
-def check_samples(bundle: Bundle, runner: Runner | None = None) -> None:
-    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs."""
-    bundle.samples.check(as_runner(runner or bundle.model).new_batch(64, bundle.limits))
-
-
-def save_bundle(
-    folder: Path,
-    model: Transformer,
-    tokenizer: Tokenizer,
-    limits: Limits,
-    record: Mapping[str, Any],
-    card: str,
-    *,
-    dtype: torch.dtype = torch.float16,
-    replace: bool = False,
-) -> None:
-    """Writes a bundle at `folder`, its weights as `dtype`.
-
-    `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
-    is the model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that
-    is there is refused with NotReplaceable unless `replace`; it is then swapped out by renaming and deleted last.
-    """
-    check_replaceable(folder, replace)
-    config = {
-        "format_version": FORMAT_VERSION,
-        "architecture": model.config.to_dict(),
-        "limits": dataclasses.asdict(limits),
-        **record,
-    }
-    files = {
-        CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(),
-        WEIGHTS: save(_compact(model, dtype)),
-        VOCABULARY: tokenizer.proto,
-    }
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
-    with written_whole(folder) as temporary:
-        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
-            (temporary / name).write_bytes(content)
-
-
-def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The weights by name, as `dtype`; a shared matrix once, under the first of its names."""
-    return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.named_parameters()}
-
-
-def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
-    parameters = dict(model.named_parameters())
-    if missing := sorted(parameters.keys() - weights.keys()):
+def _check_weights(architecture: ModelConfig, content: bytes) -> None:
+    weights = dict(deserialize(content))  # type: ignore[no-untyped-call]
+    layers = architecture.encoder_layers + architecture.decoder_layers
+    if layers > len(weights):  # to list their shapes might take for ever
+        raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
+    shapes = weight_shapes(architecture)
+    if missing := sorted(shapes.keys() - weights.keys()):
         raise BundleError(f"{WEIGHTS} lacks {missing[0]}")
-    if surplus := sorted(weights.keys() - parameters.keys()):
+    if surplus := sorted(weights.keys() - shapes.keys()):
         raise BundleError(f"{WEIGHTS} holds {surplus[0]}, which the architecture does not have")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            if weights[name].shape != parameter.shape:
-                ours, theirs = tuple(parameter.shape), tuple(weights[name].shape)
-                raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
-            if not weights[name].isfinite().all():  # of a training that failed: nothing could be translated
-                raise BundleError(f"{name} in {WEIGHTS} is not finite")
-            parameter.copy_(weights[name])
+    for name, ours in shapes.items():
+        if (theirs := tuple(weights[name]["shape"])) != ours:
+            raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
+        if not _is_finite(weights[name]["dtype"], weights[name]["data"]):
+            # Of a training that failed: nothing could be translated.
+            raise BundleError(f"{name} in {WEIGHTS} is not finite")
+
+
+_EXPONENTS = {
+    "F16": ("<u2", 0x7C00),
+    "BF16": ("<u2", 0x7F80),
+    "F32": ("<u4", 0x7F80_0000),
+    "F64": ("<u8", 0x7FF0 << 48),
+}
+"""By type of number: how to read its bits, and which of them are the exponent. Where all of these are set, it is an
+infinity or not a number (IEEE 754-2019, section 3.4)."""
+
+
+def _is_finite(dtype: str, content: bytes) -> bool:
+    if dtype not in _EXPONENTS:
+        return True
+    kind, exponent = _EXPONENTS[dtype]
+    return not np.any(np.frombuffer(content, kind) & exponent == exponent)
 
 
 def _parsed(folder: Path, content: bytes) -> dict[str, Any]:

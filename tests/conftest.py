@@ -33,7 +33,7 @@ from app.main import create_app
 from app.server.server import Server
 from app.settings import Settings
 from app.text.language_id import _Loaded
-from model.bundle import Bundle, check_samples, load_bundle, save_bundle
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import DecodeBatch
@@ -214,7 +214,7 @@ def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bundle(bundle_folder: Path) -> Bundle:
+def bundle(bundle_folder: Path) -> LoadedBundle:
     return load_bundle(bundle_folder / "en-fr", torch.device("cpu"))
 
 

@@ -9,7 +9,7 @@ import torch
 from conftest import make_bundle
 
 from model.backends import prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from training.adapt import rehearsal
 from training.adapt.rehearsal import Rehearsal, translated
 from training.corpora.corpus import Pair
@@ -17,18 +17,18 @@ from training.corpora.general import general_sentences
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Bundle:
+def bundle(tmp_path: Path) -> LoadedBundle:
     return load_bundle(make_bundle(tmp_path / "bundle"), torch.device("cpu"))
 
 
-def test_our_sentences_are_rehearsed_or_the_different_lines_of_a_text(bundle: Bundle, tmp_path: Path) -> None:
+def test_our_sentences_are_rehearsed_or_the_different_lines_of_a_text(bundle: LoadedBundle, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One.\n\nTwo.\nOne.\n", encoding="utf-8")
     assert list(Rehearsal.of(bundle, (), tmp_path).sentences) == general_sentences("en", rehearsal.SENTENCES)
     assert list(Rehearsal.of(bundle, (str(tmp_path / "a.txt"),), tmp_path).sentences) == ["One.", "Two."]
 
 
 def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_changed_file(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rehearsal, "translated", lambda bundle, runner, texts: [Pair(text, "x") for text in texts])
     work = tmp_path / "work"
@@ -45,7 +45,7 @@ def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_change
     assert not ours.is_made
 
 
-def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_out(bundle: Bundle) -> None:
+def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_out(bundle: LoadedBundle) -> None:
     texts = ["Hello.", "How are you?", "", "The cat sleeps. " * 40]
     found = translated(bundle, prepare(bundle.model, "float32"), texts)
     assert {pair.source for pair in found} <= set(texts[:2])

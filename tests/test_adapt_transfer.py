@@ -11,7 +11,7 @@ import torch
 from conftest import PAIRS
 from typer.testing import CliRunner
 
-from model.bundle import load_bundle, save_bundle
+from model.bundle_weights import load_bundle, save_bundle
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer

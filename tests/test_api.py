@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
-from model.bundle import Bundle, BundleError, Samples
+from model.bundle import BundleError
+from model.bundle_weights import LoadedBundle, Samples
 from model.decoding import greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
@@ -27,7 +28,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
 
 
-def test_translate_answers_as_the_design_says(service: Service, bundle: Bundle) -> None:
+def test_translate_answers_as_the_design_says(service: Service, bundle: LoadedBundle) -> None:
     response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
     assert response.status_code == 200
     decoded = [
@@ -376,7 +377,7 @@ def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
 
 
 def test_a_sentence_that_breaks_every_step_is_its_request_s_500(
-    bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle_folder: Path, bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Faulty(DecodeBatch):
         def step(self) -> list[Hypothesis]:
@@ -394,7 +395,7 @@ def test_a_sentence_that_breaks_every_step_is_its_request_s_500(
     assert "secret" not in failed.text
 
 
-def test_ready_names_the_models(service: Service, bundle: Bundle) -> None:
+def test_ready_names_the_models(service: Service, bundle: LoadedBundle) -> None:
     response = service.get("/ready")
     assert (response.status_code, response.json()) == (200, {"status": "ready", "models": [bundle.name]})
 
@@ -412,7 +413,7 @@ def test_languages_are_what_bundles_translate(service: Service) -> None:
     assert service.get("/languages").json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
 
 
-def test_models_are_described_by_their_record(service: Service, bundle: Bundle) -> None:
+def test_models_are_described_by_their_record(service: Service, bundle: LoadedBundle) -> None:
     found = service.get("/models").json()
     speed = found[0]["tokens_per_second"]
     assert found == [

@@ -10,7 +10,7 @@ import torch
 from conftest import Service
 
 from app.translation import attention_svg
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.decoding import TorchRunner, greedy_decode
 from model.hypothesis import Hypothesis
 
@@ -31,7 +31,7 @@ def show_views(service: Service, **fields: Any) -> list[dict[str, Any]]:
     return views
 
 
-def decoded(bundle: Bundle, text: str) -> Hypothesis:
+def decoded(bundle: LoadedBundle, text: str) -> Hypothesis:
     ids = bundle.tokenizer.encode(text)
     hypothesis = Hypothesis(ids, bundle.limits.target(len(ids)), record=True)
     batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
@@ -41,7 +41,7 @@ def decoded(bundle: Bundle, text: str) -> Hypothesis:
     return hypothesis
 
 
-def test_the_weights_and_tokens_are_those_of_decoding(service: Service, bundle: Bundle) -> None:
+def test_the_weights_and_tokens_are_those_of_decoding(service: Service, bundle: LoadedBundle) -> None:
     shown, hypothesis = show(service), decoded(bundle, SENTENCE["text"])
     assert hypothesis.encoder_attention is not None
     expected = {
@@ -69,7 +69,7 @@ def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Serv
     assert torch.equal(decoder, decoder.tril())
 
 
-def test_the_translation_is_the_one_that_serves(service: Service, bundle: Bundle) -> None:
+def test_the_translation_is_the_one_that_serves(service: Service, bundle: LoadedBundle) -> None:
     """Repetitions, which POST /translate cuts, included."""
     source = bundle.tokenizer.encode(SENTENCE["text"])
     [served] = greedy_decode(bundle.model, [source], bundle.limits)

@@ -10,7 +10,7 @@ import torch
 
 import model.int8.library as kernels
 from model.backends import prepare
-from model.bundle import Bundle, check_samples, load_bundle
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from model.decoding import TorchRunner
 from model.int8.library import KernelRunner
 
@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Bundle:
+def shipped() -> LoadedBundle:
     return load_bundle(SHIPPED, torch.device("cpu"))
 
 
@@ -32,7 +32,7 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: Bundle) -> None:
+def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: LoadedBundle) -> None:
     assert prepare(shipped.model, "auto").precision == "float32"
     runner = prepare(shipped.model, "int8")
     assert isinstance(runner, TorchRunner)
@@ -40,7 +40,7 @@ def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: Bundl
     check_samples(shipped, runner)
 
 
-def test_auto_is_the_kernels_where_they_can_run(shipped: Bundle) -> None:
+def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
     try:
         kernels.library()
     except kernels.KernelsUnavailable as reason:
@@ -51,7 +51,7 @@ def test_auto_is_the_kernels_where_they_can_run(shipped: Bundle) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: Bundle, precision: str) -> None:
+def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: LoadedBundle, precision: str) -> None:
     runner = prepare(shipped.model, precision)
     assert runner.precision == precision
     check_samples(shipped, runner)
@@ -59,6 +59,6 @@ def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: Bund
 
 
 @pytest.mark.parametrize("precision", ["float16", "int4", ""])
-def test_what_is_not_offered_is_refused_by_name(shipped: Bundle, precision: str) -> None:
+def test_what_is_not_offered_is_refused_by_name(shipped: LoadedBundle, precision: str) -> None:
     with pytest.raises(ValueError, match="on cpu precision must be one of float32, bfloat16, int8"):
         prepare(shipped.model, precision)

@@ -21,7 +21,7 @@ from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
 from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compared, duel, in_turns, joined
 from benchmarks.table import Table, shown
 from benchmarks.team import SUPPLY, Answer, Engine, Team, Work
-from model.bundle import Bundle, load_bundle, save_bundle
+from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
 from model.transformer import Transformer
 
 WORK = Work([[5 + 7 * n % 300, 4 + n % 7, 20, *range(30, 30 + n % 13)] for n in range(60)], limit=20)
@@ -30,7 +30,7 @@ A, B = Setting(Engine(OURS, "int8", 2), 64), Setting(Engine(THEIRS, "float32", 1
 
 
 @pytest.fixture(scope="module")
-def talkative(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def talkative(bundle: LoadedBundle, tmp_path_factory: pytest.TempPathFactory) -> LoadedBundle:
     """A bundle whose random weights are large enough that different sentences get different answers."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(2)
@@ -45,7 +45,7 @@ def talkative(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Bundl
 
 
 @pytest.fixture(scope="module")
-def models(talkative: Bundle, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+def models(talkative: LoadedBundle, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
     return models_of(talkative, tmp_path_factory.mktemp("ctranslate2"), ["float32"])
 
 
@@ -162,7 +162,7 @@ def test_joined_sentences_have_the_length_asked_for(length: int, count: int) -> 
     assert flat == [1 + place % 9 for place in range(length * count)]
 
 
-def test_the_limit_is_that_of_the_longest_sentence_and_common_to_all(bundle: Bundle, tmp_path: Path) -> None:
+def test_the_limit_is_that_of_the_longest_sentence_and_common_to_all(bundle: LoadedBundle, tmp_path: Path) -> None:
     texts = ["The cat sleeps.", "Hello.", "long " * 400]
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\tcourt\n" for text in texts), encoding="utf-8")
     work = chosen_work(bundle, tmp_path / "pairs.tsv", 10)
@@ -207,7 +207,7 @@ def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
     assert json.loads(json.dumps(table.as_json()))["rows"]["one"] == {"a": [1.5, 2.5], "b": 3}
 
 
-def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: Bundle, tmp_path: Path) -> None:
+def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
     command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)

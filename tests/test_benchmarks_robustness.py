@@ -10,7 +10,7 @@ import pytest
 from app.engine.ipc import InProcessWorker
 from benchmarks.noise import NOISES, Noise, measure_noise
 from benchmarks.robustness import VARIANTS, agreement, measure, noise, probes
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.normalisation import normalise_source
 from training.corpora.corpus import Pair
 
@@ -56,7 +56,7 @@ def test_a_language_without_sentences_of_ours_is_refused() -> None:
         probes("tlh")
 
 
-def test_a_bundle_has_a_row_for_each_variant_that_changes_something(bundle: Bundle) -> None:
+def test_a_bundle_has_a_row_for_each_variant_that_changes_something(bundle: LoadedBundle) -> None:
     table = measure(bundle, InProcessWorker)
     assert set(table.rows) == set(BY_NAME) - {"traditional characters"}
     for sentences, *shares in table.rows.values():
@@ -95,7 +95,7 @@ def test_who_hears_through_the_noise_loses_nothing_and_who_does_not_loses_all() 
     assert [name for name, row in found.items() if row[1] or row[4]] == ["the mark doubled"]
 
 
-def test_noise_is_measured_as_served(bundle: Bundle) -> None:
+def test_noise_is_measured_as_served(bundle: LoadedBundle) -> None:
     table = noise(bundle, PAIRS, InProcessWorker)
     assert table.title == "en to fr"
     assert table.rows["a space doubled"][0] == 2

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.text.language_id import Detector
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
@@ -190,7 +190,7 @@ def test_fine_tuning_keeps_to_the_script_of_the_bundle(
 ) -> None:
     bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer, folder=Path("b"), limits=Limits())
     recipe = RecipeFile(pairs=("-",), prepare=said)
-    asked = prepare_asked(recipe, Path("work"), Tuning(Initial(cast(Bundle, bundle))), ())
+    asked = prepare_asked(recipe, Path("work"), Tuning(Initial(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified
 
 
@@ -230,7 +230,7 @@ def test_the_translation_nearest_to_a_traditional_reference_is_found() -> None:
 
     decoded = Hypothesis([5], 99)
     decoded.finished = [ended("我们你在上。"), ended("龙爱广场上。")]  # as near to "龍愛廣場上。" as it stands
-    bundle = cast(Bundle, SimpleNamespace(target="zh", tokenizer=TOKENIZER))
+    bundle = cast(LoadedBundle, SimpleNamespace(target="zh", tokenizer=TOKENIZER))
     settings = {"device": "cpu", "precision": "float32", "beam": 2, "rows": 2, "nearest": True, "sample": None}
     teacher = Teacher(Path("b"), "b", **settings, seed=1, back=False, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
     assert teacher.choose(bundle, decoded, "龍愛廣場上。") == ("龙爱广场上。", "")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from app.engine.engine import Engine
 from app.engine.scheduler import Job
 from app.translation.quality_checks import without_loops
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from model.hypothesis import Hypothesis
 from training.__main__ import cli
 from training.corpora.corpus import write_pairs

@@ -23,7 +23,7 @@ from app.engine.ipc import Greeting, InProcessWorker, Launch, Order, Worker, Wor
 from app.engine.scheduler import DEATHS, Job, Scheduler
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
@@ -32,7 +32,7 @@ SLEEP = asyncio.sleep  # the real one, whatever tests put in its place
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
 
 
-def engine_of(*bundles: Bundle, rows: int = 8, workers: int = 1, launch: Launch = InProcessWorker) -> Engine:
+def engine_of(*bundles: LoadedBundle, rows: int = 8, workers: int = 1, launch: Launch = InProcessWorker) -> Engine:
     order = Order([(str(bundle.folder), bundle.name) for bundle in bundles], "cpu", "float32", 0, rows)
     return Engine(order, Scheduler(1_000_000), Metrics(), launch, workers)
 
@@ -47,16 +47,16 @@ async def running(engine: Engine) -> AsyncIterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def other_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def other_bundle(tmp_path_factory: pytest.TempPathFactory) -> LoadedBundle:
     return load_bundle(make_bundle(tmp_path_factory.mktemp("other") / "de", "de", "fr", seed=1), torch.device("cpu"))
 
 
-def job(bundle: Bundle, *texts: str) -> Job[Hypothesis]:
+def job(bundle: LoadedBundle, *texts: str) -> Job[Hypothesis]:
     sources = [bundle.tokenizer.encode(text) for text in texts]
     return Job(bundle.name, [Hypothesis(ids, bundle.limits.target(len(ids))) for ids in sources])
 
 
-def alone(bundle: Bundle, text: str) -> list[int]:
+def alone(bundle: LoadedBundle, text: str) -> list[int]:
     return greedy_decode(bundle.model, [bundle.tokenizer.encode(text)], bundle.limits)[0].tokens
 
 
@@ -66,7 +66,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await SLEEP(0.001)
 
 
-def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: Bundle, gate: Gate) -> None:
+def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             first = asyncio.create_task(engine.decode(jobs[0]))
@@ -83,7 +83,7 @@ def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle
 
 
 @pytest.mark.parametrize(("rows", "workers"), [(3, 1), (4, 3)])
-def test_more_sentences_than_rows_are_all_decoded(bundle: Bundle, rows: int, workers: int) -> None:
+def test_more_sentences_than_rows_are_all_decoded(bundle: LoadedBundle, rows: int, workers: int) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=rows, workers=workers)) as engine:
             await engine.decode(request)
@@ -94,7 +94,7 @@ def test_more_sentences_than_rows_are_all_decoded(bundle: Bundle, rows: int, wor
     assert all(h.finish_reason for h in request.sentences)
 
 
-def test_bundles_take_turns(bundle: Bundle, other_bundle: Bundle) -> None:
+def test_bundles_take_turns(bundle: LoadedBundle, other_bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, other_bundle)) as engine:
             await asyncio.gather(*map(engine.decode, jobs))
@@ -104,7 +104,7 @@ def test_bundles_take_turns(bundle: Bundle, other_bundle: Bundle) -> None:
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
 
 
-def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: Bundle) -> None:
+def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             await engine.decode(Job(bundle.name, [served]))
@@ -128,7 +128,7 @@ def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: Bundle) 
 
 
 def test_a_sentence_that_breaks_its_step_fails_alone(
-    bundle: Bundle, other_bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, other_bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Fragile(DecodeBatch):
         def step(self) -> list[Hypothesis]:
@@ -151,7 +151,7 @@ def test_a_sentence_that_breaks_its_step_fails_alone(
     assert other.sentences[0].tokens == alone(other_bundle, TEXTS[0])
 
 
-def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bundle: Bundle, gate: Gate) -> None:
+def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             first = asyncio.create_task(engine.decode(good))
@@ -168,7 +168,7 @@ def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bun
     assert good.sentences[0].tokens == alone(bundle, TEXTS[2])
 
 
-def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: Bundle, gate: Gate) -> None:
+def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=1)) as engine:
             tasks = [asyncio.create_task(engine.decode(request)) for request in (decoding, waiting)]
@@ -190,7 +190,7 @@ def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: Bundle, ga
     assert later.sentences[0].tokens == alone(bundle, TEXTS[1])
 
 
-def test_a_single_sentence_does_not_wait_for_a_document(bundle: Bundle) -> None:
+def test_a_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4)) as engine:
             work = asyncio.create_task(engine.decode(document))
@@ -205,7 +205,7 @@ def test_a_single_sentence_does_not_wait_for_a_document(bundle: Bundle) -> None:
     assert done[0] < 60
 
 
-def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: Bundle, gate: Gate) -> None:
+def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         engine = engine_of(bundle, rows=2)
         await engine.start()
@@ -223,7 +223,7 @@ def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: Bundle,
     assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
 
 
-def test_a_job_without_sentences_needs_no_engine(bundle: Bundle) -> None:
+def test_a_job_without_sentences_needs_no_engine(bundle: LoadedBundle) -> None:
     asyncio.run(engine_of(bundle).decode(job(bundle)))
 
 
@@ -231,7 +231,7 @@ def test_a_job_without_sentences_needs_no_engine(bundle: Bundle) -> None:
 
 
 def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_their_answers(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Deadly(DecodeBatch):
         def step(self) -> list[Hypothesis]:
@@ -259,7 +259,7 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
 
 
 def test_without_a_worker_requests_are_refused_until_one_is_back(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Worker] = []
 
@@ -287,7 +287,7 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(
 
 
 def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def launch(end: socket.socket) -> Worker:
         end.close()
@@ -318,7 +318,7 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
 
 
 def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Hanging:
         """Says that it is ready, and nothing more."""
@@ -350,7 +350,9 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
     assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
 
 
-def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as one that waits for a disk or a GPU for ever: the kernel takes it away when that answers."""
 
     class Undying:
@@ -389,7 +391,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: Bundle, mo
 
 
 def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Loading:
         def __init__(self, end: socket.socket) -> None:
@@ -421,7 +423,7 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
 
 
 def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where bundles are replaced: all of the new workers end, since one could not serve them."""
 
@@ -455,7 +457,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
     asyncio.run(scenario())
 
 
-def test_workers_that_die_together_are_all_started_again(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """On uvloop, as in service: there a write to a connection that is closed raises."""
     workers: list[Worker] = []
 
@@ -512,7 +514,7 @@ def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
     assert workers[1].wait() == "ended with status 0"
 
 
-def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: Bundle) -> None:
+def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: LoadedBundle) -> None:
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []
     answered: Counter[Job[Hypothesis]] = Counter()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from app.engine.ipc import Channel, Frames, Greeting, Order, WorkerProcess, frame
 from app.engine.worker import Station, Task, work
-from model.bundle import Bundle, Samples, load_bundle
+from model.bundle_weights import LoadedBundle, Samples, load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
@@ -54,11 +54,11 @@ def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
     return lambda running: any(h.source == poison and len(h.tokens) >= at for h in running)
 
 
-def station(bundle: Bundle, rows: int = 8) -> Station:
+def station(bundle: LoadedBundle, rows: int = 8) -> Station:
     return Station(TorchRunner(bundle.model), bundle, rows)
 
 
-def tasks(bundle: Bundle, count: int, first: int = 0) -> list[Task]:
+def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[Task]:
     sources = [bundle.tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
     return [Task(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)]
 
@@ -78,7 +78,7 @@ def turns(station: Station) -> tuple[list[Task], list[Task], int]:
 
 
 @pytest.fixture(scope="module")
-def alone(bundle: Bundle) -> dict[int, Hypothesis]:
+def alone(bundle: LoadedBundle) -> dict[int, Hypothesis]:
     """What becomes of each of the first `tasks` without any trouble."""
     everybody = tasks(bundle, 20)
     return dict(enumerate(greedy_decode(bundle.model, [task.source for task in everybody], bundle.limits)))
@@ -93,7 +93,7 @@ def are_as_alone(tasks: list[Task], alone: dict[int, Hypothesis]) -> None:
 @pytest.mark.parametrize("in_step", [True, False])
 @pytest.mark.parametrize("place", [0, 5, 12])
 def test_the_culprit_fails_alone(
-    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch, place: int, in_step: bool
+    bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch, place: int, in_step: bool
 ) -> None:
     everybody = tasks(bundle, 13)
     poison = list(everybody[place].source)
@@ -108,7 +108,7 @@ def test_the_culprit_fails_alone(
 
 
 def test_what_is_too_much_together_is_done_in_parts(
-    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
     one = station(bundle)
@@ -119,7 +119,7 @@ def test_what_is_too_much_together_is_done_in_parts(
     are_as_alone(finished, alone)
 
 
-def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was memory that ran out, there is no room for two."""
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
     new_batch, made, left = Station.new_batch, list[weakref.ref[object]](), list[int]()
@@ -140,7 +140,7 @@ def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: Bundle, monkeypa
 
 
 def test_a_sentence_without_finite_numbers_fails_alone(
-    bundle: Bundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Poisoned(DecodeBatch):
         """Who joins after the poison gets NaN too, as from memory that was left in its row and is masked with 0."""
@@ -171,7 +171,7 @@ def test_a_sentence_without_finite_numbers_fails_alone(
 
 
 def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def count(batch: type[DecodeBatch]) -> int:
         decode_with(batch, monkeypatch)
@@ -193,7 +193,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
     seed=st.integers(0, 1_000),
 )
 def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
-    bundle: Bundle, alone: dict[int, Hypothesis], guilty: set[int], at: int, in_step: bool, crowd: int, seed: int
+    bundle: LoadedBundle, alone: dict[int, Hypothesis], guilty: set[int], at: int, in_step: bool, crowd: int, seed: int
 ) -> None:
     chance, everybody = random.Random(seed), tasks(bundle, 12)
     poisons = [list(everybody[number].source) for number in guilty]
@@ -226,7 +226,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
     are_as_alone(finished, alone)
 
 
-def test_a_worker_for_which_nothing_works_any_more_ends(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_for_which_nothing_works_any_more_ends(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would fail sentence after sentence for ever, where another process could do them."""
     decode_with(faulty(lambda running: True), monkeypatch)
     one = station(bundle)
@@ -263,17 +263,17 @@ class Front:
         assert not self.thread.is_alive()
 
 
-def order(bundle: Bundle, name: str | None = None, precision: str = "float32") -> Order:
+def order(bundle: LoadedBundle, name: str | None = None, precision: str = "float32") -> Order:
     return Order([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
 
 
-def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: Bundle) -> None:
+def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
     front = Front()
     assert front.ask(order(bundle)) == [Greeting("", 4, ["float32"])]
     front.close()
 
 
-def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: Bundle) -> None:
+def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: LoadedBundle) -> None:
     front = Front()
     [(failure, *_)] = front.ask(order(bundle, name="en-fr@000000000000"))
     assert "was en-fr@000000000000 when the service read it" in str(failure)
@@ -281,7 +281,7 @@ def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle:
 
 
 def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
-    bundle: Bundle, capfd: pytest.CaptureFixture[str]
+    bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ours, theirs = socket.socketpair()
     with ours:
@@ -293,7 +293,7 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
     assert "was en-fr@000000000000 when the service read it" in lines[0]["message"]
 
 
-def test_a_precision_that_there_is_not_is_said(bundle: Bundle) -> None:
+def test_a_precision_that_there_is_not_is_said(bundle: LoadedBundle) -> None:
     front = Front()
     [(failure, *_)] = front.ask(order(bundle, precision="float16"))
     assert "float16" in str(failure)
@@ -308,7 +308,7 @@ def test_a_precision_that_there_is_not_is_said(bundle: Bundle) -> None:
     ],
 )
 def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     def fail(*given: object) -> None:
         raise error
@@ -328,7 +328,7 @@ def test_a_wrong_sample_is_said(tmp_path: Path) -> None:
     front.close()
 
 
-def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: Bundle) -> None:
+def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
     front = Front()
     front.ask(order(bundle))
     ids = bundle.tokenizer.encode("Hello.")

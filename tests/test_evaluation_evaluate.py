@@ -12,7 +12,7 @@ import sacrebleu
 from conftest import Service
 from typer.testing import CliRunner
 
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
@@ -38,18 +38,18 @@ def evaluate_served(*options: object) -> str:
     return result.output
 
 
-def ours(bundle: Bundle, sources: list[str]) -> list[str]:
+def ours(bundle: LoadedBundle, sources: list[str]) -> list[str]:
     encoded = [bundle.tokenizer.encode(source) for source in sources]
     return [bundle.tokenizer.decode(h.tokens) for h in greedy_decode(bundle.model, encoded, bundle.limits)]
 
 
-def metrics(bundle: Bundle, *options: object) -> list[dict[str, Any]]:
+def metrics(bundle: LoadedBundle, *options: object) -> list[dict[str, Any]]:
     found = json.loads(evaluate("--bundle", bundle.folder, "--json", *options))
     assert found["model"] == bundle.name
     return list(found["metrics"])
 
 
-def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: Bundle, test_set: Path) -> None:
+def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: LoadedBundle, test_set: Path) -> None:
     translations = ours(bundle, [pair.source for pair in PAIRS])
     references = [[pair.target for pair in PAIRS]]
     bleu, chrf = metrics(bundle, "--pairs", test_set)
@@ -61,7 +61,7 @@ def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: Bu
 
 
 def test_without_raw_the_scores_are_of_what_the_service_answers(
-    bundle: Bundle, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of texts that it does not hand to the model as they are: two sentences, no last mark, capitals."""
     typed = ["Hello. How are you?", "How are you", "HELLO.", "The cat sleeps.\u2028Hello."]
@@ -83,7 +83,7 @@ def test_without_raw_the_scores_are_of_what_the_service_answers(
     assert {metric["served"] for metric in metrics(bundle, *options)} == {False}
 
 
-def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, test_set: Path) -> None:
+def test_a_person_is_told_model_precision_device_and_signature(bundle: LoadedBundle, test_set: Path) -> None:
     output = evaluate("--bundle", bundle.folder, "--pairs", test_set, "--precision", "bfloat16")
     assert bundle.name in output
     assert "set.tsv: 3 sentences, greedy, on cpu in bfloat16" in output
@@ -92,7 +92,7 @@ def test_a_person_is_told_model_precision_device_and_signature(bundle: Bundle, t
 
 
 def test_a_set_that_stands_the_other_way_round_is_measured_as_it_should_be_and_that_is_said(
-    bundle: Bundle, test_set: Path, tmp_path: Path
+    bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
     turned = tmp_path / "turned.tsv"
     write_pairs(turned, [Pair(pair.target, pair.source) for pair in PAIRS])
@@ -109,7 +109,7 @@ def test_a_set_that_stands_the_other_way_round_is_measured_as_it_should_be_and_t
 
 
 def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_was(
-    bundle: Bundle, test_set: Path, tmp_path: Path
+    bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
     sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
     expected = [bundle.tokenizer.decode(h.tokens) for h in beam_decode(bundle.model, sources, bundle.limits, 4)]
@@ -122,7 +122,7 @@ def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_w
     assert "beam 4, on cpu" in evaluate("--bundle", bundle.folder, *given, "--beam", 4)
 
 
-def test_lower_case_adds_a_score_and_changes_none(bundle: Bundle, test_set: Path) -> None:
+def test_lower_case_adds_a_score_and_changes_none(bundle: LoadedBundle, test_set: Path) -> None:
     plain = metrics(bundle, "--pairs", test_set)
     *same, lower = metrics(bundle, "--pairs", test_set, "--lowercase")
     assert same == plain
@@ -130,7 +130,7 @@ def test_lower_case_adds_a_score_and_changes_none(bundle: Bundle, test_set: Path
     assert "case:lc" in lower["signature"]
 
 
-def test_broken_lines_and_cut_sources_are_counted(bundle: Bundle, tmp_path: Path) -> None:
+def test_broken_lines_and_cut_sources_are_counted(bundle: LoadedBundle, tmp_path: Path) -> None:
     long = "How are you? " * 40
     (tmp_path / "set.tsv").write_text(f"Hello.\tBonjour.\nonly one column\n{long}\tTrop long.\n\tx\n", encoding="utf-8")
     output = evaluate("--bundle", bundle.folder, "--pairs", tmp_path / "set.tsv")
@@ -143,7 +143,7 @@ def test_broken_lines_and_cut_sources_are_counted(bundle: Bundle, tmp_path: Path
 
 
 def test_several_sets_are_measured_and_their_translations_written_in_order(
-    bundle: Bundle, test_set: Path, tmp_path: Path
+    bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "a.en").write_text("Hello.\nHello.\n", encoding="utf-8")
     (tmp_path / "b.fr").write_text("Bonjour.\nSalut.\n", encoding="utf-8")
@@ -154,7 +154,9 @@ def test_several_sets_are_measured_and_their_translations_written_in_order(
     assert out.read_text(encoding="utf-8").split("\n")[:-1] == [" ".join(text.splitlines()) for text in expected]
 
 
-def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(bundle: Bundle, tmp_path: Path) -> None:
+def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
+    bundle: LoadedBundle, tmp_path: Path
+) -> None:
     corpora = tmp_path / "corpora"
     for folder in (corpora / "flores", corpora / "news", tmp_path / "elsewhere"):
         folder.mkdir(parents=True)
@@ -171,7 +173,7 @@ def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
     assert [test.name for test in exported.tests("en", "fr")] == names
 
 
-def test_what_is_measured_on_is_not_written_over(bundle: Bundle, test_set: Path) -> None:
+def test_what_is_measured_on_is_not_written_over(bundle: LoadedBundle, test_set: Path) -> None:
     before = test_set.read_bytes()
     given = ["evaluate", "--bundle", bundle.folder, "--pairs", test_set, "--out", test_set]
     result = CliRunner().invoke(cli, list(map(str, given)))
@@ -179,7 +181,7 @@ def test_what_is_measured_on_is_not_written_over(bundle: Bundle, test_set: Path)
     assert test_set.read_bytes() == before
 
 
-def test_a_folder_for_the_translations_is_made(bundle: Bundle, test_set: Path, tmp_path: Path) -> None:
+def test_a_folder_for_the_translations_is_made(bundle: LoadedBundle, test_set: Path, tmp_path: Path) -> None:
     evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "new" / "out.txt")
     assert (tmp_path / "new" / "out.txt").read_text(encoding="utf-8").count("\n") == 3
 
@@ -191,7 +193,7 @@ def test_a_development_set_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_line_break_in_a_translation_does_not_break_the_file(
-    bundle: Bundle, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(bundle.tokenizer), "decode", lambda tokenizer, ids: "one\ntwo\u2028three")
     evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "out.txt")
@@ -212,7 +214,9 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(bundle: Bundle, test_set: Path, options: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_said_in_one_line(
+    bundle: LoadedBundle, test_set: Path, options: list[str], said: str
+) -> None:
     given = ["--bundle", str(bundle.folder), "--pairs", str(test_set), *options]
     result = CliRunner().invoke(cli, ["evaluate", *given])
     assert result.exit_code == 1

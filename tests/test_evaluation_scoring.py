@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import TRAINING_LIMITS, small_config
 
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from training.data.batches import Pairs
@@ -62,7 +62,7 @@ def test_without_sacremoses_its_tokens_are_refused_with_the_way_to_get_it(monkey
         moses_tokens(["Bonjour."], "fr", lowercase=False)
 
 
-def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: Bundle) -> None:
+def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: LoadedBundle) -> None:
     long = "How are you? " * 40
     found = translate(bundle.model, bundle.tokenizer, bundle.limits, ["Hello.", long])
     first = bundle.tokenizer.encode(long)[: bundle.limits.max_source]
@@ -72,7 +72,7 @@ def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: Bundle) -> N
 
 
 def test_a_development_set_is_scored_by_as_many_references_as_there_are_translations(
-    data: Path, bundle: Bundle
+    data: Path, bundle: LoadedBundle
 ) -> None:
     development = Development.load(data, bundle.tokenizer, bundle.limits, "fr")
     assert len(development.translate(bundle.model, 3)) == 3
@@ -91,7 +91,7 @@ def test_limits_follow_the_corpus_where_targets_are_long_and_positions_few() -> 
     assert (short.max_source, short.max_target) == (39, 39)
 
 
-def test_translating_leaves_the_random_state_alone(bundle: Bundle) -> None:
+def test_translating_leaves_the_random_state_alone(bundle: LoadedBundle) -> None:
     before = torch.get_rng_state()
     translate(bundle.model, bundle.tokenizer, TRAINING_LIMITS, ["Hello."])
     assert torch.equal(torch.get_rng_state(), before)

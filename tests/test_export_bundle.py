@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable
-from model.bundle import check_samples, load_bundle
+from model.bundle_weights import check_samples, load_bundle
 from model.tokenizer import Tokenizer
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs

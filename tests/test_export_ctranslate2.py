@@ -16,7 +16,7 @@ from conftest import SENTENCES, make_bundle, small_config
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable, check_replaceable
-from model.bundle import Bundle, load_bundle, save_bundle
+from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
@@ -147,7 +147,7 @@ def test_what_ctranslate2_cannot_express_is_refused(tmp_path: Path, tokenizer: T
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-def test_quantising_leaves_the_bundle_as_it_was(bundle: Bundle) -> None:
+def test_quantising_leaves_the_bundle_as_it_was(bundle: LoadedBundle) -> None:
     before = {name: parameter.clone() for name, parameter in bundle.model.named_parameters()}
     spec = model_spec(bundle)
     spec.validate()
@@ -156,7 +156,7 @@ def test_quantising_leaves_the_bundle_as_it_was(bundle: Bundle) -> None:
 
 
 @pytest.fixture
-def sampled(tmp_path: Path, bundle: Bundle) -> Path:
+def sampled(tmp_path: Path, bundle: LoadedBundle) -> Path:
     """A bundle whose samples are what it says."""
     sources = [bundle.tokenizer.encode(text) for text in SENTENCES[:3]]
     found = greedy_decode(bundle.model, sources, bundle.limits)
@@ -181,7 +181,7 @@ def test_the_command_converts_a_bundle_and_checks_it_by_its_samples(sampled: Pat
     assert [path.name for path in out.parent.iterdir()] == ["en-fr"]
 
 
-def test_one_that_translates_a_sample_otherwise_is_not_written(bundle: Bundle, tmp_path: Path) -> None:
+def test_one_that_translates_a_sample_otherwise_is_not_written(bundle: LoadedBundle, tmp_path: Path) -> None:
     ids = bundle.tokenizer.encode(SENTENCES[0])
     wrong = {"source": SENTENCES[0], "source_ids": ids, "target_ids": [*ids, bundle.model.config.eos_id]}
     made = make_bundle(tmp_path / "bundle", samples=[wrong])
@@ -191,7 +191,7 @@ def test_one_that_translates_a_sample_otherwise_is_not_written(bundle: Bundle, t
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-def test_smaller_types_make_smaller_models(bundle: Bundle, tmp_path: Path) -> None:
+def test_smaller_types_make_smaller_models(bundle: LoadedBundle, tmp_path: Path) -> None:
     sizes = []
     for dtype in ("float32", "float16", "int8"):
         convert_bundle(ConvertOptions(bundle.folder, tmp_path / dtype, dtype=dtype))
@@ -223,7 +223,9 @@ def test_without_the_library_one_line_says_what_to_install(
     assert (code, errors) == (1, "error: CTranslate2 is not installed; `pip install ctranslate2` does it\n")
 
 
-def test_the_card_tells_how_to_translate_as_the_bundle_does(sampled: Path, tmp_path: Path, bundle: Bundle) -> None:
+def test_the_card_tells_how_to_translate_as_the_bundle_does(
+    sampled: Path, tmp_path: Path, bundle: LoadedBundle
+) -> None:
     out = tmp_path / "out"
     convert_bundle(ConvertOptions(sampled, out))
     card = (out / "README.md").read_text(encoding="utf-8")

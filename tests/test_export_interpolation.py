@@ -12,7 +12,7 @@ import torch
 from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
 from typer.testing import CliRunner
 
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from training.__main__ import cli
 from training.corpora import general
 from training.corpora.corpus import write_pairs

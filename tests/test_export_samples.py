@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import TRAINING_LIMITS, make_bundle, small_config
 
-from model.bundle import Bundle, check_samples, load_bundle
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from model.decoding import greedy_decode
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -28,7 +28,7 @@ def test_a_language_that_we_have_nothing_in_has_none() -> None:
     assert own_sentences("tlh") == []
 
 
-def test_a_margin_is_the_least_lead_of_the_target_over_any_other_token(bundle: Bundle) -> None:
+def test_a_margin_is_the_least_lead_of_the_target_over_any_other_token(bundle: LoadedBundle) -> None:
     model = bundle.model
     pairs = [([9, 8, 7], [20, 21]), ([30], [31, 32, 33, 34])]
     expected = []
@@ -84,14 +84,14 @@ def test_no_more_is_translated_than_is_needed(data: Path, run_folder: Path, monk
     assert sum(asked) <= 64
 
 
-def test_an_unsure_model_has_no_samples(bundle: Bundle) -> None:
+def test_an_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
     with torch.no_grad():
         vague = load_bundle(bundle.folder, torch.device("cpu")).model
         vague.output.weight *= 0.001
     assert choose_samples(vague, bundle.tokenizer, bundle.limits, ["Hello.", "How are you?", ""]) == []
 
 
-def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_not(bundle: Bundle) -> None:
+def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_not(bundle: LoadedBundle) -> None:
     sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
     sample, lead = surest_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
     leads = []

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.backends import prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import TorchRunner
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis
@@ -24,7 +24,7 @@ Answer = tuple[list[int], list[float]]
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Iterator[Bundle]:
+def shipped() -> Iterator[LoadedBundle]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as a worker has it
     yield load_bundle(SHIPPED, torch.device("cpu"))
@@ -32,7 +32,7 @@ def shipped() -> Iterator[Bundle]:
 
 
 @pytest.fixture(scope="module", params=PRECISIONS)
-def runner(request: pytest.FixtureRequest, shipped: Bundle) -> Runner:
+def runner(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Runner:
     precision: str = request.param
     if precision == "int8 in PyTorch":
         return TorchRunner(with_quantised_products(shipped.model), "int8")
@@ -44,12 +44,12 @@ def runner(request: pytest.FixtureRequest, shipped: Bundle) -> Runner:
     return prepare(shipped.model, precision)
 
 
-def made_sources(bundle: Bundle, count: int) -> list[list[int]]:
+def made_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
     draw = random.Random(11)
     return [bundle.tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14)))) for _ in range(count)]
 
 
-def decoded(runner: Runner, bundle: Bundle, sources: list[list[int]]) -> list[Answer]:
+def decoded(runner: Runner, bundle: LoadedBundle, sources: list[list[int]]) -> list[Answer]:
     """All of them together, from the first step on."""
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
     batch = runner.new_batch(len(sources), bundle.limits)
@@ -59,7 +59,7 @@ def decoded(runner: Runner, bundle: Bundle, sources: list[list[int]]) -> list[An
     return [(h.tokens, h.log_probs) for h in hypotheses]
 
 
-def coming_and_going(runner: Runner, bundle: Bundle, sources: list[list[int]], rows: int) -> list[Answer]:
+def coming_and_going(runner: Runner, bundle: LoadedBundle, sources: list[list[int]], rows: int) -> list[Answer]:
     """They join a few at a time, and some are taken out and begin again."""
     draw = random.Random(rows)
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
@@ -80,7 +80,7 @@ def coming_and_going(runner: Runner, bundle: Bundle, sources: list[list[int]], r
     return [(h.tokens, h.log_probs) for h in hypotheses]
 
 
-def test_no_bit_depends_on_the_company(runner: Runner, shipped: Bundle) -> None:
+def test_no_bit_depends_on_the_company(runner: Runner, shipped: LoadedBundle) -> None:
     sources = made_sources(shipped, 40)
     alone = [decoded(runner, shipped, [source])[0] for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 5

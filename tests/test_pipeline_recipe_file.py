@@ -12,7 +12,7 @@ import torch
 from conftest import PAIRS
 from typer.testing import CliRunner
 
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from model.config import ModelConfig
 from model.transformer import Transformer
 from training.__main__ import cli

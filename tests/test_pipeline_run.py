@@ -19,7 +19,7 @@ from conftest import PAIRS
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
 from training.data.dataset import PreparedSummary

@@ -11,7 +11,8 @@ from conftest import SHIPPED
 from app.engine.registry import load_catalogue
 from app.settings import Settings
 from model.backends import prepare
-from model.bundle import CARD, SUMS, Bundle, check_samples, load_bundle
+from model.bundle import CARD, SUMS
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from training.export.model_card import model_card
 from training.export.samples import own_sentences
 
@@ -21,7 +22,7 @@ THERE = [SHIPPED / pair for pair in LARGEST_MIB if (SHIPPED / pair).is_dir()]
 
 
 @pytest.fixture(scope="module", params=THERE, ids=lambda folder: folder.name)
-def shipped(request: pytest.FixtureRequest) -> Bundle:
+def shipped(request: pytest.FixtureRequest) -> LoadedBundle:
     return load_bundle(request.param, torch.device("cpu"))
 
 
@@ -34,38 +35,38 @@ def test_all_can_be_served_at_once() -> None:
     assert served >= set(THERE)
 
 
-def test_a_bundle_translates_what_its_folder_says(shipped: Bundle) -> None:
+def test_a_bundle_translates_what_its_folder_says(shipped: LoadedBundle) -> None:
     assert shipped.pair == shipped.folder.name
 
 
-def test_its_files_are_those_of_its_sums(shipped: Bundle) -> None:
+def test_its_files_are_those_of_its_sums(shipped: LoadedBundle) -> None:
     sums = dict(line.split("  ")[::-1] for line in (shipped.folder / SUMS).read_text().splitlines())
     assert {path.name for path in shipped.folder.iterdir()} == {*sums, SUMS, CARD}
     for name, digest in sums.items():
         assert hashlib.sha256((shipped.folder / name).read_bytes()).hexdigest() == digest
 
 
-def test_it_is_no_larger_than_it_may_be(shipped: Bundle) -> None:
+def test_it_is_no_larger_than_it_may_be(shipped: LoadedBundle) -> None:
     size = sum(path.stat().st_size for path in shipped.folder.iterdir())
     assert size <= LARGEST_MIB[shipped.folder.name] << 20
 
 
-def test_its_samples_come_out_in_float32_and_as_they_are_served(shipped: Bundle) -> None:
+def test_its_samples_come_out_in_float32_and_as_they_are_served(shipped: LoadedBundle) -> None:
     assert shipped.config["samples"]
     check_samples(shipped)
     check_samples(shipped, prepare(shipped.model, "auto"))
 
 
-def test_its_samples_are_our_own_sentences(shipped: Bundle) -> None:
+def test_its_samples_are_our_own_sentences(shipped: LoadedBundle) -> None:
     assert {sample["source"] for sample in shipped.config["samples"]} <= set(own_sentences(shipped.source))
 
 
-def test_it_says_whose_corpora_it_knows_how_well_and_what_it_is_not_for(shipped: Bundle) -> None:
+def test_it_says_whose_corpora_it_knows_how_well_and_what_it_is_not_for(shipped: LoadedBundle) -> None:
     config = shipped.config
     assert config["licence"] and not config["licence"].startswith("Not stated")
     assert config["attribution"] and config["metrics"] and config["remarks"] and config["training"]["corpora"]
     assert {metric["metric"] for metric in config["metrics"]} >= {"BLEU", "chrF"}
 
 
-def test_its_card_is_what_its_record_makes_it(shipped: Bundle) -> None:
+def test_its_card_is_what_its_record_makes_it(shipped: LoadedBundle) -> None:
     assert (shipped.folder / CARD).read_text(encoding="utf-8") == model_card(shipped.config)

@@ -17,7 +17,7 @@ from conftest import SHIPPED
 from typer.testing import CliRunner
 
 from model.backends import prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import beam_decode
 from model.hypothesis import Hypothesis
 from training.__main__ import cli
@@ -35,7 +35,7 @@ PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word 
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Bundle:
+def shipped() -> LoadedBundle:
     """What it says means something, and comes to an end."""
     return load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
 
@@ -57,14 +57,14 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def translations(bundle: Bundle, texts: Sequence[str], width: int) -> list[list[str]]:
+def translations(bundle: LoadedBundle, texts: Sequence[str], width: int) -> list[list[str]]:
     """Of each text what the beam found, the best first."""
     encoded = [bundle.tokenizer.encode(text) for text in texts]
     found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, width)
     return [[bundle.tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
 
 
-def distilled(bundle: Bundle, pairs: Sequence[Pair], width: int) -> list[str]:
+def distilled(bundle: LoadedBundle, pairs: Sequence[Pair], width: int) -> list[str]:
     sources = [pair.source for pair in pairs]
     return [
         f"{source}\t{best}" for source, (best, *_) in zip(sources, translations(bundle, sources, width), strict=True)
@@ -72,7 +72,7 @@ def distilled(bundle: Bundle, pairs: Sequence[Pair], width: int) -> list[str]:
 
 
 def test_the_pairs_are_the_sources_with_the_best_of_a_beam_of_five(
-    shipped: Bundle, pairs_file: Path, tmp_path: Path
+    shipped: LoadedBundle, pairs_file: Path, tmp_path: Path
 ) -> None:
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv")
     assert lines_of(tmp_path / "out.tsv") == distilled(shipped, PAIRS, 5)
@@ -81,7 +81,7 @@ def test_the_pairs_are_the_sources_with_the_best_of_a_beam_of_five(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "pairs.tsv"]
 
 
-def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: Bundle, tmp_path: Path) -> None:
+def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: LoadedBundle, tmp_path: Path) -> None:
     (tmp_path / "mono.txt").write_text("I see you.\n\n  I see you.\nHello.\nno\ttab\n", encoding="utf-8")
     given = ["--bundle", shipped.folder, "--texts", tmp_path / "mono.txt", "--back"]
     said = translate(*given, "--out", tmp_path / "out.tsv")
@@ -92,7 +92,7 @@ def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: Bund
         assert reason in said
 
 
-def test_of_pairs_back_translates_the_students_target(shipped: Bundle, tmp_path: Path) -> None:
+def test_of_pairs_back_translates_the_students_target(shipped: LoadedBundle, tmp_path: Path) -> None:
     """The bundle reads English, which the student is to write."""
     (tmp_path / "p.tsv").write_text("Le chat.\tThe cat.\nBonjour.\tHello.\n", encoding="utf-8")
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--back"]
@@ -105,7 +105,7 @@ def test_of_pairs_back_translates_the_students_target(shipped: Bundle, tmp_path:
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "c.tsv")] == ["The cat is here.", "Hello."]
 
 
-def test_of_the_beam_the_nearest_to_the_reference_is_taken(shipped: Bundle, tmp_path: Path) -> None:
+def test_of_the_beam_the_nearest_to_the_reference_is_taken(shipped: LoadedBundle, tmp_path: Path) -> None:
     sources = [pair.source for pair in PAIRS]
     found = translations(shipped, sources, 4)
     references = [made[n % len(made)] for n, made in enumerate(found)]
@@ -146,7 +146,7 @@ def test_what_nobody_should_learn_from_is_known(hypothesis: Hypothesis, text: st
 
 
 def test_what_fails_is_left_out_and_counted_and_the_next_of_the_beam_takes_its_place(
-    shipped: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "How are you? " * 200
     write_pairs(tmp_path / "p.tsv", [*PAIRS[:3], Pair(long, "x"), *PAIRS[3:6]])
@@ -163,7 +163,7 @@ def test_what_fails_is_left_out_and_counted_and_the_next_of_the_beam_takes_its_p
 
 
 def test_draws_follow_the_seed_and_of_one_best_token_it_is_greedy(
-    shipped: Bundle, pairs_file: Path, tmp_path: Path
+    shipped: LoadedBundle, pairs_file: Path, tmp_path: Path
 ) -> None:
     def drawn(name: str, best: int, seed: int) -> list[str]:
         given = ["--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / name]
@@ -197,7 +197,7 @@ def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
     assert torch.equal(scores, probabilities.log()[0][tokens])
 
 
-def test_who_must_be_credited_is_said_at_the_end(shipped: Bundle, pairs_file: Path, tmp_path: Path) -> None:
+def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_file: Path, tmp_path: Path) -> None:
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--beam", 1, "--out", tmp_path / "out.tsv")
     assert f"made by {shipped.name}, licence: {shipped.config['licence']}\n" in said
     assert said.endswith("".join(f"\n  {line}" for line in shipped.config["attribution"]) + "\n")
@@ -222,7 +222,7 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: Bundle, pairs_file: Pa
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
-    shipped: Bundle, pairs_file: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
+    shipped: LoadedBundle, pairs_file: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
 ) -> None:
     monkeypatch.chdir(pairs_file.parent)
     given = ["--bundle", str(shipped.folder), "--pairs", "pairs.tsv", "--out", "out.tsv", "--threads", "1", *options]
@@ -237,7 +237,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 
 
 def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
-    shipped: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(translate_module.PIECES, "cpu", 6)
     long = Pair("How are you? " * 200, "x")
@@ -266,7 +266,7 @@ def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
 
 
 def test_what_was_begun_otherwise_is_not_gone_on_with(
-    shipped: Bundle, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shipped: LoadedBundle, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(self: Unfinished) -> None:
         self.close()
@@ -282,14 +282,16 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
     assert "was begun with input" in translate(*given, "--beam", 2, code=1)
 
 
-def test_draws_depend_on_what_is_decoded_together_and_translations_do_not(shipped: Bundle, pairs_file: Path) -> None:
+def test_draws_depend_on_what_is_decoded_together_and_translations_do_not(
+    shipped: LoadedBundle, pairs_file: Path
+) -> None:
     asked = TranslateOptions(shipped.folder, Path("out.tsv"), str(pairs_file), beam=1)
     for sample, alike in ((10, False), (None, True)):
         few, many = (replace(asked, sample=sample, rows=rows).settings("b", ()) for rows in (8, 9))
         assert (few == many) == alike
 
 
-def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: Bundle, tmp_path: Path) -> None:
+def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: LoadedBundle, tmp_path: Path) -> None:
     """A real process with two that work for it; SIGKILL lets nobody clean up."""
     sources = [f"I see the {one} {number}." for number in range(50) for one in WORDS]
     (tmp_path / "texts.txt").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")

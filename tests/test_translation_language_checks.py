@@ -112,6 +112,6 @@ def test_with_a_shipped_vocabulary_words_are_told_from_names(shipped_en_fr: Bund
 def shipped_en_fr() -> Bundle:
     import torch
 
-    from model.bundle import load_bundle
+    from model.bundle_weights import load_bundle
 
     return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))

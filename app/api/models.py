@@ -54,7 +54,7 @@ def _served(bundle: Bundle, engine: Engine) -> ServedModel:
         source=bundle.source,
         target=bundle.target,
         architecture=bundle.config["architecture"],
-        parameters=bundle.model.parameter_count(),
+        parameters=bundle.parameter_count,
         metrics=bundle.record.metrics,
         corpora=bundle.record.corpora,
         licence=bundle.record.licence,

@@ -16,7 +16,7 @@ from app.errors import PairNotServed
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
 from model.backends import PRECISIONS
-from model.bundle import WEIGHTS, Bundle, BundleError, load_bundle
+from model.bundle import WEIGHTS, Bundle, BundleError, open_bundle
 from model.languages import AUTO, served_code
 from model.machine import usable_cores
 
@@ -79,8 +79,8 @@ def load_catalogue(settings: Settings) -> Catalogue:
 
 def _checked(folder: Path) -> Bundle:
     """The bundle there, without its weights. Raises BundleError, also where no sample would show a wrong result."""
-    bundle = load_bundle(folder, torch.device("meta"))
-    if not bundle.samples.entries:
+    bundle = open_bundle(folder)
+    if not bundle.config["samples"]:
         raise BundleError(f"{folder}: config.json has no samples to check the model by: export it again")
     return bundle
 

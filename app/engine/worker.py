@@ -30,7 +30,8 @@ from app.engine.waiting_queue import Inbox
 from app.runtime.json_logs import log_to_stderr
 from model.allocator import keep_freed_memory
 from model.backends import prepare
-from model.bundle import Bundle, BundleError, load_bundle
+from model.bundle import BundleError
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding.batch import Batch, Runner
 from model.hypothesis import Hypothesis
 
@@ -83,7 +84,7 @@ class Report:
 class Station:
     """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
 
-    def __init__(self, runner: Runner, bundle: Bundle, rows: int) -> None:
+    def __init__(self, runner: Runner, bundle: LoadedBundle, rows: int) -> None:
         """Of `bundle` it keeps limits and samples; the runner has the weights in a form of its own."""
         self.runner, self.rows = runner, rows
         self.limits, self.samples = bundle.limits, bundle.samples

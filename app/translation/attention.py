@@ -76,7 +76,7 @@ async def attend(
     takes, and what `Translator.translate` does.
     """
     bundle = translator.catalogue.find(source, target)
-    selection.check(bundle.model.config)
+    selection.check(bundle.architecture)
     pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
     await translator.decode_one(bundle, hypothesis)
     return await asyncio.to_thread(_read, bundle, hypothesis, text, pieces, selection)

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import torch
 
-from model.bundle import Bundle, load_bundle
+from model.bundle_weights import LoadedBundle, load_bundle
 
 
 @dataclass(frozen=True)
 class Origin:
-    bundle: Bundle
+    bundle: LoadedBundle
 
     @classmethod
     def load(cls, folder: Path) -> Self:

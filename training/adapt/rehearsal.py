@@ -16,7 +16,7 @@ from pathlib import Path
 
 from model.atomic_files import write_atomically
 from model.backends import prepare
-from model.bundle import Bundle
+from model.bundle_weights import LoadedBundle
 from model.decoding import beam_decode
 from model.decoding.batch import Runner
 from training.corpora.corpus import Pair, write_pairs
@@ -37,12 +37,12 @@ Say = Callable[[str], None]
 class Rehearsal:
     """The `sentences` that `bundle` rehearses, with its translations, in the folder `work`."""
 
-    bundle: Bundle
+    bundle: LoadedBundle
     sentences: Sequence[str]
     work: Path
 
     @classmethod
-    def of(cls, bundle: Bundle, texts: Sequence[str], work: Path) -> Rehearsal:
+    def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
         """Of the different lines of the files `texts`, or of our own sentences. Raises CorpusError."""
         if not texts:
             return cls(bundle, general_sentences(bundle.source, SENTENCES), work)
@@ -78,7 +78,7 @@ class Rehearsal:
         return {"bundle": self.bundle.name, **digests}
 
 
-def translated(bundle: Bundle, runner: Runner, sentences: Sequence[str]) -> list[Pair]:
+def translated(bundle: LoadedBundle, runner: Runner, sentences: Sequence[str]) -> list[Pair]:
     """The sentences that `bundle` finds a sound translation for, decoded greedily, with these."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]

@@ -19,7 +19,8 @@ import typer
 
 from model.allocator import keep_freed_memory
 from model.backends import prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle import Bundle
+from model.bundle_weights import load_bundle
 from model.decoding import as_runner
 from model.decoding.batch import Runner
 from model.hypothesis import Limits

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from model.allocator import keep_freed_memory
 from model.atomic_files import check_replaceable
-from model.bundle import check_samples, load_bundle, save_bundle
+from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.transformer import Transformer
 from training.corpora.general import carried_pairs
 from training.corpora.text_file import look_at_text

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from model.atomic_files import check_replaceable, written_whole
-from model.bundle import CARD, VOCABULARY, Bundle, load_bundle
+from model.bundle import CARD, VOCABULARY
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
 from training.export.model_card import converted_card
 
@@ -67,7 +68,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     say(f"{options.out} is {bundle.name} for CTranslate2, {size / 2**20:.1f} MiB")
 
 
-def model_spec(bundle: Bundle) -> Any:
+def model_spec(bundle: LoadedBundle) -> Any:
     """`bundle` as CTranslate2's TransformerSpec, to be validated, optimised and saved. Raises ConversionError."""
     try:
         from ctranslate2.specs import transformer_spec
@@ -96,7 +97,7 @@ def model_spec(bundle: Bundle) -> Any:
     return spec
 
 
-def check_converted(folder: Path, bundle: Bundle, dtype: str) -> None:
+def check_converted(folder: Path, bundle: LoadedBundle, dtype: str) -> None:
     """Translates the bundle's samples with CTranslate2; ConversionError if a token differs from the one recorded."""
     import ctranslate2
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from model.backends import prepare
-from model.bundle import load_bundle
+from model.bundle_weights import load_bundle
 from training.evaluation.evaluate import Result, TestSet, evaluate_served
 
 

@@ -17,7 +17,8 @@ import torch
 
 from model.allocator import keep_freed_memory
 from model.backends import prepare
-from model.bundle import Bundle, load_bundle
+from model.bundle import Bundle
+from model.bundle_weights import load_bundle
 from model.decoding import beam_decode
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis

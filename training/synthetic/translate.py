@@ -20,11 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 from tqdm import tqdm
 
-from model.bundle import Bundle, load_bundle
+from model.bundle import Bundle, open_bundle
 from training.cleaning.language_check import look_at_facing
 from training.corpora.monolingual import Text, Texts
 from training.corpora.sources import resolve
@@ -111,7 +110,7 @@ def translate_file(options: TranslateOptions, say: Say = print) -> None:
 def _translate_file(options: TranslateOptions, say: Say) -> None:
     if options.out.exists() and not options.replace:
         raise FileExistsError(f"{options.out} exists; give --replace to make it anew, or another --out")
-    bundle = load_bundle(options.bundle, torch.device("meta"))
+    bundle = open_bundle(options.bundle)
     device = pick_device(options.device).type
     texts = _texts(options, bundle)
     if options.out.resolve() in [path.resolve() for path in texts.files]:

@@ -1,0 +1,138 @@
+"""A bundle's weights: loaded into a model, shown right by the bundle's samples, and written, with all beside them.
+
+Knows tensors. What else a bundle is, and whether its files agree, is `model.bundle`'s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from model.atomic_files import check_replaceable, written_whole
+from model.bundle import (
+    CARD,
+    CONFIG,
+    FORMAT_VERSION,
+    SUMS,
+    VOCABULARY,
+    WEIGHTS,
+    Bundle,
+    BundleError,
+    checked,
+    read_bundle,
+)
+from model.decoding import as_runner, decode_in
+from model.decoding.batch import Batch, Runner
+from model.hypothesis import Hypothesis, Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Sentences of the bundle in `folder`, as token ids, and what they became on export.
+
+    They were chosen so that no precision or processor changes them: a difference means that the model does not
+    compute what it did.
+    """
+
+    folder: Path
+    limits: Limits
+    entries: Sequence[Mapping[str, Any]]
+
+    def check(self, batch: Batch) -> None:
+        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or whatever fails."""
+        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
+        decode_in(batch, found)
+        for entry, hypothesis in zip(self.entries, found, strict=True):
+            if hypothesis.tokens != entry["target_ids"]:
+                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
+
+
+@dataclass(frozen=True)
+class LoadedBundle(Bundle):
+    """A bundle with its model, in evaluation mode."""
+
+    model: Transformer
+
+    @property
+    def samples(self) -> Samples:
+        return Samples(self.folder, self.limits, self.config["samples"])
+
+
+def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> LoadedBundle:
+    """Loads a bundle for inference with its weights as `dtype` on `device`.
+
+    Raises BundleError, in one line, for a missing or changed file, another format version, or weights that do not
+    have the shapes of the architecture.
+    """
+    config, files = read_bundle(folder)
+    bundle = checked(folder, config, files)
+    try:
+        model = Transformer(bundle.architecture)
+        _fill(model, load(files[WEIGHTS]))
+    except (ValueError, TypeError, RuntimeError) as error:
+        # A size that is too large, PyTorch tells in a RuntimeError of several lines.
+        raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
+    known = {field.name: getattr(bundle, field.name) for field in dataclasses.fields(bundle)}
+    return LoadedBundle(**known, model=model.to(device, dtype).eval())
+
+
+def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+def check_samples(bundle: LoadedBundle, runner: Runner | None = None) -> None:
+    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs."""
+    bundle.samples.check(as_runner(runner or bundle.model).new_batch(64, bundle.limits))
+
+
+def save_bundle(
+    folder: Path,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    record: Mapping[str, Any],
+    card: str,
+    *,
+    dtype: torch.dtype = torch.float16,
+    replace: bool = False,
+) -> None:
+    """Writes a bundle at `folder`, its weights as `dtype`.
+
+    `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
+    is the model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that
+    is there is refused with NotReplaceable unless `replace`; it is then swapped out by renaming and deleted last.
+    """
+    check_replaceable(folder, replace)
+    config = {
+        "format_version": FORMAT_VERSION,
+        "architecture": model.config.to_dict(),
+        "limits": dataclasses.asdict(limits),
+        **record,
+    }
+    files = {
+        CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(),
+        WEIGHTS: save(_compact(model, dtype)),
+        VOCABULARY: tokenizer.proto,
+    }
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    with written_whole(folder) as temporary:
+        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
+            (temporary / name).write_bytes(content)
+
+
+def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The weights by name, as `dtype`; a shared matrix once, under the first of its names."""
+    return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.named_parameters()}

@@ -1,0 +1,54 @@
+"""The names and shapes of a Transformer's weights, by its architecture. Knows no numbers, and does without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from model.config import ModelConfig
+
+Shape = tuple[int, ...]
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, Shape]:
+    """What `Transformer(config).named_parameters()` has: a shared matrix once, under the first of its names."""
+    return dict(_weights(config))
+
+
+def _weights(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
+    width, sharing = config.d_model, config.share_embeddings
+    for name, size in (("source", config.source_vocab_size), ("target", config.target_vocab_size)):
+        if config.positions == "learned":
+            yield f"{name}_embedding.positions", (config.max_positions, width)
+        if name == "source" or sharing != "all":
+            yield f"{name}_embedding.tokens.weight", (size, width)
+    for stack, depth in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for layer in range(depth):
+            for name, shape in _layer(config, has_cross_attention=stack == "decoder"):
+                yield f"{stack}.{layer}.{name}", shape
+    if config.has_final_norm:
+        yield from _norm("encoder_norm", width)
+        yield from _norm("decoder_norm", width)
+    if sharing == "none":
+        yield "output.weight", (config.target_vocab_size, width)
+
+
+def _layer(config: ModelConfig, has_cross_attention: bool) -> Iterator[tuple[str, Shape]]:
+    width = config.d_model
+    for name in ("self", "cross") if has_cross_attention else ("self",):
+        yield from _linear(f"{name}_attention.query_key_value", width, 3 * width, config.attention_bias)
+        yield from _linear(f"{name}_attention.output", width, width, config.attention_bias)
+        yield from _norm(f"{name}_residual.norm", width)
+    yield from _linear("feed_forward.inner", width, config.d_ff)
+    yield from _linear("feed_forward.outer", config.d_ff, width)
+    yield from _norm("feed_residual.norm", width)
+
+
+def _linear(name: str, inputs: int, outputs: int, bias: bool = True) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (outputs, inputs)
+    if bias:
+        yield f"{name}.bias", (outputs,)
+
+
+def _norm(name: str, width: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (width,)
+    yield f"{name}.bias", (width,)
