@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from app.engine.scheduler import Job
 from app.markup.passage import Kept, Passage, Tag
 from app.text.placeholders import placeholders
-from app.translation.sentence import Sentence, encodable, is_in_capitals, most_kept, part_of, parts_of
+from app.translation.sentence import (
+    Sentence,
+    encodable,
+    is_in_capitals,
+    is_word_known_in_small_letters,
+    most_kept,
+    part_of,
+    parts_of,
+)
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 from model.normalisation import normalise_source
@@ -413,3 +421,42 @@ def test_words_in_capitals_are_so_to_the_last_letter(bundle: Bundle, text: str, 
 def test_a_word_in_capitals_that_is_one_piece_is_a_name_that_the_model_knows(bundle: Bundle) -> None:
     tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
     assert [is_in_capitals(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
+
+
+# ---- A label whose word the vocabulary has in small letters
+
+
+@pytest.fixture(scope="module")
+def frugal(bundle: Bundle) -> Bundle:
+    """One with few pieces, of which "cancel" is one."""
+    tokenizer = Tokenizer(
+        train_vocabulary(["You may cancel it.", "I cancel, they cancel."] * 9, 340, ["en"], threads=1)
+    )
+    assert len(tokenizer.encode("cancel")) < len(tokenizer.encode("Cancel"))
+    return dataclasses.replace(bundle, tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("Cancel", True),
+        ("cancel", False),
+        ("CANCEL", False),
+        ("Cancel it", False),
+        ("Cancel.", False),
+        ("Xylophone", False),
+        ("", False),
+    ],
+)
+def test_a_capitalised_word_alone_may_be_known_in_small_letters(frugal: Bundle, text: str, known: bool) -> None:
+    assert is_word_known_in_small_letters(Passage(text), frugal.tokenizer) == known
+
+
+def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bundle) -> None:
+    assert "".join(map(str, encodable(Passage("Cancel"), frugal))).startswith("cancel")
+    tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
+    hypothesis = Hypothesis([1], 20, tokens=tokens, aligned=[0] * len(tokens))
+    for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
+        sentence = Sentence(passage, frugal, hypothesis)
+        assert sentence.words(hypothesis) == said
+        assert sentence.pieces(hypothesis) == [said]
