@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import deepl
+import deepl.http_client
 import httpx
+from servers import WAIT_S
 
+deepl.http_client.min_connection_timeout = WAIT_S
 EN_FR: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR"}
 
 

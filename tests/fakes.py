@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from array import array
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from time import monotonic
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import nn
@@ -130,6 +131,7 @@ def roomy(limits: Limits) -> Limits:
 
 
 P = ParamSpec("P")
+T = TypeVar("T")
 PLENTY = 1 << 20
 """Bytes for a cache."""
 
@@ -220,6 +222,31 @@ def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
     unseen: list[dict[str, Any]] = []
     return run
+
+
+class _Jump(selectors.DefaultSelector):
+    """Waits for nothing: the time for which it would have waited is over at once."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now += timeout or 0.0
+        return super().select(timeout and 0)
+
+
+class _VirtualTime(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._jump = _Jump()
+        super().__init__(self._jump)
+
+    def time(self) -> float:
+        return self._jump.now
+
+
+def in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns, without threads, on an event loop where time passes only while all tasks wait for it."""
+    with asyncio.Runner(loop_factory=_VirtualTime) as runner:
+        return runner.run(work)
 
 
 def counted(metrics: Metrics) -> tuple[int, int, int]:

@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope, Send
 from app.server.connection import Connection
 from app.server.server import Server
 
-WAIT_S = 20.0
-"""What the service does at once, a machine that does much else may take so long for."""
+WAIT_S = 120.0
+"""What the service does at once, a busy machine may take so long for; only a test that fails waits to the end of it."""
 on_both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
@@ -33,12 +33,12 @@ def becomes(is_so: Callable[[], bool]) -> bool:
 
 @dataclass
 class Small:
-    """GET /: its answer. GET /slow: the same after `slow_s`. GET /block: nobody else is served for so long.
+    """GET /: its answer. GET /slow: the same once it `goes_on`. GET /block: nobody else is served until then.
 
     POST /read: how many bytes came. Any other POST is refused before its body is read.
     """
 
-    slow_s: float = 0.5
+    goes_on: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
     """The paths of requests that have begun."""
     left: list[str] = field(default_factory=list)
@@ -49,10 +49,11 @@ class Small:
         self.asked.append(path)
         if path == "/slow":
             watcher = asyncio.create_task(self._watch(path, receive))
-            await asyncio.wait([watcher], timeout=self.slow_s)
+            while not (self.goes_on.is_set() or watcher.done()):  # noqa: ASYNC110  # another thread sets it
+                await asyncio.sleep(0.01)
             watcher.cancel()
         elif path == "/block":
-            time.sleep(self.slow_s)  # noqa: ASYNC251  # that nothing else happens is the point
+            self.goes_on.wait(WAIT_S)  # that nothing else happens is the point
         elif path == "/read":
             answer = b"%d" % await _length(receive)
         elif scope["method"] == "POST":
@@ -86,19 +87,32 @@ class Running:
     thread: threading.Thread
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=20)
+        return socket.create_connection(self.address, timeout=WAIT_S)
+
+    def set_patience(self, patience_s: float) -> None:
+        """How long the connections that are open wait from now on for a head, the rest of a body, or the next request.
+
+        Set once they are where the wait begins: the test may be held up on its way there.
+        """
+        connections: list[Any] = list(self.server.server_state.connections)
+        for connection in connections:
+            connection.timeout_keep_alive = patience_s
 
     def stop(self) -> None:
         self.server.should_exit = True
 
+    @property
+    def has_begun_to_stop(self) -> bool:
+        begun: bool = self.server.lifespan.state["stop"].begun
+        return begun
+
 
 @contextmanager
-def running(loop: str, patience_s: float = 75, **app: Any) -> Iterator[Running]:
-    """`patience_s`: how long a head, or the next request, is waited for."""
-    small = Small(**app)
+def running(loop: str) -> Iterator[Running]:
+    small = Small()
     options: dict[str, Any] = {"loop": loop, "http": Connection, "lifespan": "off", "log_config": None, "ws": "none"}
     config = uvicorn.Config(small, **options)
-    config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
+    config.timeout_keep_alive = 600
     server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -106,6 +120,7 @@ def running(loop: str, patience_s: float = 75, **app: Any) -> Iterator[Running]:
         try:
             yield Running(server, listener.getsockname(), small, thread)
         finally:
+            small.goes_on.set()
             server.should_exit = True
             thread.join()
 
@@ -132,6 +147,15 @@ def answer(connection: socket.socket) -> bytes:
 
 def _announced(head: bytes) -> int:
     return int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0] or 0)
+
+
+def pour(connection: socket.socket, piece: bytes, most: int | None = None, pause_s: float = 0.0) -> None:
+    """Sends a piece again and again, `most` times if given. Raises ConnectionError once the other end has closed."""
+    until, sent = time.monotonic() + WAIT_S, 0
+    while sent != most and time.monotonic() < until:
+        connection.sendall(piece)
+        sent += 1
+        time.sleep(pause_s)
 
 
 def rest(connection: socket.socket) -> bytes:

@@ -14,6 +14,7 @@ import pytest
 from conftest import Gate, Service, decode_with, make_bundle, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import WAIT_S
 
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS
@@ -320,7 +321,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
     monkeypatch.setitem(ROWS, "cpu", 1)
     with serving(bundle_folder, queue_tokens=16, cache_bytes=0) as service:
         decoding = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
-        assert gate.entered.wait(timeout=30)
+        assert gate.entered.wait(WAIT_S)
         waiting = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
         while service.state["engine"].scheduler.waiting < 1:
             assert not waiting.done()
@@ -329,7 +330,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
         assert (service.get("/health").status_code, service.get("/ready").status_code) == (200, 200)
         assert b"interlinear_queue_sentences 1.0" in service.get("/metrics").content
         gate.opened.set()
-        assert (decoding.result(timeout=30), waiting.result(timeout=30)) == (200, 200)
+        assert (decoding.result(WAIT_S), waiting.result(WAIT_S)) == (200, 200)
     assert refused.status_code == 503
     assert unread.content == refused.content  # refusing costs little: what was sent is not looked at
     assert int(refused.headers["retry-after"]) >= 1

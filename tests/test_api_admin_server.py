@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,23 +17,25 @@ from conftest import Service, serving
 from servers import WAIT_S, becomes
 
 from app.api import admin_server
-from app.api.admin_server import AT_ONCE
+from app.api.admin_server import AT_ONCE, AdminServer
 from app.http.api_keys import new_key
 from app.settings import Settings, SettingsError
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port: int = chosen.getsockname()[1]
-    return port
 
 
 @contextmanager
 def administered(bundles: Path, **settings: object) -> Iterator[tuple[Service, str]]:
     """The service, and the address of its admin port."""
-    port = free_port()
-    with serving(bundles, admin_port=port, **settings) as service:
-        yield service, f"http://127.0.0.1:{port}"
+    made = list[AdminServer]()
+
+    def noted(*given: Any) -> AdminServer:
+        made.append(AdminServer(*given))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.main.AdminServer", noted)
+        service = serving(bundles, admin_port=0, **settings)
+    with service:
+        yield service, f"http://127.0.0.1:{made[0].port}"
 
 
 def until_ready(url: str) -> None:
@@ -67,8 +70,9 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
 
     async def block() -> None:
         begun.set()
-        ends.wait(60)
+        ends.wait(5 * WAIT_S)
 
+    monkeypatch.setattr(admin_server, "SILENT_S", WAIT_S)
     with administered(bundle_folder) as (service, url):
         blocking = threading.Thread(target=service.run, args=[block()])
         blocking.start()

@@ -15,6 +15,7 @@ import deepl
 import pytest
 from conftest import Gate, Service, listening, serving
 from deepl_clients import EN_FR, client_of, plainly
+from servers import WAIT_S
 from test_formats_docx import run, word
 
 from app.errors import Overloaded
@@ -29,7 +30,7 @@ def test_a_short_document_is_there_when_it_is_first_asked_after(
         raise AssertionError
 
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=refuse))
-    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", 8.0)
+    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", WAIT_S)
     deepl_client.translate_document(b"Hello.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 

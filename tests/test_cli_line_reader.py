@@ -62,7 +62,7 @@ def test_lines_that_have_come_are_given_though_no_more_come_yet() -> None:
 
     def read(size: int) -> bytes:
         piece = next(pieces)
-        assert piece != b"o\n" or more.wait(timeout=10)
+        assert piece != b"o\n" or more.wait(60)
         return piece
 
     async def run() -> list[list[str]]:

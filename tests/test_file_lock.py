@@ -102,7 +102,7 @@ def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_
     program = (
         "import subprocess, sys, pathlib, training.file_lock\n"
         "with training.file_lock.alone_in(pathlib.Path(sys.argv[1])):\n"
-        "    helper = subprocess.Popen(['sleep', '60'])\n"
+        "    helper = subprocess.Popen(['sleep', '600'])\n"
         "    print(helper.pid, flush=True)\n"
         "    helper.wait()\n"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import serving
+from servers import WAIT_S
 from test_api_files import PATH
 from test_formats_docx import run, word
 
@@ -65,7 +66,7 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
     done = threading.Event()
 
     def slowly(name: str, content: bytes, target: str, *others: object) -> formats.Document:
-        assert done.wait(60)
+        assert done.wait(2 * WAIT_S)
         return read(name, content, target)
 
     async def texts_meanwhile() -> None:
@@ -74,7 +75,7 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
         ]
         await asyncio.sleep(0)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_S):
                 assert await asyncio.to_thread(str, 1) == "1"
         finally:
             done.set()
@@ -89,7 +90,7 @@ def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.
         raise StopIteration
 
     async def opened() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             await documents.open_document("a.txt", b"Hello.", "fr", Settings())
 
     monkeypatch.setattr(formats, "read", stop)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from servers import WAIT_S
 from typer.testing import CliRunner
 
 from app.__main__ import cli
@@ -82,23 +83,28 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
     file = tmp_path / "keys"
     file.write_text(first_line)
 
+    def put(text: str) -> None:
+        """At once: between the emptying and the filling of a file, it would be read as one without keys."""
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").replace(file)
+
     async def watched() -> None:
         found = Keys(file)
         watcher = asyncio.create_task(found.watch())
 
         async def until(happened: Callable[[], object]) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(WAIT_S):
                 while not happened():  # noqa: ASYNC110  nobody tells of it
                     await asyncio.sleep(0.001)
 
-        file.write_text(second_line)
+        put(second_line)
         await until(lambda: found.find(second) and not found.find(first))
-        file.write_text("what is this?")
+        put("what is this?")
         await until(lambda: caplog.records)
         file.unlink()
         await until(lambda: len(caplog.records) == 2)
         assert found.find(second)
-        file.write_text(f"{first_line}\n")
+        put(f"{first_line}\n")
         await until(lambda: found.find(first) and not found.find(second))
         watcher.cancel()
 
@@ -135,7 +141,7 @@ def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
 
     async def watched() -> None:
         watcher = asyncio.create_task(found.watch())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             while not caplog.records:  # noqa: ASYNC110  nobody tells of it
                 await asyncio.sleep(0.001)
         watcher.cancel()

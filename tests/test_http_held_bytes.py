@@ -6,14 +6,13 @@ import asyncio
 import gc
 import json
 import socket
-import time
 from pathlib import Path
 from typing import Any
 from weakref import ref
 
 import pytest
 from conftest import SHIPPED, Service, listening, serving
-from servers import post
+from servers import WAIT_S, becomes, post
 from starlette.types import Message, Receive, Scope, Send
 from torch import Tensor
 
@@ -140,12 +139,10 @@ def test_the_weights_go_when_the_client_does_and_not_when_python_collects_garbag
         host, _, port = url.removeprefix("http://").partition(":")
         gc.disable()
         try:
-            with socket.create_connection((host, int(port)), timeout=60) as client:
+            with socket.create_connection((host, int(port)), timeout=WAIT_S) as client:
                 client.sendall(post("/attention", len(body), "Content-Type: application/json") + body)
                 assert client.recv(12) == b"HTTP/1.1 200"
-            until = time.monotonic() + 20
-            while any(tensor() is not None for tensor in weights) and time.monotonic() < until:
-                time.sleep(0.05)
+            assert becomes(lambda: not any(tensor() is not None for tensor in weights))
             assert [tensor() is None for tensor in weights] == [True] * 3
         finally:
             gc.enable()

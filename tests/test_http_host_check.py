@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from conftest import listening
-from servers import rest
+from servers import WAIT_S, rest
 
 
 def test_a_request_has_one_host(bundle_folder: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_request_has_one_host(bundle_folder: Path) -> None:
     with listening(bundle_folder) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         for line, hosts, _ in expected:
-            with socket.create_connection((host, int(port)), timeout=20) as client:
+            with socket.create_connection((host, int(port)), timeout=WAIT_S) as client:
                 client.sendall(f"{line}\r\n{hosts}Connection: close\r\n\r\n".encode())
                 answer = rest(client)
             found.append((line, hosts, answer.split()[1]))

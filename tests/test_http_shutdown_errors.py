@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
 import uvicorn
 from conftest import Gate
-from servers import post, rest
+from servers import WAIT_S, answer, post
 
 from app.__main__ import server_options
 from app.engine.ipc import InProcessWorker
@@ -31,14 +30,13 @@ def test_what_is_not_done_when_the_service_ends_is_answered_503(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        with socket.create_connection(listener.getsockname(), timeout=20) as client:
+        with socket.create_connection(listener.getsockname(), timeout=WAIT_S) as client:
             client.sendall(post("/translate", len(body), "Content-Type: application/json") + body)
-            assert gate.entered.wait(timeout=30)
+            assert gate.entered.wait(WAIT_S)
             server.should_exit = True
-            time.sleep(2)
+            found = answer(client)
             gate.opened.set()  # or its worker would not end
-            answer = rest(client)
         thread.join()
-    assert answer.startswith(b"HTTP/1.1 503 ") and b"connection: close" in answer
-    assert b"The service stops" in answer
+    assert found.startswith(b"HTTP/1.1 503 ") and b"connection: close" in found
+    assert b"The service stops" in found
     assert "Exception in ASGI application" not in caplog.text

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 import pytest
+from fakes import in_virtual_time
 
 from app.runtime.timeouts import Deadlines
 
@@ -26,7 +27,7 @@ def test_what_is_done_in_time_is_not() -> None:
         assert await limited(deadlines, asyncio.sleep(0, "done")) == "done"
         await asyncio.sleep(0.01)  # past the end of a limit that is no more
 
-    asyncio.run(scenario())
+    in_virtual_time(scenario())
 
 
 def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
@@ -54,7 +55,7 @@ def test_a_limit_that_was_left_does_not_end_the_others() -> None:
         works = [asyncio.sleep(0, "done"), asyncio.Event().wait(), asyncio.sleep(0, "done"), asyncio.Event().wait()]
         return await asyncio.gather(*(limited(deadlines, work) for work in works), return_exceptions=True)
 
-    first, second, third, fourth = asyncio.run(scenario())
+    first, second, third, fourth = in_virtual_time(scenario())
     assert (first, third) == ("done", "done")
     assert isinstance(second, TimeoutError) and isinstance(fourth, TimeoutError)
 

@@ -21,6 +21,7 @@ import httpx
 import pytest
 import uvicorn
 from conftest import Gate, make_bundle
+from servers import WAIT_S
 from typer.testing import CliRunner
 
 from app.__main__ import cli, server_options
@@ -53,7 +54,7 @@ def listening(bundles: Path, **options: Any) -> Iterator[str]:
 
 def test_concurrent_clients_are_answered_over_a_socket(bundle_folder: Path) -> None:
     async def ask(address: str) -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=address, timeout=WAIT_S) as client:
             bodies = [{**HELLO, "text": f"Hello {number}."} for number in range(16)]
             return await asyncio.gather(*(client.post("/translate", json=body) for body in bodies))
 
@@ -71,20 +72,20 @@ def test_a_closed_connection_takes_its_sentences_along(bundle_folder: Path, gate
         host, _, port = address.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(head.encode() + body)
-            assert gate.entered.wait(timeout=30)
+            assert gate.entered.wait(timeout=WAIT_S)
         while 'status="499"' not in httpx.get(f"{address}/metrics").text:
             pass
         gate.opened.set()
-        assert httpx.post(f"{address}/translate", json={**HELLO, "text": "x"}, timeout=30).status_code == 200
+        assert httpx.post(f"{address}/translate", json={**HELLO, "text": "x"}, timeout=WAIT_S).status_code == 200
     assert gate.sizes[0] == 1
     assert max(gate.sizes) == 1
 
 
 def test_health_answers_while_the_engine_is_busy(bundle_folder: Path, gate: Gate) -> None:
-    with listening(bundle_folder) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with listening(bundle_folder) as address, httpx.Client(base_url=address, timeout=WAIT_S) as client:
         asking = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": HELLO})
         asking.start()
-        assert gate.entered.wait(timeout=30)
+        assert gate.entered.wait(timeout=WAIT_S)
         assert httpx.get(f"{address}/health").status_code == 200
         assert httpx.get(f"{address}/metrics").status_code == 200
         gate.opened.set()
@@ -103,17 +104,17 @@ def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_fo
 
 
 def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     environ = {**os.environ, "INTERLINEAR_BUNDLES": "nowhere", "INTERLINEAR_PORT": "1"}  # options win
     environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_WORKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
-    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder), "--port", str(port)]
+    environ |= {"INTERLINEAR_DEADLINE_MS": "600000", "INTERLINEAR_MAX_WAIT_MS": "60000"}  # however busy the machine is
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             log = _until(process.stderr, "Uvicorn running")
-            answer = httpx.post(f"http://127.0.0.1:{port}/translate", json=HELLO, timeout=30)
-            while (ready := httpx.get(f"http://127.0.0.1:{port}/ready", timeout=30)).status_code == 503:
+            port = int(re.findall(r"Uvicorn running on http://127\.0\.0\.1:(\d+)", log)[0])
+            answer = httpx.post(f"http://127.0.0.1:{port}/translate", json=HELLO, timeout=WAIT_S)
+            while (ready := httpx.get(f"http://127.0.0.1:{port}/ready", timeout=WAIT_S)).status_code == 503:
                 assert "loading" in ready.text
                 sleep(0.05)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 import time
@@ -10,12 +11,20 @@ from typing import Any
 
 import pytest
 from conftest import listening
-from servers import answer, becomes, get, on_both_loops, post, rest, running
+from servers import WAIT_S, answer, becomes, get, on_both_loops, post, pour, rest, running
 
 from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate
+from app.server.connection import Connection, _is_reset
 
 MEGABYTE = bytes(1 << 20)
+
+
+@pytest.fixture(autouse=True)
+def _lingers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a connection waits for a client that is held up between two pieces of its body."""
+    monkeypatch.setattr("app.server.lingering_close.IDLE_S", WAIT_S)
+    monkeypatch.setattr("app.server.lingering_close.MOST_S", WAIT_S)
 
 
 def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
@@ -25,13 +34,6 @@ def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
         connection.sendall(body[start : start + (1 << 18)])
         time.sleep(0.02)
     return rest(connection)
-
-
-def pour(connection: socket.socket, piece: bytes, times: int, pause_s: float) -> None:
-    """Raises ConnectionError once the other end has closed."""
-    for _ in range(times):
-        connection.sendall(piece)
-        time.sleep(pause_s)
 
 
 # ---- A body that is not read
@@ -67,9 +69,10 @@ def test_a_connection_is_kept_whose_body_is_short_and_what_is_not_read_is_no_req
 
 @on_both_loops
 def test_nor_does_the_rest_of_a_short_body_take_for_ever(loop: str) -> None:
-    with running(loop, patience_s=0.5) as server, server.connect() as client:
+    with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 50_000))
         answer(client)
+        server.set_patience(0.5)
         client.sendall(b"a")
         assert rest(client) == b""
 
@@ -88,7 +91,7 @@ def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 40))
         with pytest.raises(ConnectionError):
-            pour(client, MEGABYTE, times=64, pause_s=0.01)
+            pour(client, MEGABYTE, most=64, pause_s=0.01)
 
 
 @on_both_loops
@@ -100,9 +103,8 @@ def test_a_body_that_does_not_come_is_not_waited_for(
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 20))
         assert answer(client).endswith(b"refused")
-        time.sleep(0.1)
         with pytest.raises(ConnectionError):
-            pour(client, b"a", times=100, pause_s=pause_s)
+            pour(client, b"a", pause_s=pause_s)
         assert becomes(lambda: not server.server.server_state.connections)
 
 
@@ -151,7 +153,7 @@ def test_every_api_refuses_so_that_the_client_learns_why(
     with listening(bundle_folder, **settings) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         for status, path, field in refusals:
-            with socket.create_connection((host, int(port)), timeout=20) as client:
+            with socket.create_connection((host, int(port)), timeout=WAIT_S) as client:
                 found = refused(client, post(path, len(body), field, "Connection: close"), body)
             assert found.startswith(b"HTTP/1.1 %d " % status), path
 
@@ -159,38 +161,73 @@ def test_every_api_refuses_so_that_the_client_learns_why(
 # ---- A client that has ended its side
 
 
+def noting_ends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows whenever a server has seen that a client ended its side."""
+    ended, seen = list[bool](), Connection.eof_received
+
+    def eof_received(connection: Connection) -> bool:
+        ended.append(may_listen := seen(connection))
+        return may_listen
+
+    monkeypatch.setattr(Connection, "eof_received", eof_received)
+    return ended
+
+
 @on_both_loops
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
-def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str) -> None:
-    with running(loop, slow_s=0.2) as server, server.connect() as client:
+def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.server.connection.LISTENS_S", WAIT_S)
+    ended = noting_ends(monkeypatch)
+    with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow", field))
         client.shutdown(socket.SHUT_WR)
+        assert becomes(lambda: bool(ended))
+        server.app.goes_on.set()
         found = rest(client)
     assert found.startswith(b"HTTP/1.1 200 ") and found.endswith(b"answer")
 
 
 @on_both_loops
 @pytest.mark.parametrize(("version", "interim"), [("1.0", b""), ("1.1", b"HTTP/1.1 100 Continue\r\n\r\n")])
-def test_so_it_does_however_late_that_is(loop: str, version: str, interim: bytes) -> None:
-    with running(loop, slow_s=2.0) as server, server.connect() as client:
+def test_so_it_does_however_late_that_is(
+    loop: str, version: str, interim: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked whether it listens, and believed after every look."""
+    looks = list[bool]()
+
+    def is_reset(transport: asyncio.BaseTransport) -> bool:
+        looks.append(found := _is_reset(transport))
+        return found
+
+    monkeypatch.setattr("app.server.connection._is_reset", is_reset)
+    monkeypatch.setattr("app.server.connection.LISTENS_S", 0.1)
+    monkeypatch.setattr("app.server.connection.LOOK_S", 0.05)
+    with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow").replace(b"/1.1", b"/" + version.encode()))
         client.shutdown(socket.SHUT_WR)
+        assert becomes(lambda: len(looks) > 3)
+        server.app.goes_on.set()
         found = rest(client)
     assert found.startswith(interim + b"HTTP/1.1 200 ") and found.endswith(b"answer")
     assert server.app.left == []
 
 
 @on_both_loops
-def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(loop: str) -> None:
-    with running(loop, slow_s=0.2) as server, server.connect() as client:
+def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = noting_ends(monkeypatch)
+    with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow") + get())
         client.shutdown(socket.SHUT_WR)
+        assert becomes(lambda: bool(ended))
+        server.app.goes_on.set()
         assert rest(client).count(b"answer") == 2
 
 
 @on_both_loops
 def test_a_client_that_closed_is_known_to_have_left_before_its_answer_is_there(loop: str) -> None:
-    with running(loop, slow_s=60) as server:
+    with running(loop) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
             assert becomes(lambda: server.app.asked == ["/slow"])
@@ -202,7 +239,7 @@ def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.server.connection.LISTENS_S", 1000.0)
-    with running(loop, slow_s=60) as server:
+    with running(loop) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
             assert becomes(lambda: server.app.asked == ["/slow"])

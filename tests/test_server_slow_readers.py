@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from servers import becomes
+from servers import WAIT_S, becomes
 from starlette.types import Receive, Scope, Send
 from test_server_request_queue import GET, Application, running
 
 from app.runtime.byte_budgets import Room
 from app.server.slow_readers import Sending
+from app.server.tcp_info import bytes_taken
 
 LENGTH = 20_000_000
 ASKED = GET % b"/long"
@@ -45,7 +48,7 @@ def asking(address: tuple[str, int]) -> socket.socket:
     """A client with little room for what it does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-    connection.settimeout(20)
+    connection.settimeout(WAIT_S)
     connection.connect(address)
     connection.sendall(ASKED)
     return connection
@@ -65,14 +68,48 @@ def test_a_client_that_takes_nothing_is_cut_off_and_what_waited_for_it_is_given_
         assert taken < LENGTH
 
 
+class Clock:
+    """What `app.server.slow_readers` takes for the event loop: the test lets the time pass, and waits for looks."""
+
+    def __init__(self) -> None:
+        self.now, self.looks = 0.0, 0
+
+    def get_running_loop(self) -> Clock:
+        return self
+
+    def time(self) -> float:
+        self.looks += 1
+        return self.now
+
+    def call_later(self, delay_s: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(0.01, call)
+
+    def passes(self, seconds: float) -> None:
+        """Returns once that was seen by a look that began thereafter."""
+        self.now += seconds
+        seen = self.looks + 2
+        assert becomes(lambda: self.looks >= seen)
+
+
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_client_that_takes_little_at_a_time_is_not(loop: str) -> None:
+def test_a_client_that_takes_little_at_a_time_is_not(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, counts, taken = Clock(), list[int | None](), 0
+    monkeypatch.setattr("app.server.slow_readers.asyncio", clock)
+
+    def counted(connection: socket.socket) -> int | None:
+        counts.append(count := bytes_taken(connection))
+        return count
+
+    monkeypatch.setattr("app.server.slow_readers.bytes_taken", counted)
     application = Long(limit_s=2.0)
     with running(application, loop) as address, asking(address) as connection:
-        until, taken = time.monotonic() + 5, 0
-        while time.monotonic() < until:
-            taken += len(connection.recv(30_000))
-            time.sleep(0.1)
+        assert becomes(lambda: len(counts) > 2 and counts[-1] == counts[-2])  # no more goes without the client
+        for _ in range(5):
+            before = counts[-1]
+            while counts[-1] == before:
+                taken += len(connection.recv(30_000))
+                clock.passes(0.0)
+            clock.passes(1.5)
         while taken < LENGTH:
             piece = connection.recv(1 << 20)
             assert piece
@@ -81,7 +118,9 @@ def test_a_client_that_takes_little_at_a_time_is_not(loop: str) -> None:
 
 
 def test_a_client_that_asked_for_nothing_is_left_alone() -> None:
-    with running(Long(limit_s=0.2)) as address, socket.create_connection(address, timeout=20) as connection:
+    application = Long(limit_s=0.2)
+    with running(application) as address, socket.create_connection(address, timeout=WAIT_S) as connection:
         time.sleep(1)
+        application.sending.limit_s = WAIT_S  # the test may be held up before it takes its answer
         connection.sendall(ASKED)
         assert connection.recv(8) == b"HTTP/1.1"

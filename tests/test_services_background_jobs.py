@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 
 import pytest
+from servers import WAIT_S
 
 from app.errors import Overloaded, TooMuchText
 from app.services import background_jobs
@@ -22,7 +23,7 @@ class Result:
 
 def running(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
     async def within() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WAIT_S):
             await scenario()
 
     asyncio.run(within())

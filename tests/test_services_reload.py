@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from conftest import Gate, Service, make_bundle, serving
+from servers import WAIT_S
 
 from app.engine.engine import Engine
 from app.engine.ipc import InProcessWorker, WorkerProcess
@@ -187,7 +188,7 @@ def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
         with old.held():
             site.put("en-fr")
             assert site.reload(service).json()["changed"] is True
-            service.run(asyncio.wait_for(_ended(old.engine), 30))
+            service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
 def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Site) -> None:
@@ -262,7 +263,7 @@ def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gat
         async def meanwhile() -> httpx.Response:
             headers = {"Authorization": f"Bearer {site._user}"}
             asked = asyncio.create_task(service._client.post("/translate", json=HELLO, headers=headers, timeout=60))
-            await asyncio.to_thread(gate.entered.wait, 30)
+            await asyncio.to_thread(gate.entered.wait, WAIT_S)
             site.put("en-fr")
             assert await service.state["fleet"].reload()
             assert old.engine.alive == 1, "somebody still needs it"
@@ -273,7 +274,7 @@ def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gat
         assert answer.status_code == 200
         assert answer.json()["model"] == next(iter(old.translator.catalogue)).name
         assert site.translate(service).json()["model"] != answer.json()["model"]
-        service.run(asyncio.wait_for(_ended(old.engine), 30))
+        service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
 def test_under_load_nobody_notices(site: Site) -> None:
@@ -311,7 +312,7 @@ def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptu
 
         async def until(changed: bool) -> None:
             first, said = fleet.current, len(_errors(caplog))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WAIT_S):
                 while (fleet.current is first) if changed else len(_errors(caplog)) == said:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
 
@@ -334,9 +335,11 @@ def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
     site.put("fr-en", "fr", "en")
     new = (site.bundles / "fr-en").rename(site.bundles.parent / "fr-en")
     with site.serving(watch_bundles=True) as service:
-        (site.bundles / "fr-en").mkdir()
+        # The first three at once: where the copying is held up, each may be what the service finds missing.
+        (site.bundles.parent / "begun").mkdir()
         for file in ("SHA256SUMS", "config.json", "sentencepiece.model"):
-            shutil.copy2(new / file, site.bundles / "fr-en")
+            shutil.copy2(new / file, site.bundles.parent / "begun")
+        (site.bundles.parent / "begun").rename(site.bundles / "fr-en")
         service.run(_until(lambda: len(_errors(caplog)) == 1))
         assert "model.safetensors cannot be read" in _errors(caplog)[0]
         shutil.copy2(new / "model.safetensors", site.bundles / "fr-en")
@@ -435,12 +438,12 @@ def test_real_workers_are_replaced_by_others(site: Site) -> None:
         assert service.run(fleet.reload())
         assert service.post("/translate", HELLO).json()["model"] != model
         for process in before:
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=WAIT_S) == 0
         assert fleet.current.engine.alive == 2
 
 
 async def _until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WAIT_S):
         while not done():  # noqa: ASYNC110  nobody tells of it
             await asyncio.sleep(0.01)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from servers import WAIT_S
 
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Job
@@ -234,13 +235,21 @@ def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
 
     def slowly(*_: object) -> list[Any]:
         threads.append(threading.current_thread())
-        late.wait(10)
+        loops[0].call_soon_threadsafe(expire)
+        late.wait(WAIT_S)
         return []
 
+    def expire() -> None:
+        for limit in list(one._deadlines._limits):
+            limit.expire()
+
     async def scenario() -> None:
+        loops.append(asyncio.get_running_loop())
         with pytest.raises(DeadlinePassed):
-            await translator(bundle, deadline_ms=20)[0].translate(["Hello."], asked)
+            await one.translate(["Hello."], asked)
         late.set()
+
+    one, loops = translator(bundle)[0], list[asyncio.AbstractEventLoop]()
 
     monkeypatch.setattr(Draft, "alternatives", slowly)
     monkeypatch.setattr(work, "word_pairs", slowly)
