@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cores import pinned
+from benchmarks.ports import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE_BYTES = os.environ.get("INTERLINEAR_CACHE_BYTES", "0")
@@ -66,8 +66,7 @@ class Server:
     """A contestant's processes, in a group of their own."""
 
     def __init__(self, contestant: Contestant, bundles: Path, core: int | None, log: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port: int = listener.getsockname()[1]
+        self.port = free_port()
         environ = {"INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PORT": str(self.port), "INTERLINEAR_WORKERS": "1"}
         environ |= {"INTERLINEAR_CACHE_BYTES": CACHE_BYTES, "INTERLINEAR_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
         environ = {**os.environ, **environ}
@@ -82,7 +81,7 @@ class Server:
                 start_new_session=True,
             )
 
-    def wait_until_it_answers(self, body: bytes, seconds: float = 120) -> None:
+    def wait_until_it_answers(self, body: bytes, seconds: float = 600) -> None:
         """Raises ServerFailed."""
         until = time.monotonic() + seconds
         while True:

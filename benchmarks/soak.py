@@ -14,7 +14,6 @@ import os
 import platform
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -31,6 +30,7 @@ import torch
 import typer
 
 from benchmarks.cores import processor
+from benchmarks.ports import free_port
 from benchmarks.servers import CACHE, CACHE_BYTES
 
 SYLLABLES = ("ba", "den", "fi", "gor", "lu", "mas", "nel", "o", "pra", "qui", "ros", "tan", "u", "vel", "xi", "zo")
@@ -78,8 +78,7 @@ def served(
     bundles: Path, settings: dict[str, str], before: Sequence[str] = ()
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The service as a process of its own, ready, and its port; `before` is a command to start it by."""
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port: int = chosen.getsockname()[1]
+    port = free_port()
     variables = {"INTERLINEAR_BUNDLES": str(bundles.resolve()), "INTERLINEAR_PORT": str(port), **settings}
     command = [*before, sys.executable, "-m", "app", "serve"]
     process = subprocess.Popen(command, env={**os.environ, **variables}, stderr=subprocess.DEVNULL)

@@ -218,7 +218,7 @@ def test_the_command_runs_as_it_is_installed(shipped_url: str) -> None:
     environment = {**os.environ, "DEEPL_SERVER_URL": f"{shipped_url}/deepl/"}
     words = ["--auth-key", "any", "text", "--from", "EN", "--to", "FR", "--show-billed-characters", "Hello.", "Bye."]
     command = [sys.executable, "-m", "deepl", *words]
-    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=60, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=900, check=True)
     hello, bye = plainly(shipped_url, "Hello.", "Bye.")
     assert done.stdout == f"Billed characters: 6\n{hello}\nBilled characters: 4\n{bye}\n"
 

@@ -93,7 +93,7 @@ def test_the_sentences_can_be_decoded_again_and_others_after_them(models: dict[t
 
 def test_what_decodes_imports_neither_library_before_it_knows_which() -> None:
     check = "import sys, benchmarks.decoders; sys.exit(bool({'torch', 'ctranslate2', 'model'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", check], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", check], timeout=900).returncode == 0
 
 
 def test_a_process_that_ends_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
 def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
     command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert (result.returncode, result.stderr) == (0, "")
     for part in (bundle.name, "at most", "no target over", "CTranslate2 4", "PyTorch", "ours / theirs"):
         assert part in result.stdout

@@ -84,7 +84,7 @@ def test_the_command_prints_every_setting_and_writes_json(tmp_path: Path) -> Non
     shape = ["--architecture", "toy", "--vocab-size", "60", "--batch-tokens", "64", "--batch-tokens", "128"]
     words = [*shape, "--steps", "2", "--rounds", "1", "--device", "cpu", "--json", str(tmp_path / "figures.json")]
     command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900).stdout
     assert f"PyTorch {torch.__version__}" in printed
     training, largest = json.loads((tmp_path / "figures.json").read_text())["tables"]
     assert list(training["rows"]) == ["64 tokens", "128 tokens"]
@@ -102,7 +102,7 @@ def until(folder: Path, vocab_size: int) -> subprocess.CompletedProcess[str]:
     words = ["--until", "0", *files, "--architecture", "toy", "--device", "cpu"]
     command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
 
 
 def test_the_minutes_until_a_bleu_are_those_of_a_real_training(tmp_path: Path) -> None:

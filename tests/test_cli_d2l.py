@@ -99,7 +99,7 @@ def test_equal_options_give_equal_weights(pairs: Path) -> None:
 
 def test_the_command_prints_each_question_with_its_answer_and_bleu(pairs: Path) -> None:
     command = [sys.executable, "-m", "training", "d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stderr
     expected = [f"{question} => {answer}, bleu 1.000" for question, answer in QUESTIONS.items()]
     assert result.stdout.splitlines()[-4:] == expected

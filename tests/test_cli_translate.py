@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import WAIT_S, becomes
 from typer.testing import CliRunner
 
 from app import formats
@@ -134,7 +135,7 @@ def test_a_line_is_answered_before_the_next_is_read() -> None:
     def read(size: int) -> bytes:
         piece = next(pieces)
         if piece != b"one\n":
-            assert answered.wait(timeout=10)
+            assert answered.wait(WAIT_S)
             assert written[0] == "ONE\n"
         return piece
 
@@ -144,11 +145,15 @@ def test_a_line_is_answered_before_the_next_is_read() -> None:
 
 def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
     now = most = 0
+    are_five = asyncio.Event()
 
     async def counted(texts: Sequence[Item]) -> list[Translated]:
         nonlocal now, most
         now += 1
         most = max(most, now)
+        if now == 5:
+            are_five.set()
+        await are_five.wait()
         done = await shout(texts)
         now -= 1
         return done
@@ -383,7 +388,7 @@ def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> No
     process.stdin.write(b"Hello.\n")
     process.stdin.flush()
     first = process.stdout.readline()  # though more may come
-    rest, said = process.communicate(b"\n  \nHello.\nThe cat sleeps.", timeout=60)
+    rest, said = process.communicate(b"\n  \nHello.\nThe cat sleeps.", timeout=WAIT_S)
     assert process.returncode == 0, said
     assert said == b""
     lines = rest.split(b"\n")
@@ -394,7 +399,8 @@ def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> No
 
 
 def test_codes_are_taken_in_any_spelling(bundle_folder: Path) -> None:
-    written, said = command(bundle_folder, ["--source", "EN", "--target", "fr_FR"]).communicate(b"Hello.\n", timeout=60)
+    process = command(bundle_folder, ["--source", "EN", "--target", "fr_FR"])
+    written, said = process.communicate(b"Hello.\n", timeout=WAIT_S)
     assert said == b""
     assert written.strip()
     assert written != b"Hello.\n"
@@ -404,12 +410,12 @@ def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path)
     (tmp_path / "page.html").write_text("<h1>Hello.</h1><p lang=x>The <b>cat</b> sleeps.", encoding="utf-8")
     words = ["--file", str(tmp_path / "page.html")]
     process = command(bundle_folder, words)
-    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.communicate(timeout=WAIT_S) == (b"", b"")
     assert process.returncode == 0
     written = (tmp_path / "page.fr.html").read_text(encoding="utf-8")
     assert re.fullmatch(r"<h1>.+</h1><p lang=x>.*<b>.*</b>.*", written, re.DOTALL)
     again = command(bundle_folder, words)
-    assert b"is there already" in again.communicate(timeout=60)[1]
+    assert b"is there already" in again.communicate(timeout=WAIT_S)[1]
     assert again.returncode == 4
 
 
@@ -430,8 +436,8 @@ def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
     process.stdin.flush()
     process.stdout.readline()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers too
-    process.wait(timeout=60)  # before its input ends, which would be an end of its own
-    _, said = process.communicate(timeout=60)
+    process.wait(timeout=WAIT_S)  # before its input ends, which would be an end of its own
+    _, said = process.communicate(timeout=WAIT_S)
     assert (process.returncode, said) == (130, b"")
     with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
+        becomes(lambda: bool(os.killpg(process.pid, 0)))

@@ -17,6 +17,7 @@ import pytest
 import torch
 import uvloop
 from conftest import Gate, decode_with, make_bundle
+from servers import WAIT_S
 
 from app.engine.engine import LOOK_S, Engine
 from app.engine.ipc import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
@@ -61,7 +62,7 @@ def alone(bundle: LoadedBundle, text: str) -> list[int]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         while not condition():
             await SLEEP(0.001)
 

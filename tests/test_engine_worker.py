@@ -16,6 +16,7 @@ import torch
 from conftest import decode_with, make_bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import WAIT_S
 
 from app.engine.ipc import Channel, Frames, Greeting, Order, WorkerProcess, frame
 from app.engine.worker import Station, Task, work
@@ -241,7 +242,7 @@ class Front:
 
     def __init__(self) -> None:
         self.ours, theirs = socket.socketpair()
-        self.ours.settimeout(30)
+        self.ours.settimeout(WAIT_S)
         self._frames = Frames()
         self.thread = threading.Thread(target=self._work, args=(theirs,))
         self.thread.start()
@@ -259,7 +260,7 @@ class Front:
 
     def close(self) -> None:
         self.ours.close()
-        self.thread.join(timeout=30)
+        self.thread.join(WAIT_S)
         assert not self.thread.is_alive()
 
 

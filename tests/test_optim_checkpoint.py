@@ -75,7 +75,7 @@ def test_a_full_disk_is_called_by_its_name_and_not_left_full(tmp_path: Path) -> 
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
     assert done.stdout == "File too large\n"
     assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
     assert load_state(tmp_path) == {"state": {"step": 1}}

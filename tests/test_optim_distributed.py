@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from conftest import TRAINING_LIMITS, small_config
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from benchmarks.ports import free_port
 from model.tokenizer import Tokenizer
 from training.__main__ import cli
 from training.data.batches import epoch_rows, load_pairs
@@ -63,9 +63,7 @@ def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
     torch.set_num_threads(1)
     torch.optim.Adam([torch.zeros(1)])  # the first one imports for two seconds; children that are forked then need not
     for count, arguments, options in calls:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         children = [forked(rank, count, address, arguments, options) for rank in range(count)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         print(json.dumps(codes), flush=True)
@@ -108,7 +106,7 @@ def interrupt_in_step(number: int) -> None:
 def call(*calls: tuple[int, list[object], dict[str, Any]]) -> tuple[list[list[int]], str]:
     """The exit codes of each call's processes, and all that they said; see `in_processes`."""
     program = [sys.executable, __file__, json.dumps(calls, default=str)]
-    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")], done.stderr
 
@@ -249,7 +247,7 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
     both = workers(process.pid)
     assert len(both) == 2
     os.kill(both[1], signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=900)
     assert process.returncode != 0
     assert "error: another process of this training has ended" in said
     assert not workers(process.pid)
@@ -263,7 +261,7 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
     assert snapshot["state"]["step"] < 30
 
     process = started(data, killed)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=900)
     assert process.returncode == 0, said
     assert f"continuing at step {snapshot['state']['step']}" in said
     assert "Warning" not in said

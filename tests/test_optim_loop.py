@@ -301,7 +301,10 @@ def test_the_command_killed_again_and_again_ends_with_the_same_weights(data: Pat
     run = command(data, tmp_path / "killed")
     for after in (3, 25):
         process = subprocess.Popen(
-            [*PROGRAM, *run], env=ENVIRONMENT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            [sys.executable, Path(__file__).with_name("slow_training.py"), *run],
+            env={**ENVIRONMENT, "SLOW_AFTER": str(after + 2)},
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         wait_for_step(process, tmp_path / "killed", after)
         process.kill()

@@ -249,17 +249,19 @@ def test_arrow_keys_go_from_word_to_word_and_say_them(visit: Visit) -> None:
 def test_a_refusal_with_a_time_is_tried_again_once_by_itself(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
+    page.clock.install()
     refusals = iter(range(2))
 
     def busy_twice(route: Route) -> None:
         if next(refusals, None) is None:
             route.continue_()
         else:
-            refuse(route, 503, "overloaded", "The queue is full.", **{"Retry-After": "1"})
+            refuse(route, 503, "overloaded", "The queue is full.", **{"Retry-After": "600"})
 
     page.route("**/translate/stream", busy_twice)
     type_in(page, "I am tired.")
-    expect(page.get_by_role("alert")).to_have_text("The service is busy: The queue is full. Trying again in 1 s.")
+    expect(page.get_by_role("alert")).to_have_text("The service is busy: The queue is full. Trying again in 600 s.")
+    page.clock.fast_forward(600_000)
     again = page.get_by_role("button", name="Try again")
     expect(again).to_be_visible()
     again.click()

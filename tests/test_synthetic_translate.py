@@ -302,7 +302,7 @@ def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: Loa
     while process.poll() is None and not (tmp_path / ".out.tsv.partial.json").exists():
         time.sleep(0.002)
     process.kill()
-    assert process.wait(timeout=60) == -9
+    assert process.wait(timeout=900) == -9
     assert not (tmp_path / "out.tsv").exists()
     assert "are done already: going on" in translate(*given, "--out", tmp_path / "out.tsv", "--processes", 1)
     assert "done already" not in translate(*given, "--out", tmp_path / "whole.tsv", "--processes", 1)

@@ -109,6 +109,6 @@ def test_what_the_terminal_cannot_show_ends_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "training", "prepare", "--pairs", "my.tsv", "--source", "en", "--target", "ru"]
     command += ["--keep", "all", "--vocab-size", "400", "--out", "data"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONIOENCODING": "latin-1"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=900, check=True)
     assert rb"\u0414\u0430, " in done.stdout
     assert (tmp_path / "data" / "prepared.json").exists()
