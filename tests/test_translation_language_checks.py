@@ -115,3 +115,24 @@ def shipped_en_fr() -> Bundle:
     from model.bundle_weights import load_bundle
 
     return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))
+
+
+def test_a_paragraph_in_another_language_is_told_where_it_is(bundle: Bundle) -> None:
+    english, french = "The cat sleeps on the chair.", "Le chat dort bien sur la petite chaise."
+    text = f"{english}\n\n{french}\n{french}\n\n{english}\n{french}\n"
+
+    def worse(text: str) -> str:
+        return text if "chat" in text else "va bien"
+
+    (item,) = translated(bundle, Given(bundle, worse), [text])
+    warning = "The text looks French, not English."
+    first, second = text.index(french), text.rindex(french)
+    assert [found for found in item.located_warnings if found[1] == warning] == [(first, warning), (second, warning)]
+    assert item.warnings.count(warning) == 1
+
+
+def test_a_long_sentence_that_is_cut_is_told_where_it_is(bundle: Bundle) -> None:
+    long = " ".join(["the cat sleeps and"] * 12) + "."
+    (item,) = translated(bundle, Given(bundle), [f"Hello.\n\n{long}"])
+    places = [offset for offset, warning in item.located_warnings if warning.startswith("A sentence of more than")]
+    assert places == [len("Hello.\n\n")]

@@ -6,14 +6,16 @@ Knows detection. A look takes as long as a short request, so only what is suspic
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 
 from app.text.language_id import Detector
 from app.text.short_texts import known_shares
 from app.translation.quality_checks import COPY
+from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR, UNLIKELY, all_capitalised
-from app.translation.text_plan import Draft, copy_warning, mean_score
+from app.translation.text_plan import Draft, Located, copy_warning, mean_score
 from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 
@@ -51,11 +53,20 @@ class LanguageChecks:
             words = sentence.words(sentence.hypothesis) if 0 < sentence.copied < COPY else ""
             if words and self.is_untranslated(words, draft.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
-        if is_given and is_suspect(draft):
-            parts = (part if isinstance(part, str) else f"{part.passage.text} " for part in draft.parts)
-            text = "".join(islice(chain.from_iterable(parts), LOOKED_AT))
-            if warning := self.other_language(text, draft.bundle.source):
-                draft.warnings.append(warning)
+        if is_given:
+            draft.warnings += self._other_languages(draft, draft.bundle.source)
+
+    def _other_languages(self, draft: Draft, source: str) -> Iterator[Located]:
+        """Of paragraphs one after another that look to be in the same other language, the first is told of."""
+        before = None
+        for paragraph in draft.paragraphs():
+            if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
+                continue
+            text = "".join(islice(chain.from_iterable(texts), LOOKED_AT))
+            warning = self.other_language(text, source) if is_suspect(paragraph) else None
+            if warning and warning != before:
+                yield next((part.start for part in paragraph if isinstance(part, Sentence)), 0), warning
+            before = warning
 
     def other_language(self, text: str, source: str) -> str | None:
         """A warning if `text` is clearly in another language than `source`, and not perhaps a name."""
@@ -81,14 +92,18 @@ class LanguageChecks:
         return NAMES.get(other or "")
 
 
-def is_suspect(draft: Draft) -> bool:
-    """Whether the text may be in another language than its bundle's: by its score, its copies, or if nothing of it is
+def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
+    """Whether it may be in another language than its bundle's: by its score, its copies, or if nothing of its words is
     translated."""
-    if draft.bundle is None:
-        return False
-    sentences = list(draft.sentences)
+    sentences = [part for part in paragraph if isinstance(part, Sentence)]
+    if not sentences:
+        return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
     weak = mean_score(sentence.hypothesis for sentence in sentences) < WEAK_SCORE
-    return weak or not sentences or any(sentence.copied for sentence in sentences)
+    return weak or any(sentence.copied for sentence in sentences)
+
+
+def _text_of(part: str | Sentence) -> str:
+    return part if isinstance(part, str) else f"{part.passage.text} "
 
 
 def may_be_name(words: str, bundle: Bundle) -> bool:

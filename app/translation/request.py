@@ -153,7 +153,7 @@ class Work:
         # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
         more = self.options.alternatives or self.options.alignment
         # And to load the libraries of detection takes most of a second.
-        loads = not self.means.checks.ready and any(isinstance(d, Draft) and is_suspect(d) for d in self.drafts)
+        loads = not self.means.checks.ready and any(map(_has_suspects, self.drafts))
         return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
     async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
@@ -254,13 +254,13 @@ class Work:
             if source == options.target:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
-                return replace(copied(pieces), warnings=warnings)
+                return replace(copied(pieces), warnings=[(0, warning) for warning in warnings])
         bundle = self.means.catalogue.find(source, options.target)
         width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
         draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
-        draft.warnings[:0] = warnings
+        draft.warnings[:0] = [(0, warning) for warning in warnings]
         return draft
 
     def _glossary(self, bundle: Bundle) -> Glossary | None:
@@ -297,7 +297,7 @@ class Work:
         if error := next(errors, None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
         self.means.checks.warn(draft, is_given=self.options.source != AUTO)
-        warnings = [*draft.warnings]
+        warnings = list(dict.fromkeys(warning for _, warning in draft.warnings))
         for sentence in sentences:
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.overlooked]:
@@ -310,6 +310,10 @@ class Work:
         pairs = word_pairs(draft) if self.options.alignment else None
         others = draft.alternatives(self.options.alternatives) if self.options.alternatives else ()
         return Translated(text, score, reason, warnings, None, source, confidence, draft, others, pairs)
+
+
+def _has_suspects(draft: Draft | ServiceError) -> bool:
+    return isinstance(draft, Draft) and draft.bundle is not None and any(map(is_suspect, draft.paragraphs()))
 
 
 def _lacks_terms(sentence: Sentence) -> bool:

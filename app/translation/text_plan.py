@@ -42,6 +42,10 @@ _OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 _NOTHING: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
 
 
+Located = tuple[int, str]
+"""A warning, after the offset in the passage of what it is about."""
+
+
 class TooLong(Exception):
     """A text costs more than there is room for."""
 
@@ -54,7 +58,8 @@ class Draft:
     parts: list[str | Sentence] = field(default_factory=list)
     insets: dict[int, list[str | Sentence]] = field(default_factory=dict)
     """By their numbers, what becomes of the insets that `parts` refer to."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Located] = field(default_factory=list)
+    """Those that are not one sentence's."""
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
 
@@ -76,13 +81,26 @@ class Draft:
     def _filled(self, text: str, chosen: Callable[[Sentence], Hypothesis]) -> str:
         return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
 
-    def located_warnings(self) -> list[tuple[int, str]]:
-        """What seems wrong, with the offset of its sentence in the passage. The sentences must have been `mend`ed."""
-        found = [(0, warning) for warning in self.warnings]
+    def paragraphs(self) -> Iterator[list[str | Sentence]]:
+        """Its parts in the order of the text, cut behind line ends."""
+        paragraph: list[str | Sentence] = []
+        for part in self.parts:
+            paragraph.append(part)
+            if isinstance(part, str) and "\n" in part:
+                yield paragraph
+                paragraph = []
+        if paragraph:
+            yield paragraph
+
+    def located_warnings(self) -> list[Located]:
+        """What seems wrong. The sentences must have been `mend`ed."""
+        found = [*self.warnings]
+        insets = {id(part) for parts in self.insets.values() for part in parts}
         for sentence in self.sentences:
-            found += ((sentence.start, warning) for warning in sentence.warnings)
+            start = 0 if id(sentence) in insets else sentence.start  # an inset has no place in the passage's text
+            found += ((start, warning) for warning in sentence.warnings)
             if sentence.overlooked:
-                found.append((sentence.start, not_translated(sentence.overlooked)))
+                found.append((start, not_translated(sentence.overlooked)))
         return found
 
     def alternatives(self, count: int) -> list[tuple[str, float]]:
@@ -146,7 +164,7 @@ class _Cutter:
     """Makes one passage's parts."""
 
     def __init__(
-        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[str]
+        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[Located]
     ) -> None:
         self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
         self.kept = _kept_of(passage, bundle)
@@ -210,7 +228,7 @@ class _Cutter:
         count = sum(part.translate for part in cuts)
         much = f"of more than {limit} tokens" if ids else f"with more than {most_kept(self.bundle)} things to keep"
         done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
-        self.warnings.append(f"A sentence {much} was {done}.")
+        self.warnings.append((segment.start, f"A sentence {much} was {done}."))
         for part in cuts:
             yield part, (self._encoded(part.start, part.end) or []) if part.translate else []
 
