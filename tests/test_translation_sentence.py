@@ -387,6 +387,12 @@ def test_what_stood_alone_does_not_hang_on_a_word(bundle: Bundle) -> None:
     assert said(bundle, "a{x}b", "a", 0, "b") == "a{x}b"
 
 
+def test_the_space_that_a_model_writes_for_a_symbol_is_not_left_over(bundle: Bundle) -> None:
+    assert said(bundle, "the {x} cat.", "a ", 0, " ", " c.") == "a {x} c."
+    assert said(bundle, "the {x} cat.", 0, " c ", ".") == "{x} c."
+    assert said(bundle, "the {x} cat", " ", " c ", 0, " ") == "c {x}"
+
+
 def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -16,6 +16,7 @@ from app.markup.passage import Kept, Link, Passage, Tag
 from app.markup.render import unchanged
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import with_rows, without_rows
+from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import woven
 from app.text.word_units import is_apart
 from model.bundle import Bundle
@@ -214,7 +215,7 @@ class Sentence:
             text = text.upper() if is_in_capitals(self.passage, self.bundle.tokenizer) else text
             if is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
                 text = _first_capital(text)
-            [text] = with_rows(self._read(), [_END.sub("", text) if self.end else text])
+            [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.end else text]), ())
             self._words = hypothesis.tokens, text
         return self._words[1]
 
@@ -299,7 +300,11 @@ class Sentence:
                 before = kept.get(hypothesis.tokens[number - 1]) if number else None
                 if before and before.end != kept[token].start:
                     texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
-        return texts
+        return self._tidy(texts, [number for number, token in enumerate(hypothesis.tokens) if token in kept])
+
+    def _tidy(self, texts: Sequence[str], kept: Collection[int]) -> list[str]:
+        """`texts` of a translation, with what is kept behind some, without stray blanks."""
+        return without_stray_blanks(texts, kept, self.passage.text, self.bundle.source, self.bundle.target)
 
     def _space_around(self, kept: Kept, texts: list[str], number: int) -> None:
         """What stood alone does not hang on a word: puts a space into the text beside it, if there is none.

@@ -1,0 +1,66 @@
+"""Blanks that a model leaves in a translation where no writer would: two in a row, before a full stop, at its ends.
+
+A symbol that has to come, or may not come again, leaves the space that the model wrote for it. Knows characters, no
+model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+
+from app.text.word_units import OPAQUE
+from model.languages import WITHOUT_SPACES, language_alone
+
+_NARROW = r"[\u00a0\u202f]"
+_RUNS = rf"\A +| +\Z| (?=\s)|(?<={_NARROW}) "
+_STOPS, _OTHER_MARKS = r"[.,]", r"[.,;:!?]"
+_AFTER = r"(?=[\s\"'»”’)\]]|\Z)"
+"""Behind a mark that ends something: .NET and :id begin with one."""
+_WIDE_MARKS = r"[\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]"
+_IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+_BRACKETS = r"(?<=[(\[]) | (?=[)\]])"
+_SPACED_MARK = re.compile(rf"\s(?:{_OTHER_MARKS}{_AFTER}|[)\]]|{_WIDE_MARKS})|[(\[]\s")
+
+
+def _stray(marks: str, more: str = "") -> re.Pattern[str]:
+    return re.compile(rf"{_RUNS}| (?={marks}{_AFTER})| (?={_WIDE_MARKS})|{_BRACKETS}{more}")
+
+
+_ALWAYS = re.compile(_RUNS)
+_SPACED, _PLAIN = _stray(_STOPS), _stray(_OTHER_MARKS)
+_UNSPACED = _stray(_OTHER_MARKS, rf"|(?<={_IDEOGRAPH}) (?={_IDEOGRAPH}|\Z)")
+
+
+def without_stray_blanks(
+    texts: Sequence[str], kept: Collection[int], source: str, source_language: str, language: str
+) -> list[str]:
+    """`texts`, which together are a translation of `source` into `language`, without blanks that nothing asks for.
+
+    `kept`: the numbers of those behind which something stands that is kept. Where the source itself has a blank before
+    a mark or in a bracket, those of the translation stay; so do those between ideographs if it is in such a language.
+    """
+    shown = "".join(text + OPAQUE if number in kept else text for number, text in enumerate(texts))
+    if " " not in shown:
+        return list(texts)
+    stray = {
+        place for found in _pattern(source, source_language, language).finditer(shown) for place in range(*found.span())
+    }
+    if not stray:
+        return list(texts)
+    ends = accumulate(len(text) + (number in kept) for number, text in enumerate(texts))
+    starts = [end - len(text) - (number in kept) for number, (end, text) in enumerate(zip(ends, texts, strict=True))]
+    return [
+        "".join(character for place, character in enumerate(text, start) if place not in stray)
+        for start, text in zip(starts, texts, strict=True)
+    ]
+
+
+def _pattern(source: str, source_language: str, language: str) -> re.Pattern[str]:
+    if _SPACED_MARK.search(source):
+        return _ALWAYS
+    language = language_alone(language)
+    if language in WITHOUT_SPACES and language_alone(source_language) not in WITHOUT_SPACES:
+        return _UNSPACED
+    return _SPACED if language == "fr" else _PLAIN

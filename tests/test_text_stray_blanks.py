@@ -1,0 +1,47 @@
+"""A translation has no blanks that nothing asks for; those of the source's own spacing stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.text.stray_blanks import without_stray_blanks
+
+
+def tidied(
+    *texts: str, kept: tuple[int, ...] = (), source: str = "A {0} b.", to: str = "de", of: str = "en"
+) -> list[str]:
+    return without_stray_blanks(texts, kept, source, of, to)
+
+
+def test_of_a_run_of_blanks_one_is_left() -> None:
+    assert tidied("un ", " ", " nouveaux") == ["un", "", " nouveaux"]
+    assert tidied("un", " ", " nouveaux", kept=(1,)) == ["un", " ", " nouveaux"]
+    assert tidied("Quoi ", "\u00a0?", to="fr") == ["Quoi", "\u00a0?"]
+    assert tidied(" a", " b ") == ["a", " b"]
+
+
+@pytest.mark.parametrize("mark", [".", ",", "?", "!", ";", ":", "。", "，"])
+def test_there_is_none_before_a_mark(mark: str) -> None:
+    assert tidied("Vorhang", " ", mark) == ["Vorhang", "", mark]
+    assert tidied("Vorhang", " ", mark, kept=(0,)) == ["Vorhang", "", mark]
+
+
+def test_french_has_one_before_some_and_a_name_may_begin_with_a_mark() -> None:
+    assert tidied("Quoi", " ?", to="fr") == ["Quoi", " ?"]
+    assert tidied("Quoi", " .", to="fr") == ["Quoi", "."]
+    assert tidied("mit .NET", " ...") == ["mit .NET", " ..."]
+
+
+def test_there_is_none_within_brackets() -> None:
+    assert tidied("a (", " b", " ", ")") == ["a (", "b", "", ")"]
+
+
+@pytest.mark.parametrize("source", ["A {0} , b .", "A ( {0} ) b."])
+def test_where_the_source_has_them_they_stay(source: str) -> None:
+    assert tidied("a ( b ) ,  c .", source=source) == ["a ( b ) , c ."]
+
+
+def test_ideographs_have_none_between_them_unless_the_source_may() -> None:
+    assert tidied("一只风冷", " 美", "。", to="zh") == ["一只风冷", "美", "。"]
+    assert tidied("北京 上海", of="ja", to="zh") == ["北京 上海"]
+    assert tidied("用", " ", "登录", kept=(1,), to="zh") == ["用", " ", "登录"]
