@@ -154,6 +154,20 @@ def test_a_gap_is_a_blank_within_a_sentence_and_ends_what_stands_in_columns(text
     assert sentences(text, "en") == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("北京 上海", ["北京", "上海"]),
+        ("姓名　年龄  地址\n你好", ["姓名", "年龄", "地址", "你好"]),
+        ("今天 天气很好。", ["今天 天气很好。"]),
+        ("我 喜欢 你", ["我 喜欢 你"]),
+        ("北京 2024", ["北京 2024"]),
+    ],
+)
+def test_a_blank_between_ideographs_separates_them_in_a_line_without_marks(text: str, expected: list[str]) -> None:
+    assert sentences(text, "zh") == expected
+
+
 @pytest.mark.parametrize("noise", ["\u200b", "\ufeff", "\u00ad", "\u2060", "\u200e"])
 def test_what_nobody_sees_is_in_a_sentence_and_not_around_it(noise: str) -> None:
     text = f"{noise}The c{noise}at{noise} sleeps{noise}.{noise} Bye.{noise}"

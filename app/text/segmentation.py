@@ -26,6 +26,10 @@ _LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
 """What may hold sentences. Line ends, other control characters and the bars of tables end every sentence, and stay."""
 _GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
 """What stands between columns: a tab, or three spaces and more, which put words under one another."""
+_WRITTEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
+_LISTED = re.compile(rf"\s*{_WRITTEN.pattern}(?:\s+{_WRITTEN.pattern})+\s*")
+"""A line of ideographs or kana with blanks and no marks: words or clauses, which the blanks keep apart. Where one is
+alone between blanks ("我 喜欢 你"), somebody has put them between all words."""
 _MARKERS = re.compile(
     r"""
     \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
@@ -190,6 +194,9 @@ def _columns(masked: str) -> Iterator[tuple[int, int]]:
     gaps = [_gaps(masked, start, end) for start, end in lines]
     for number, (start, end) in enumerate(lines):
         if not _is_speech(masked[start:end]):
+            continue
+        if _LISTED.fullmatch(masked, start, end):
+            yield from (word.span() for word in _WRITTEN.finditer(masked, start, end))
             continue
         beside = [*gaps[max(0, number - 1) : number], *gaps[number + 1 : number + 2]]
         if gaps[number] and (any(beside) or not _is_prose(masked, start, end, gaps[number])):
