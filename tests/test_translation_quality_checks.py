@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from app.engine.scheduler import Job
 from app.text.glossary import Glossary
-from app.translation.quality_checks import LONGEST_LOOP, copied_words, made_up, named, says_again, without_loops
+from app.translation.quality_checks import (
+    LONGEST_LOOP,
+    copied_words,
+    made_up,
+    named,
+    says_again,
+    says_otherwise_often,
+    without_loops,
+)
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
 
@@ -127,6 +135,22 @@ def test_what_the_source_says_three_times_may_be_said_so() -> None:
     tokens = [7, 1, 2, 8, 1, 2, 9, 1, 2]
     assert not says_again(tokens, [30, 31, 40, 30, 31, 41, 30, 31])
     assert says_again(tokens, [30, 31, 40, 30, 31, 41])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "source", "expected"),
+    [
+        ([5, 6] * 5, [7] * 40, True),
+        ([5] * 100, [7] * 40 + [8], True),
+        ([5] * 30, [7] * 40, False),
+        ([5], [7] * 7, False),
+        ([5, 6, 9], [7] * 10 + list(range(10, 40)), False),
+    ],
+)
+def test_what_a_text_says_many_times_is_to_come_about_as_often(
+    tokens: list[int], source: list[int], expected: bool
+) -> None:
+    assert says_otherwise_often(tokens, source) is expected
 
 
 def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> None:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-from app.markup.passage import Kept
-from app.translation.sentence import Sentence
+from app.text.optional_endings import with_endings
+from app.translation.sentence import Sentence, parts_of
 from model.normalisation import INVISIBLE, normalise_source
 
 LONGEST_LOOP = 16
@@ -23,6 +23,8 @@ LOOKED_AT = 0.1
 SAID_AGAIN = 1 / 3
 """Of a translation: so much of it, and nothing of the source, being said three times or more is a fault. 2 in 3,000
 references of newstest2013 are over it; without it, all with any two tokens three times, 4 in 100 are."""
+OFTEN = 8
+"""Times that a source has to have a token for its translation to be counted: fewer come in a list, or a rhyme."""
 SHOWN = 5
 """Words that a warning names."""
 COPY = 5
@@ -89,6 +91,14 @@ def says_again(tokens: Sequence[int], source: Sequence[int]) -> bool:
     return len(again) >= SAID_AGAIN * len(tokens)
 
 
+def says_otherwise_often(tokens: Sequence[int], source: Sequence[int]) -> bool:
+    """Whether much of the source is one token again and again, and the translation has none about as often."""
+    times = max(Counter(source).values(), default=0)
+    if times < OFTEN or times < SAID_AGAIN * len(source):
+        return False
+    return not times / 2 <= max(Counter(tokens).values(), default=0) <= 2 * times
+
+
 def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
     """How often each pair of neighbours comes; what overlaps the one before does not count."""
     times, last = Counter[tuple[int, int]](), dict[tuple[int, int], int]()
@@ -148,9 +158,13 @@ def overlooked(sentence: Sentence) -> list[str]:
         if end > start:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]
-    shown = "".join(" " * len(p.raw) if isinstance(p, Kept) else p for p in sentence.source_pieces())
+    parts = with_endings(parts_of(sentence.passage), sentence.bundle.source)
+    kept = sentence.passage.kept
+    shown = "".join(p if isinstance(p, str) else " " * (kept[p].end - kept[p].start) for p in parts)
     words = _WORD.finditer(shown)
-    return [word[0] for word in words if upto[word.end()] - upto[_begun(text, word.start())] < LOOKED_AT]
+    return [
+        normalise_source(word[0]) for word in words if upto[word.end()] - upto[_begun(text, word.start())] < LOOKED_AT
+    ]
 
 
 def _begun(text: str, start: int) -> int:

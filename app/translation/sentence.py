@@ -14,6 +14,7 @@ from operator import attrgetter
 
 from app.markup.passage import Kept, Link, Passage, Tag
 from app.markup.render import unchanged
+from app.text.optional_endings import with_endings
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import with_rows, without_rows
 from app.text.stray_blanks import without_stray_blanks
@@ -90,7 +91,7 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[Kept]:
 def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
     """What of a sentence becomes tokens, in characters that the vocabulary has."""
     letters = in_its_letters(bundle.tokenizer)
-    parts = parts_of(passage, end_of(passage.text, bundle))
+    parts = with_endings(parts_of(passage, end_of(passage.text, bundle)), bundle.source)
     if is_in_capitals(passage, bundle.tokenizer):
         parts = [
             _lowered(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)

@@ -17,6 +17,7 @@ from app.engine.waiting_queue import cost
 from app.markup.passage import Kept, Passage, Piece, Tag, as_it_is, filled
 from app.markup.render import unchanged
 from app.text.glossary import Glossary, merged
+from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import placeholders
 from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
@@ -29,6 +30,7 @@ from app.translation.quality_checks import (
     not_translated,
     overlooked,
     says_again,
+    says_otherwise_often,
     without_loops,
 )
 from app.translation.sentence import Sentence, encodable, end_of, most_kept, part_of, unknown_symbols, with_tabs
@@ -242,7 +244,7 @@ class _Cutter:
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
             if text.isascii() and not (
-                text.isupper() or has_rows(text)
+                text.isupper() or has_rows(text) or has_optional_endings(text, self.bundle.source)
             ):  # most are, and this is what `encodable` makes of them
                 return tokenizer.encode_source(text + end_of(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, encodable(Passage(text), self.bundle))))
@@ -277,6 +279,8 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     elif says_again(hypothesis.tokens, hypothesis.source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
+    elif says_otherwise_often(hypothesis.tokens, hypothesis.source):
+        sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
     translation = sentence.words(hypothesis)
     sentence.copied = copied_words(text, translation)
     if not translation.strip() and not sentence.passage.kept:

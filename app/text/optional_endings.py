@@ -1,0 +1,37 @@
+"""Endings in brackets, as in "file(s)": the model is given the longer word, since of the brackets it makes nonsense.
+
+Knows how such endings are spelt in some languages, no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from model.languages import language_alone
+
+_ENDINGS = {"de": "n|en|e|er|s|nen|in|innen", "fr": "s|e|es|(?<=[ae]u[(])x"}
+_OTHERS = "s|es"
+DROPPED = "\u200b"
+"""Is nothing to the model: see `model.normalisation`."""
+
+
+@cache
+def _bracketed(language: str) -> re.Pattern[str]:
+    endings = _ENDINGS.get(language_alone(language), _OTHERS)
+    return re.compile(rf"(?<=[^\W\d_]{{2}})\(({endings})\)(?=s?(?!\w))(?![.(])", re.IGNORECASE)
+
+
+def has_optional_endings(text: str, language: str) -> bool:
+    return "(" in text and _bracketed(language).search(text) is not None
+
+
+def with_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
+    """The parts of a sentence with such endings as part of their words; as long as they were, so that offsets hold."""
+    pattern = _bracketed(language)
+    return [pattern.sub(_joined, part) if isinstance(part, str) and "(" in part else part for part in parts]
+
+
+def _joined(found: re.Match[str]) -> str:
+    return f"{DROPPED}{found[1]}{DROPPED}"

@@ -1,0 +1,45 @@
+"""An ending in brackets is given to the model as part of its word; other brackets stay."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import Given, translated
+
+from app.text.optional_endings import has_optional_endings, with_endings
+from model.bundle import Bundle
+from model.normalisation import normalise_source
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("3 file(s) deleted", "en", "3 files deleted"),
+        ("Class(es), FILE(S)?", "en-GB", "Classes, FILES?"),
+        ("Datei(en) der Benutzer(innen)", "de", "Dateien der Benutzerinnen"),
+        ("Le(s) utilisateur(e)s, jeu(x)", "fr", "Les utilisateures, jeux"),
+        ("3 archivo(s)", "es", "3 archivos"),
+    ],
+)
+def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expected: str) -> None:
+    (part,) = with_endings([text], language)
+    assert has_optional_endings(text, language)
+    assert len(str(part)) == len(text)
+    assert normalise_source(str(part)) == expected
+
+
+@pytest.mark.parametrize("text", ["f(s)", "the cat (s)", "He(she) came", "sin(x)", "cat()", "call(s).run", "alumno(a)"])
+def test_other_brackets_stay(text: str) -> None:
+    assert not has_optional_endings(text, "es")
+    assert with_endings([text, 0], "es") == [text, 0]
+
+
+def test_no_part_of_such_a_word_is_said_to_be_missing(bundle: Bundle) -> None:
+    heard: list[str] = []
+
+    def listen(text: str) -> str:
+        heard.append(text)
+        return "va bien"
+
+    (item,) = translated(bundle, Given(bundle, listen), ["The cat(s) sleeps."])
+    assert heard == ["The cats sleeps."]
+    assert not any("s”" in warning and "not translated" in warning for warning in item.warnings)
