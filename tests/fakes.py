@@ -41,10 +41,11 @@ class Given:
     """Every sentence becomes the text that `target` makes of its text; without one, itself, symbols included.
 
     Of one that is to begin with a prefix that is all. Token n attends to source token n, and all are looked at.
+    `log_prob`: of each token; by default a translation looks weak, and of a word or two not quite unsure.
     """
 
-    def __init__(self, bundle: Bundle, target: Callable[[str], str] | None = None) -> None:
-        self.bundle, self.target = bundle, target
+    def __init__(self, bundle: Bundle, target: Callable[[str], str] | None = None, log_prob: float = -0.75) -> None:
+        self.bundle, self.target, self.log_prob = bundle, target, log_prob
 
     async def decode(self, job: Job[Hypothesis]) -> None:
         tokenizer = self.bundle.tokenizer
@@ -53,7 +54,7 @@ class Given:
             made = tokenizer.encode(self.target(text)) if self.target else hypothesis.source
             last = max(0, len(hypothesis.source) - 1)
             hypothesis.tokens = [*(hypothesis.prefix or made), tokenizer.eos_id]
-            hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
+            hypothesis.log_probs = [self.log_prob] * len(hypothesis.tokens)
             hypothesis.aligned = [min(place, last) for place in range(len(hypothesis.tokens))]
             hypothesis.looked = [1.0] * (len(hypothesis.source) + 1)
             hypothesis.finish_reason = "stop"

@@ -283,3 +283,14 @@ def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
         made = " ".join(draw.sample(words, 5))
         (item,) = translated(bundle, Given(bundle, lambda text, made=made: made), ["The cat sleeps."])  # type: ignore[misc]
         assert (item.text, item.warnings) == (made, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "log_prob", "warned"),
+    [("Cat", -1.0, True), ("The cat", -1.0, True), ("Cat", -0.8, False), ("The cat sleeps", -1.0, False)],
+)
+def test_a_word_or_two_with_a_low_score_is_said_to_be_unsure(
+    bundle: Bundle, text: str, log_prob: float, warned: bool
+) -> None:
+    (item,) = translated(bundle, Given(bundle, lambda _: "va bien", log_prob), [text])
+    assert (f"The model is unsure of its translation of “{text}”." in item.warnings) is warned

@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 from app.text.optional_endings import with_endings
 from app.translation.sentence import Sentence, parts_of
+from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
 
 LONGEST_LOOP = 16
@@ -27,6 +28,8 @@ OFTEN = 8
 """Times that a source has to have a token for its translation to be counted: fewer come in a list, or a rhyme."""
 SHOWN = 5
 """Words that a warning names."""
+UNSURE, FEW_WORDS = -0.9, 2
+"""Score under which the translation of so few words is mostly wrong: a label, of which the model knows too little."""
 COPY = 5
 """Words of a copy that is warned of whatever they are; fewer may be a name, or in both languages."""
 _WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
@@ -107,6 +110,14 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
             times[pair] += 1
             last[pair] = place
     return times
+
+
+def is_unsure(sentence: Sentence) -> bool:
+    """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right."""
+    log_probs = sentence.hypothesis.log_probs
+    if not log_probs or sentence.passage.kept or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
+        return False
+    return len(sentence.passage.text.split()) <= FEW_WORDS and sentence.hypothesis.score < UNSURE
 
 
 def copied_words(source: str, translation: str) -> int:

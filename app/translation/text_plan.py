@@ -25,6 +25,7 @@ from app.text.tag_projection import shares
 from app.translation.quality_checks import (
     COPY,
     copied_words,
+    is_unsure,
     made_up,
     named,
     not_translated,
@@ -292,6 +293,8 @@ def mend(sentence: Sentence) -> None:
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := made_up(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
+    if not sentence.warnings and not sentence.copied and is_unsure(sentence):
+        sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
     sentence.overlooked = overlooked(sentence)
     sentence.mended = True
 
