@@ -114,7 +114,7 @@ def translated(
     bundle: Bundle, engine: Decoder, items: Sequence[str | Sequence[Piece]], **options: object
 ) -> list[Translated]:
     """Each item's translation through a Translator, all in one request."""
-    settings = Settings(queue_tokens=10**7, max_text_chars=10**6, max_items=10**4, deadline_ms=60_000)
+    settings = Settings(queue_tokens=10**7, max_text_chars=10**6, max_items=10**4, deadline_ms=600_000)
     translator = Translator(Catalogue([bundle]), engine, settings)
     chosen = Options(bundle.source, bundle.target, **options)  # type: ignore[arg-type]
     return asyncio.run(translator.translate(items, chosen)).items

@@ -127,10 +127,10 @@ def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatc
     assert report.headers["content-type"] == "application/json"
     found = report.json()
     assert (found["file"], found["texts"], found["model"]) == ("a.fr.txt", 1, response.headers["x-interlinear-model"])
-    assert [(one["line"], one["name"], one["text"][:9], one["warning"]) for one in found["warnings"]] == [
-        (1, None, "Hello.\n\nH", "Mind."),
-        (3, None, "How are y", "Mind."),
-        (3, None, "I am well", "Mind."),
+    assert [(one["line"], one["name"], one["text"], one["warning"]) for one in found["warnings"]] == [
+        (1, None, "Hello.", "Mind."),
+        (3, None, "How are you? I am well.", "Mind."),
+        (3, None, "I am well.", "Mind."),
     ]
     found = service.get(send(service, "a.json", '{"a":\n["Hello."]}').headers["x-interlinear-report"]).json()
     assert [(one["line"], one["name"]) for one in found["warnings"]] == [(2, "$.a[0]")]

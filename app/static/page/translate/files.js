@@ -138,7 +138,7 @@ class FileJob {
 
 function warningList(warnings) {
   const lines = warnings.slice(0, MOST_WARNINGS).map(({ line, name, text: words, warning }) => {
-    const place = name ?? (line && text("file.line", { line: number(line) }));
+    const place = name ?? (line && text("file.line", { line: String(line) }));
     const said = make("span", { lang: "en" }, warning); // the service's own words
     return make("li", {}, ...(place ? [make("b", {}, place)] : []), make("q", { dir: "auto" }, words), said);
   });
