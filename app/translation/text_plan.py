@@ -280,8 +280,6 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     elif says_again(hypothesis.tokens, hypothesis.source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
-    elif says_otherwise_often(hypothesis.tokens, hypothesis.source):
-        sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
     translation = sentence.words(hypothesis)
     sentence.copied = copied_words(text, translation)
     if not translation.strip() and not sentence.passage.kept:
@@ -293,9 +291,12 @@ def mend(sentence: Sentence) -> None:
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := made_up(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
-    if not sentence.warnings and not sentence.copied and is_unsure(sentence):
-        sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
     sentence.overlooked = overlooked(sentence)
+    if not (sentence.warnings or sentence.overlooked or sentence.copied):
+        if says_otherwise_often(hypothesis.tokens, hypothesis.source):
+            sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
+        elif is_unsure(sentence):
+            sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
     sentence.mended = True
 
 
