@@ -17,7 +17,7 @@ from model.normalisation import normalise_source
         ("Class(es), FILE(S)?", "en-GB", "Classes, FILES?"),
         ("Datei(en) der Benutzer(innen)", "de", "Dateien der Benutzerinnen"),
         ("Le(s) utilisateur(e)s, jeu(x)", "fr", "Les utilisateures, jeux"),
-        ("3 archivo(s)", "es", "3 archivos"),
+        ("Sus archivo(s).", "es", "Sus archivos."),
     ],
 )
 def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expected: str) -> None:

@@ -20,7 +20,7 @@ DROPPED = "\u200b"
 @cache
 def _bracketed(language: str) -> re.Pattern[str]:
     endings = _ENDINGS.get(language_alone(language), _OTHERS)
-    return re.compile(rf"(?<=[^\W\d_]{{2}})\(({endings})\)(?=s?(?!\w))(?![.(])", re.IGNORECASE)
+    return re.compile(rf"(?<=[^\W\d_]{{2}})\(({endings})\)(?=s?(?!\w))(?!\.\w|\()", re.IGNORECASE)
 
 
 def has_optional_endings(text: str, language: str) -> bool:
