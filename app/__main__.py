@@ -84,7 +84,7 @@ def serve(
         raise typer.Exit(1) from None
     for line in catalogue.described():
         logging.info(line)
-    # What is here now stays: to look through PyTorch's objects for garbage would stop all requests for 0.1 s. And a
+    # What is here now stays: to look through a hundred thousand objects for garbage would stop all requests. And a
     # request makes hundreds of objects that die by themselves: to look after every 700 takes a tenth of its time.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -12,10 +12,9 @@ from model.decoding.cuda_graphs import GraphRunner
 from model.decoding.torch_backend import TorchRunner
 from model.int8.library import KernelRunner, KernelsUnavailable
 from model.int8.reference import with_quantised_products
+from model.machine import PRECISIONS
 from model.transformer import Transformer
 
-PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}
-"""What is offered by kind of device."""
 log = logging.getLogger(__name__)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # the service's front, which decodes nothing, does without PyTorch
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 FinishReason = Literal["stop", "length"]
@@ -93,6 +95,8 @@ class Hypothesis:
     """A step's weights over the target so far, `<s>` first, [layer, head, steps so far], if `record`."""
     cross_rows: list[Tensor] = field(default_factory=list)
     """A step's weights over the source, [layer, head, source], if `record`."""
+    attention: tuple[NDArray[np.floating], ...] | None = None
+    """What a worker recorded, once it is finished: the encoder's attention, the decoder's and the cross-attention."""
 
     @property
     def decoder_attention(self) -> Tensor:

@@ -1,11 +1,38 @@
-"""How many cores this process may use. Knows affinity and, on Linux, the quota of a container."""
+"""What this machine has: cores that this process may use, a GPU, what it can compute with. Does without PyTorch."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
+
+PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}
+"""What is offered by kind of device."""
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether PyTorch can compute on a GPU here.
+
+    Only PyTorch knows, and to load it takes 200 MB and more: where there is a driver, another process is asked.
+    """
+    asked = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
+    return _has_gpu_driver() and subprocess.run(asked, check=False).returncode == 0
+
+
+def _has_gpu_driver() -> bool:
+    if Path("/dev/kfd").exists():  # AMD's
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:

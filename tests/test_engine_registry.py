@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from conftest import make_bundle
 
 from app.engine.registry import (
@@ -118,7 +117,7 @@ def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("app.engine.registry.has_gpu", lambda: False)
     with pytest.raises(SettingsError, match="INTERLINEAR_DEVICE="):
         create_app(Settings(device="cuda"), Catalogue([bundle]))
 
@@ -129,7 +128,7 @@ def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, m
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
     assert worker_count(Settings(device="cpu"), bundles) == 3
     assert worker_count(Settings(device="cpu", workers=2), bundles) == 2
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("app.engine.registry.has_gpu", lambda: True)
     assert worker_count(Settings(), bundles) == 1
 
 

@@ -14,12 +14,11 @@ import pytest
 from conftest import SHIPPED, Service, listening, serving
 from servers import WAIT_S, becomes, post
 from starlette.types import Message, Receive, Scope, Send
-from torch import Tensor
 
 from app.errors import ProblemResponse, Voices
 from app.http.held_bytes import PIECE_BYTES, Holding, hold
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
-from app.translation.attention import Attention, attend
+from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document
 
 SIZE = 200_000
@@ -125,7 +124,7 @@ def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) ->
 def test_the_weights_go_when_the_client_does_and_not_when_python_collects_garbage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    weights = list[ref[Tensor]]()
+    weights = list[ref[Weights]]()
 
     async def noted(*arguments: Any) -> Attention:
         shown = await attend(*arguments)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
-from model.machine import usable_cores
+from model.machine import has_gpu, usable_cores
 
 
 @pytest.fixture(autouse=True)
@@ -40,3 +42,14 @@ def test_without_affinity_all_cores_count(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     assert usable_cores(tmp_path) == 5
+
+
+def test_whether_there_is_a_gpu_only_pytorch_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.machine._has_gpu_driver", lambda: True)
+    assert has_gpu.__wrapped__() == torch.cuda.is_available()
+
+
+def test_without_a_driver_pytorch_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.machine._has_gpu_driver", lambda: False)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **options: pytest.fail("PyTorch was asked"))
+    assert not has_gpu.__wrapped__()

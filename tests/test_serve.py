@@ -129,6 +129,26 @@ def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> Non
     assert process.returncode == 0
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has loaded cannot be seen here")
+def test_the_front_has_no_pytorch_after_a_translation_and_its_attention(bundle_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    environ = {**os.environ, "INTERLINEAR_WORKERS": "1"}
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder), "--port", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            _until(process.stderr, "Uvicorn running")
+            for path in ("/translate", "/attention"):
+                assert httpx.post(f"http://127.0.0.1:{port}{path}", json=HELLO, timeout=60).status_code == 200
+            loaded = Path(f"/proc/{process.pid}/maps").read_text()
+        finally:
+            process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+    assert "numpy" in loaded
+    assert "torch" not in loaded
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [

@@ -9,16 +9,14 @@ from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
-from app.api.schemas import Kind
 from app.errors import TooMuchText
 from app.translation import attention_svg
-from app.translation.attention import Attention, Selection
+from app.translation.attention import Attention, Kind, Selection, Weights
 from model.bundle import Bundle
 from model.tokenizer import Piece
 
@@ -30,8 +28,9 @@ EVERYTHING = Selection(KINDS)
 def attention(bundle: Bundle, source: list[str], target: list[str], layers: int = 2, heads: int = 2) -> Attention:
     """Random attention between tokens, each target token aligned with the source token of its number."""
 
-    def weights(queries: int, keys: int) -> Tensor:
-        return torch.rand(layers, heads, queries, keys, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    def weights(queries: int, keys: int) -> Weights:
+        weights: Weights = np.random.default_rng(0).random((layers, heads, queries, keys), np.float32)
+        return weights
 
     return Attention(
         bundle=bundle,
@@ -93,7 +92,7 @@ def test_every_pixel_is_its_weight(shown: Attention) -> None:
     expected = [head for kind in KINDS for layer in shown.weights[kind] for head in layer]
     assert len(pixels) == len(expected) == 12
     for png, weights in zip(pixels, expected, strict=True):
-        torch.testing.assert_close(torch.tensor(opacities(png)) / 255, weights.sqrt(), atol=0.5 / 255 + 1e-6, rtol=0)
+        np.testing.assert_allclose(np.array(opacities(png)) / 255, np.sqrt(weights), atol=0.5 / 255 + 1e-6, rtol=0)
 
 
 def test_the_axes_are_the_tokens(shown: Attention) -> None:
@@ -105,7 +104,7 @@ def test_the_axes_are_the_tokens(shown: Attention) -> None:
 
 def test_a_map_is_named_by_its_layer_and_head_in_the_model(shown: Attention) -> None:
     chosen = Selection(["cross"], layers=[5], heads=[3, 0])
-    weights: dict[Kind, Tensor] = {"cross": shown.weights["cross"][:1]}
+    weights: dict[Kind, Weights] = {"cross": shown.weights["cross"][:1]}
     picture = drawn(replace(shown, weights=weights), chosen)
     assert [title for title in titles(picture) if "layer" in title] == [
         "Cross, layer 5, head 3",
@@ -128,7 +127,7 @@ def test_a_line_goes_from_each_target_token_to_the_source_token_it_came_from(sho
 
 def test_each_weight_of_a_small_picture_is_told(shown: Attention) -> None:
     told = [title for title in titles(drawn(shown)) if "→" in title]
-    assert len(told) == sum(weights.numel() for weights in shown.weights.values())
+    assert len(told) == sum(weights.size for weights in shown.weights.values())
     assert told[0] == f"\u2068▁How\u2069 → \u2068▁How\u2069: {float(shown.weights['encoder'][0, 0, 0, 0]):.4g}"
 
 

@@ -12,13 +12,13 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.api.openapi_parts import documented
-from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView, Kind
+from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView
 from app.api.translate import FAILURES
 from app.http.auth import Client
 from app.http.held_bytes import hold
 from app.http.json_body import JSONRoute, while_connected
 from app.runtime.byte_budgets import Rooms
-from app.translation.attention import Attention, Selection, attend
+from app.translation.attention import Attention, Kind, Selection, attend
 from app.translation.attention_svg import draw
 from app.translation.translator import Translator
 from model.tokenizer import Piece

@@ -18,9 +18,8 @@ from pydantic import (
 
 from app.errors import LIBRETRANSLATES, Problem
 from app.text.line_breaks import LineBreaks
+from app.translation.attention import Kind
 from model.languages import AUTO
-
-Kind = Literal["encoder", "decoder", "cross"]
 
 
 def _unicode(text: str) -> str:

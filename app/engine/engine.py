@@ -12,7 +12,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Literal, Protocol
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.ipc import Greeting, Launch, Link, Order
 from app.engine.ipc import Worker as Started
@@ -228,9 +229,7 @@ class Engine:
         hypothesis, series = place.sentence, self._series[self._models[place.job.model]]
         become(hypothesis, found)
         if attention:
-            hypothesis.encoder_attention, decoder, cross = map(_unpacked, attention)
-            hypothesis.decoder_rows = list(decoder.unbind(-2))
-            hypothesis.cross_rows = list(cross.unbind(-2))
+            hypothesis.attention = tuple(map(_unpacked, attention))
         self.metrics.queue_seconds.observe(place.waited + waited)
         series.sentences.inc()
         series.source_tokens.inc(len(hypothesis.source) + 1)
@@ -325,6 +324,6 @@ class Engine:
             self._settled.set()
 
 
-def _unpacked(tensor: tuple[list[int], str, bytes]) -> torch.Tensor:
+def _unpacked(tensor: tuple[list[int], str, bytes]) -> NDArray[np.floating]:
     shape, dtype, content = tensor
-    return torch.frombuffer(bytearray(content), dtype=getattr(torch, dtype)).view(shape)
+    return np.frombuffer(content, dtype).reshape(shape)

@@ -9,16 +9,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
 from app.engine.ipc import Order
 from app.errors import PairNotServed
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
-from model.backends import PRECISIONS
 from model.bundle import WEIGHTS, Bundle, BundleError, open_bundle
 from model.languages import AUTO, served_code
-from model.machine import usable_cores
+from model.machine import PRECISIONS, has_gpu, usable_cores
 
 
 class Catalogue:
@@ -160,7 +157,8 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
 
 def device_of(settings: Settings) -> str:
     """Where workers compute: "cpu" or "cuda". Raises SettingsError."""
-    has_gpu = torch.cuda.is_available()
-    if settings.device == "cuda" and not has_gpu:
+    if settings.device == "cpu":
+        return "cpu"
+    if settings.device == "cuda" and not has_gpu():
         raise SettingsError("INTERLINEAR_DEVICE=cuda: PyTorch finds no GPU here")
-    return "cuda" if has_gpu and settings.device != "cpu" else "cpu"
+    return "cuda" if has_gpu() else "cpu"

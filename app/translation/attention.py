@@ -1,6 +1,6 @@
 """Reads the attention of one decoded sentence: its tokens, its weights, which token came from which.
 
-Knows tensors; how they are asked for and sent is the route's.
+Knows arrays; how they are asked for and sent is the route's.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal, get_args
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from app.api.schemas import Kind
 from app.errors import FieldError, InvalidFields, TooMuchText
 from app.translation.translator import Translator
 from model.bundle import Bundle
@@ -20,6 +21,9 @@ from model.config import ModelConfig
 from model.hypothesis import Hypothesis
 from model.tokenizer import Piece
 
+Kind = Literal["encoder", "decoder", "cross"]
+Weights = NDArray[np.floating]
+"""[layer, head, query, key]"""
 START, END = "<s>", "</s>"
 
 
@@ -32,8 +36,7 @@ class Attention:
     translation: str
     source_tokens: list[Piece]
     target_tokens: list[Piece]
-    weights: dict[Kind, Tensor]
-    """[layer, head, query, key], on the CPU."""
+    weights: dict[Kind, Weights]
     alignment: list[tuple[int, int]]
 
     def axes(self, kind: Kind) -> tuple[list[str], list[str]]:
@@ -61,8 +64,8 @@ class Selection:
         if faults:
             raise InvalidFields.of(faults)
 
-    def of(self, weights: Tensor) -> Tensor:
-        """[layer, head, query, key] to the selected layers and heads of it."""
+    def of(self, weights: Weights) -> Weights:
+        """The selected layers and heads."""
         weights = weights if self.layers is None else weights[list(self.layers)]
         return weights if self.heads is None else weights[:, list(self.heads)]
 
@@ -105,13 +108,8 @@ def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
 def _read(
     bundle: Bundle, hypothesis: Hypothesis, text: str, source_tokens: list[Piece], selection: Selection
 ) -> Attention:
-    assert hypothesis.encoder_attention is not None
-    cross = hypothesis.cross_attention.cpu()
-    weights: dict[Kind, Tensor] = {
-        "encoder": hypothesis.encoder_attention.cpu(),
-        "decoder": hypothesis.decoder_attention.cpu(),
-        "cross": cross,
-    }
+    assert hypothesis.attention is not None
+    weights: dict[Kind, Weights] = dict(zip(get_args(Kind), hypothesis.attention, strict=True))
     translation = bundle.tokenizer.decode(hypothesis.tokens)
     return Attention(
         bundle=bundle,

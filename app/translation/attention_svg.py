@@ -14,12 +14,10 @@ from struct import pack
 from unicodedata import combining, east_asian_width
 from zlib import compress, crc32
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from app.api.schemas import Kind
 from app.errors import TooMuchText
-from app.translation.attention import Attention, Selection
+from app.translation.attention import Attention, Kind, Selection, Weights
 
 MAX_WEIGHTS = 1_000_000
 """In one picture: every one is a pixel at least."""
@@ -71,8 +69,7 @@ class _Grid:
     """The heat maps of one kind: a row a layer, a column a head. All have the same axes."""
 
     kind: Kind
-    weights: Tensor
-    """[layer, head, query, key]"""
+    weights: Weights
     layers: Sequence[int]
     heads: Sequence[int]
     """Their numbers in the model."""
@@ -84,7 +81,7 @@ class _Grid:
 
 def draw(shown: Attention, selection: Selection) -> str:
     """An SVG document of the weights `shown`, which `selection` chose. Raises TooMuchText."""
-    count = sum(weights.numel() for weights in shown.weights.values())
+    count = sum(weights.size for weights in shown.weights.values())
     if count > MAX_WEIGHTS:
         raise TooMuchText(
             f"The picture would show {count} weights, over the limit of {MAX_WEIGHTS}. "
@@ -204,7 +201,7 @@ def _map(grid: _Grid, row: int, column: int) -> Iterator[str]:
     yield "</g>"
 
 
-def _told(weights: Tensor, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
+def _told(weights: Weights, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
     for y, (query, row) in enumerate(zip(queries, weights.tolist(), strict=True)):
         for x, (key, weight) in enumerate(zip(keys, row, strict=True)):
             # The tokens may be of languages written from right to left; isolated, they leave the arrow as it is.
@@ -212,13 +209,13 @@ def _told(weights: Tensor, queries: Sequence[str], keys: Sequence[str]) -> Itera
             yield f'<rect x="{x}" y="{y}" width="1" height="1"><title>{title}</title></rect>'
 
 
-def _png(weights: Tensor) -> bytes:
+def _png(weights: Weights) -> bytes:
     """[query, key] as an image of a pixel a weight, black and the more opaque the larger (PNG, ISO/IEC 15948)."""
     rows, columns = weights.shape
-    lines = torch.zeros(rows, 1 + 2 * columns, dtype=torch.uint8)  # [query, filter type and (grey, alpha) of each key]
-    lines[:, 2::2] = (255 * weights.float().clamp(0, 1).sqrt()).round().to(torch.uint8)
+    lines = np.zeros((rows, 1 + 2 * columns), np.uint8)  # [query, filter type and (grey, alpha) of each key]
+    lines[:, 2::2] = np.rint(255 * np.sqrt(np.clip(weights, 0, 1)))
     header = pack(">IIBBBBB", columns, rows, 8, 4, 0, 0, 0)  # 8 bits of grey and of alpha
-    pixels = compress(bytes(lines.flatten().tolist()), 4)  # no larger than at level 9, which takes 15 times as long
+    pixels = compress(lines.tobytes(), 4)  # no larger than at level 9, which takes 15 times as long
     chunks = [(b"IHDR", header), (b"IDAT", pixels), (b"IEND", b"")]
     packed = [pack(">I", len(data)) + name + data + pack(">I", crc32(name + data)) for name, data in chunks]
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
