@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,8 +44,11 @@ class Small:
     """The paths of requests that have begun."""
     left: list[str] = field(default_factory=list)
     """The paths of requests whose client left before the answer."""
+    cycles: list[weakref.ref[object]] = field(default_factory=list)
+    """What the server has of each request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.cycles.append(weakref.ref(receive.__self__))  # type: ignore[attr-defined]
         path, status, answer = scope["path"], 200, b"answer"
         self.asked.append(path)
         if path == "/slow":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 import time
@@ -253,3 +254,19 @@ def test_a_client_that_ends_its_side_within_a_request_has_left(loop: str) -> Non
         client.sendall(post("/read", 10) + b"12345")
         client.shutdown(socket.SHUT_WR)
         assert rest(client) == b""
+
+
+# ---- Memory
+
+
+@on_both_loops
+def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(loop: str) -> None:
+    gc.disable()
+    try:
+        with running(loop) as server, server.connect() as client:
+            for _ in range(2):  # the connection has the last request until the next one comes
+                client.sendall(get())
+                answer(client)
+            assert becomes(lambda: server.app.cycles[0]() is None)
+    finally:
+        gc.enable()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import threading
 import unicodedata
+import weakref
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -358,3 +360,16 @@ def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
     asyncio.run(counted(works, "The cat sleeps.\n" * 200))
     assert len(looked_after) == 200
     assert max(Counter(looked_after).values()) <= 2
+
+
+def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(bundle: Bundle) -> None:
+    gc.disable()
+    try:
+        done = translate(bundle, "Hello.")
+        draft = done.items[0].draft
+        assert draft
+        found = weakref.ref(draft)
+        del done, draft
+        assert found() is None
+    finally:
+        gc.enable()

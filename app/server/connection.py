@@ -79,6 +79,11 @@ class Connection(IntakeProtocol):
             cycle.keep_alive = False
         await send(message)
 
+    def on_response_complete(self) -> None:
+        # A cycle that holds what holds it is garbage that only the collector finds, and with it all of the request.
+        vars(self._unanswered[0][0]).pop("send")
+        super().on_response_complete()
+
     def _may_go_on(self, cycle: RequestResponseCycle) -> bool:
         """Whether what is left of the request, if anything, is little and certain to come."""
         if self._is_whole:

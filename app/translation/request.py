@@ -103,6 +103,10 @@ class Work:
                     together.create_task(self.means.engine.decode(job))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
+        finally:
+            # A job that holds what holds it is garbage that only the collector finds, and with it all of the request.
+            for job in self.jobs:
+                job.when_settled = _ignored
 
     async def revise(self, sentences: Sequence[Sentence]) -> None:
         """Decodes those of `sentences` again that lack terms, until none does."""
@@ -314,6 +318,10 @@ class Work:
 
 def _has_suspects(draft: Draft | ServiceError) -> bool:
     return isinstance(draft, Draft) and draft.bundle is not None and any(map(is_suspect, draft.paragraphs()))
+
+
+def _ignored(hypothesis: Hypothesis) -> None:
+    """For a job of which nothing more is to be heard."""
 
 
 def _lacks_terms(sentence: Sentence) -> bool:
