@@ -13,6 +13,7 @@ from fastapi import Request
 
 from app.errors import ClientLeft
 from app.http.json_body import StraightToJSON, while_connected
+from app.server.disconnect import Disconnect
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
@@ -84,6 +85,36 @@ def test_a_client_that_leaves_cancels_the_work() -> None:
     with pytest.raises(ClientLeft):
         asyncio.run(while_connected(request("http.request", "http.disconnect"), endless()))
     assert cancelled == [True]
+
+
+def test_where_the_connection_tells_that_the_client_left_no_message_is_waited_for() -> None:
+    async def scenario() -> int:
+        disconnect = Disconnect(lambda: resumed.append(True))
+        left = request()
+        left.scope["state"] = {"disconnect": disconnect}
+        working = asyncio.create_task(while_connected(left, asyncio.Event().wait()))
+        await asyncio.sleep(0)
+        tasks = len(asyncio.all_tasks())
+        disconnect.comes()
+        with pytest.raises(ClientLeft):
+            await working
+        return tasks
+
+    resumed: list[bool] = []
+    assert asyncio.run(scenario()) == 2  # this one and the work
+    assert resumed == [True]
+
+
+def test_a_client_that_left_before_the_work_began_cancels_it() -> None:
+    async def scenario() -> None:
+        disconnect = Disconnect(lambda: None)
+        disconnect.comes()
+        left = request("http.disconnect")
+        left.scope["state"] = {"disconnect": disconnect}
+        await while_connected(left, asyncio.Event().wait())
+
+    with pytest.raises(ClientLeft):
+        asyncio.run(scenario())
 
 
 def test_work_cancelled_by_others_is_no_client_s_doing() -> None:

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from fastapi import Request, Response
@@ -36,6 +36,7 @@ from app.http.auth import Door, bearer
 from app.http.held_bytes import hold
 from app.runtime.byte_budgets import Place, Rooms
 from app.runtime.timeouts import Deadlines
+from app.server.disconnect import Disconnect
 from app.server.request_queue import Intake, Unread
 from app.settings import Settings
 
@@ -210,14 +211,23 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     assert task is not None
     left = False
 
-    async def cancel_on_leaving() -> None:
+    def leave() -> None:
         nonlocal left
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
         left = True
         task.cancel()
 
-    watcher = asyncio.create_task(cancel_on_leaving())
+    async def leave_on_message() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        leave()
+
+    # Our own connections tell it by themselves: a task that waits for a message costs much of a short request's time.
+    disconnect: Disconnect | None = request.scope.get("state", {}).get("disconnect")
+    if disconnect and not disconnect.has_come:
+        disconnect.add(leave)
+        forget: Callable[[], object] = partial(disconnect.remove, leave)
+    else:
+        forget = asyncio.create_task(leave_on_message()).cancel
     try:
         return await work
     except asyncio.CancelledError:
@@ -225,7 +235,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
             raise ClientLeft("The client left before the answer.") from None
         raise
     finally:
-        watcher.cancel()
+        forget()
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from app.errors import path_of
 from app.runtime.byte_budgets import Room
 from app.runtime.event_loop_lag import LoopLag
+from app.server.disconnect import Disconnect
 from app.server.header_limits import BoundedHeads
 from app.server.request_queue import Intake, Unread
 from app.server.slow_readers import Sending
@@ -29,7 +30,8 @@ MOST_ALONE = 1 << 20
 
 
 class IntakeProtocol(BoundedHeads):
-    """Tells each request's scope, in its state, when it `arrived`, by perf_counter, and its `delay_s` as foreseen."""
+    """Tells each request's scope, in its state, when it `arrived`, by perf_counter, its `delay_s` as foreseen, and the
+    `disconnect` of its client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -43,6 +45,7 @@ class IntakeProtocol(BoundedHeads):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._disconnect = Disconnect(self.flow.resume_reading)
         if self._sending:
             self._sending.add(self)
 
@@ -52,6 +55,7 @@ class IntakeProtocol(BoundedHeads):
         for _, unread in self._unanswered:
             unread.give_back()
         super().connection_lost(exc)
+        self._disconnect.comes()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -60,6 +64,7 @@ class IntakeProtocol(BoundedHeads):
             arrived -= unread_s(self.transport.get_extra_info("socket"))
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
+        self.scope["state"]["disconnect"] = self._disconnect
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
