@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from time import perf_counter, time
 
 from prometheus_client import Counter, Histogram
@@ -62,14 +62,14 @@ class Access:
         added = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), identity)
         headers = [*((name.lower().encode(), value.encode()) for name, value in added.items()), _NOT_FRAMED]
 
-        async def note_status(message: Message) -> None:
+        def note_status(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 given = message.get("headers", ())
                 own = headers if any(name in _KEPT for name, _ in given) else [*headers, _NOT_KEPT]
                 message["headers"] = [*given, *own]
-            await send(message)
+            return send(message)
 
         try:
             await self.app(scope, receive, note_status)

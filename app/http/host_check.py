@@ -27,5 +27,5 @@ class OneHost:
         await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)
 
     def _is_fine(self, scope: Scope) -> bool:
-        hosts = sum(name == b"host" for name, _ in scope["headers"])
+        hosts = [name for name, _ in scope["headers"]].count(b"host")
         return hosts == 1 or (hosts == 0 and scope.get("http_version") == "1.0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,10 +20,10 @@ class CutOff:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
 
-        async def note(message: Message) -> None:
+        def note(message: Message) -> Awaitable[None]:
             nonlocal has_begun
             has_begun = True
-            await send(message)
+            return send(message)
 
         try:
             await self.app(scope, receive, note)

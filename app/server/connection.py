@@ -10,7 +10,7 @@ import asyncio
 import functools
 import select
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -73,11 +73,14 @@ class Connection(IntakeProtocol):
         self._is_whole = True
         super().on_message_complete()
 
-    async def _send(self, cycle: RequestResponseCycle, send: Callable[[Any], Awaitable[None]], message: Any) -> None:
+    # Not a coroutine, but what returns one: another around it, at each message of each request, takes its time.
+    def _send(
+        self, cycle: RequestResponseCycle, send: Callable[[Any], Coroutine[Any, Any, None]], message: Any
+    ) -> Coroutine[Any, Any, None]:
         """As `send`, but the head of an answer says whether the connection ends with it."""
         if not cycle.response_started and cycle is self.cycle and (self._stop.begun or not self._may_go_on(cycle)):
             cycle.keep_alive = False
-        await send(message)
+        return send(message)
 
     def on_response_complete(self) -> None:
         # A cycle that holds what holds it is garbage that only the collector finds, and with it all of the request.

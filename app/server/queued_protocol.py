@@ -75,6 +75,11 @@ class IntakeProtocol(BoundedHeads):
         is_kept = self.cycle.response_complete or self._unanswered[-1][1].keeps(len(body))
         super().on_body(body if is_kept else b"")  # whoever waits for the body is to see that it is not whole
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self._unanswered[-1][1].is_whole = True
+
     def on_response_complete(self) -> None:
         cycle, unread = self._unanswered.popleft()
         cycle.body.clear()  # what came and was not read: the connection may stay for a minute

@@ -29,11 +29,13 @@ LATEST_S = 1.0
 class Unread(Place):
     """What came of a body and nobody has read yet. Where there is no room for it, the rest is not kept either."""
 
-    __slots__ = ("_is_cut",)
+    __slots__ = "_is_cut", "is_whole"
 
     def __init__(self, room: Room) -> None:
         super().__init__(room)
         self._is_cut = False
+        self.is_whole = False
+        """Whether all that is to come has come."""
 
     def keeps(self, size: int) -> bool:
         """Whether there is room for `size` bytes more, which it then takes."""
