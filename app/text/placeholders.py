@@ -38,6 +38,8 @@ _FOLLOWING = ".,;:!?'*~"
 def placeholders(text: str, language: str) -> list[Kept]:
     """What in `text`, which is in `language`, is to stay as it is: in order, not overlapping, `raw` being itself."""
     trigger, foreign = _triggers(language)
+    if not trigger.search(text):  # as in most sentences
+        return []
     scan = _Scan(text, language, foreign)
     found: list[Kept] = []
     place = 0

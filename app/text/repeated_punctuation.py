@@ -10,15 +10,20 @@ from collections.abc import Sequence
 
 from model.normalisation import INVISIBLE
 
+_UNSEEN = rf"[{INVISIBLE}\u200c\u200d]*"
+
 
 def _row(marks: str, least: int) -> str:
     """At least so many of `marks` in a row, with what nobody sees between them."""
-    return rf"[{marks}](?:[{INVISIBLE}\u200c\u200d]*[{marks}]){{{least - 1},}}"
+    return rf"[{marks}](?:{_UNSEEN}[{marks}]){{{least - 1},}}"
 
 
-_ROW = "|".join(_row(marks, 2) for marks in ("!?！？", "¡¿", ".", "。"))
+_KINDS = "!?！？", "¡¿", ".", "。"
+_ROW = "|".join(_row(marks, 2) for marks in _KINDS)
 _AT_END = rf"(?=[\"'»”’)\]」』）\s{INVISIBLE}]*\Z)"
-_ANY_ROW = re.compile(_ROW)
+_SECOND = "|".join(rf"(?<=[{marks}]){_UNSEEN}[{marks}]" for marks in _KINDS)
+_ANY_ROW = re.compile(rf"[{''.join(_KINDS)}](?:{_SECOND})")
+"""Two of a row. Where one class begins a pattern, `re` skips all other characters without trying anything."""
 _ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
 _MARKS = re.compile(_row("!?！？", 1))
 _COLLAPSED = re.compile(rf"{_row('!?！？', 2)}|{_row('¡¿', 2)}")

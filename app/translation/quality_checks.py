@@ -35,6 +35,8 @@ COPY = 5
 _WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
 _SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]|_")
 """Not punctuation, nor what often stands for a word: "+" for "plus"."""
+_WITHOUT_SYMBOLS = re.compile(r"[A-Za-z\u00c0-\u00f6\u00f8-\u024f\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]*+")
+"""Characters of most translations, of which none is a symbol: one class for the whole, since several are slow."""
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
@@ -125,8 +127,10 @@ def copied_words(source: str, translation: str) -> int:
 
     A run of ten or more letters that are not Latin is counted by its letters: it may be a sentence without spaces.
     """
-    words = _WORD.findall(translation.casefold())
-    given = set(_WORD.findall(normalise_source(source).casefold())) if words else ()
+    words, source = _WORD.findall(translation.casefold()), normalise_source(source).casefold()
+    if sum(word in source for word in words) < 0.8 * len(words):  # which is seldom so, and soon known
+        return 0
+    given = set(_WORD.findall(source))
     if sum(word in given for word in words) < 0.8 * len(words):
         return 0
     spaceless = len(words) == 1 and len(words[0]) >= 10 and not words[0].isascii()
@@ -138,6 +142,8 @@ def made_up(source: str, translation: str) -> list[str]:
 
     Another mark of the same kind does, as « for "; and a number does for a percent sign and for one of a currency.
     """
+    if _WITHOUT_SYMBOLS.fullmatch(translation) and "://" not in translation and "www." not in translation:
+        return []
     found = _SYMBOL.findall(translation)
     if not found:
         return []

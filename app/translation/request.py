@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -62,7 +62,9 @@ class Work:
 
     def __init__(self, means: Means, items: Sequence[Item], options: Options, deadline: float) -> None:
         source, target = means.catalogue.codes(options.source, options.target)
-        self.wanted, options = options.target, replace(options, source=source, target=target)
+        self.wanted = options.target
+        if (source, target) != (options.source, options.target):
+            options = replace(options, source=source, target=target)
         self.means, self.items, self.options, self.deadline = means, items, options, deadline
         self.drafts: list[Draft | ServiceError] = []
         self.sources: list[Detected] = []
@@ -211,8 +213,8 @@ class Work:
         tokens = sum(len(h.source) + 1 for h in decoded), sum(len(h.tokens) for h in decoded)
         return Translations(items, ", ".join(used), *tokens)
 
-    def sentences(self) -> Iterator[Sentence]:
-        return (sentence for draft in self.drafts if isinstance(draft, Draft) for sentence in draft.sentences)
+    def sentences(self) -> list[Sentence]:
+        return [sentence for draft in self.drafts if isinstance(draft, Draft) for sentence in draft.sentences]
 
     def _jobs_of(self, sentences: Iterable[Sentence]) -> list[Job[Hypothesis]]:
         """One for each bundle."""
@@ -296,7 +298,7 @@ class Work:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
         if isinstance(draft, ServiceError):
             return Translated(None, None, None, error=draft, source=source, confidence=confidence)
-        sentences = list(draft.sentences)
+        sentences = draft.sentences
         errors = (job.errors[s.hypothesis] for job in self.jobs for s in sentences if s.hypothesis in job.errors)
         if error := next(errors, None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)

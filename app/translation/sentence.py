@@ -75,8 +75,10 @@ def end_of(sentence: str, bundle: Bundle) -> str:
     With it "My red car" is "Ma voiture rouge.", without "Ma voiture rouge rouge ma voiture rouge."; it is taken off the
     translation. On 700 sentences of Tatoeba's development set without their full stops, BLEU 28.2 becomes 43.7.
     """
+    if not bundle.expects_end_marks or sentence[-1:] in ".!?":
+        return ""
     sentence = normalise_source(sentence)
-    if not sentence or sentence[-1] in ".!?" or not bundle.expects_end_marks or has_end_mark(sentence):
+    if not sentence or has_end_mark(sentence):
         return ""
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, islice, pairwise, repeat
 
 from app.engine.waiting_queue import cost
@@ -66,9 +66,10 @@ class Draft:
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
 
-    @property
-    def sentences(self) -> Iterator[Sentence]:
-        return (part for parts in (*self.insets.values(), self.parts) for part in parts if isinstance(part, Sentence))
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """To be asked for when it is whole."""
+        return [part for parts in (*self.insets.values(), self.parts) for part in parts if isinstance(part, Sentence)]
 
     def text(self) -> str:
         """The translation. Its sentences must have been decoded, and `mend`ed."""
@@ -173,7 +174,10 @@ class _Cutter:
         self.kept = _kept_of(passage, bundle)
         self._starts = [one.start for one in self.kept]
         self.glossary = glossary
-        self.joint = joint(bundle.source, bundle.target)
+
+    @cached_property
+    def joint(self) -> str:
+        return joint(self.bundle.source, self.bundle.target)
 
     def parts(self) -> Iterator[str | Sentence]:
         passage = self.passage
