@@ -1,4 +1,4 @@
-"""General text of our own: pairs of two languages, and sentences of one, put together."""
+"""General text of our own: pairs of two languages, and sentences of one."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ def test_pairs_are_there_in_all_our_languages_each_once_and_no_sample(language: 
 def test_a_region_is_no_other_language_and_an_unknown_language_has_nothing() -> None:
     assert general_pairs("en-GB", "pt") == general_pairs("sv", "en") == []
     assert general_pairs("en-GB", "zh-CN") == general_pairs("en", "zh")
-    assert general_sentences("sv", 10) == []
+    assert general_sentences("sv") == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_sentences_are_as_many_as_asked_all_different_and_the_same_every_time(language: str) -> None:
-    sentences = general_sentences(language, 2000)
-    assert len(set(sentences)) == len(sentences) == 2000
-    assert sentences == general_sentences(language, 2000)
-    assert sentences[:500] == general_sentences(language, 500)
-    assert not any("..." in text or "|" in text or "  " in text for text in sentences)
+def test_sentences_are_many_and_all_different(language: str) -> None:
+    sentences = general_sentences(language)
+    assert len(set(sentences)) == len(sentences) > 2000
+    assert all(text and text == " ".join(text.split()) for text in sentences)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_sentence_to_rehearse_is_one_that_tells_what_was_lost(language: str) -> None:
-    told = {pair.source for other in LANGUAGES if other != language for pair in general_pairs(language, other)}
-    assert not told & set(general_sentences(language, 3000))
+def test_no_sentence_to_rehearse_is_one_that_measures_what_was_lost(language: str) -> None:
+    measured = {pair.source for other in LANGUAGES if other != language for pair in general_pairs(language, other)}
+    assert not measured & set(general_sentences(language))
 
 
 def test_a_bundle_carries_its_own_pairs_or_ours() -> None:

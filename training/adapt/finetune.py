@@ -39,7 +39,7 @@ BEFORE = "before.json"
 GENERAL = "general set"
 """What the pairs are called that a bundle carries."""
 BLEU = "BLEU"
-REHEARSE = 1.0
+REHEARSE = 4.0
 LEARNING_RATE = 3e-4
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8

@@ -28,8 +28,6 @@ from training.evaluation.scoring import ROWS
 from training.synthetic.teacher import fault
 
 REHEARSAL, RECORD = "rehearsal.tsv", "rehearsal.json"
-SENTENCES = 3000
-"""Of ours; from a file of the user's, all are taken."""
 Say = Callable[[str], None]
 
 
@@ -45,7 +43,7 @@ class Rehearsal:
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
         """Of the different lines of the files `texts`, or of our own sentences. Raises CorpusError."""
         if not texts:
-            return cls(bundle, general_sentences(bundle.source, SENTENCES), work)
+            return cls(bundle, general_sentences(bundle.source), work)
         lines = (text.text for path in texts for text in Texts(look_at_text(Path(path))))
         return cls(bundle, list(dict.fromkeys(lines)), work)
 
