@@ -13,7 +13,7 @@ from fakes import WORDS, Given, Wild, translated
 
 from app.engine.scheduler import Job
 from app.markup.passage import Kept, Passage, Tag
-from app.translation.sentence import Sentence
+from app.translation.sentence import Sentence, encodable
 from app.translation.text_plan import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
 from model.bundle import Bundle
 from model.hypothesis import Hypothesis
@@ -189,3 +189,12 @@ def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: B
     assert drafted(bundle, [passage], None, 1, cost).cost == cost
     with pytest.raises(TooLong):
         drafted(bundle, [passage], None, 1, cost - 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["Sleeps", "Sleeps.", "The Cat", "THE CAT SLEEPS", "The cat(s)", "Hello!!", "The cat."]
+)
+def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> None:
+    (sentence,) = drafted(bundle, [Passage(text)], None, 1, 10**6).sentences
+    assert sentence.hypothesis.source == bundle.tokenizer.encode_source_parts(encodable(sentence.passage, bundle))
+    assert len(sentence.source_spans()) == len(sentence.hypothesis.source) + 1

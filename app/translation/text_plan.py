@@ -248,9 +248,9 @@ class _Cutter:
         tokenizer = self.bundle.tokenizer
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
-            if text.isascii() and not (
-                text.isupper() or has_rows(text) or has_optional_endings(text, self.bundle.source)
-            ):  # most are, and this is what `encodable` makes of them
+            changed = text.isupper() or text.istitle() or has_rows(text)
+            if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
+                # Most are, and this is what `encodable` makes of them.
                 return tokenizer.encode_source(text + end_of(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, encodable(Passage(text), self.bundle))))
         part = part_of(self.passage, self.kept, (), start, end)
