@@ -40,6 +40,7 @@ from app.services.glossary_store import GlossaryStore
 from app.services.reload import ByGeneration, Fleet
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.text.glossary import load_glossaries
+from model import __version__
 
 OPERATION = "/health", "/ready", "/metrics"
 EXPOSED = [
@@ -123,7 +124,7 @@ def create_app(
         # To be sent to another address is to send text and key again, and in clear if the proxy's scheme is not known.
         redirect_slashes=False,
         title="Interlinear",
-        version="0.1.0",
+        version=__version__,
         description=openapi.DESCRIPTION,
         openapi_tags=openapi.TAGS,
         # FastAPI's own would tell whoever is configured to listen what was in the requests.

@@ -12,6 +12,7 @@ import pytest
 from conftest import Service, serving
 
 from app.http.api_keys import new_key
+from model import __version__
 
 Json = dict[str, Any]
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -124,6 +125,10 @@ def served(variant: str, bundle_folder: Path, tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="module")
 def manual(served: Service) -> Manual:
     return Manual(served.get("/openapi.json").json())
+
+
+def test_it_names_the_version_of_the_project(manual: Manual) -> None:
+    assert manual.document["info"]["version"] == __version__
 
 
 def test_every_operation_is_summed_up_described_and_filed(manual: Manual) -> None:

@@ -21,6 +21,7 @@ from conftest import make_bundle
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from model import __version__
 from model.atomic_files import NotReplaceable
 from model.bundle_weights import check_samples, load_bundle
 from model.tokenizer import Tokenizer
@@ -81,6 +82,7 @@ def test_a_bundle_tells_what_it_was_made_of(exported: Path, data: Path) -> None:
     assert (training["steps"], training["seed"], training["device"]) == (120, 1, "cpu")
     assert training["recipe"]["batch_tokens"] == 400
     assert training["versions"]["torch"] == torch.__version__
+    assert training["versions"]["interlinear"] == __version__
     assert training["parameters"] == load_bundle(exported, CPU).model.parameter_count()
     assert 0 < training["best_development_loss"] < 1
     assert str(data) not in (exported / "config.json").read_text(encoding="utf-8")

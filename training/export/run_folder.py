@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model import __version__
 from model.atomic_files import write_atomically
 from model.config import ModelConfig
 from model.hypothesis import Limits
@@ -158,14 +159,9 @@ def training_record(run: Trained, weights: str, model: Transformer) -> dict[str,
 
 
 def versions() -> dict[str, str]:
-    """The software that decides what a training gives; ours only if it is installed."""
-    found = {"python": platform.python_version()}
-    for name in ("torch", "sentencepiece", "interlinear"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    """The software that decides what a training gives."""
+    libraries = {name: importlib.metadata.version(name) for name in ("torch", "sentencepiece")}
+    return {"python": platform.python_version(), **libraries, "interlinear": __version__}
 
 
 def commit() -> str | None:
