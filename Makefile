@@ -1,7 +1,7 @@
 # What to do with a checkout. Everything is installed into .venv, and again only when pyproject.toml changes.
 #
 #   make serve PYTHON=python3.12 INTERLINEAR_PORT=9000
-#   make test PYTEST_ARGS="-k decoding -x"
+#   make check PYTEST_ARGS="-k decoding -x"
 #   make test PYTEST_ARGS="-n 0 --pdb"       in one process
 #
 # PYTHON             the interpreter .venv is made with: 3.11 or later. Default: the first found.
@@ -19,8 +19,10 @@ SOAK_MINUTES ?= 60
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
+FAST := not (slow or browser or bundle or soak)
+
 .DEFAULT_GOAL := help
-.PHONY: help serve train test soak lint format bench clean
+.PHONY: help serve train check fix test soak lint bench clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +33,14 @@ serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000: a page, and a
 train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs my.tsv --source en --target fr --out mine/en-fr"
 	$(BIN)/python -m training run $(ARGS)
 
-test: lint  ## lint, then run the tests; those skipped are listed with their reasons
+check: lint  ## before a commit, in a minute: lint, then the fast tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$(FAST)" $(PYTEST_ARGS)
+
+fix: .venv/.everything  ## let ruff format the code and repair what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+test: lint  ## lint, then run all tests; those skipped are listed with their reasons
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, killed workers, little memory
@@ -45,10 +54,6 @@ lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-
-format: .venv/.everything  ## let ruff format the code and mend what it can
-	$(BIN)/ruff check --fix
-	$(BIN)/ruff format
 
 bench: .venv/.benchmarks  ## measure on this machine, briefly, on made data: BENCHMARK=engine is benchmarks/engine.py alone
 	$(foreach name,$(BENCHMARK),$(BIN)/python -m benchmarks.$(name) $(if $(filter engine serving,$(name)),--short) &&) true

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import signal
 import socket
 import threading
@@ -64,6 +65,42 @@ examples.load_profile("untimed")
 # Nor does how long an answer takes: httpx waits for 5 s where it is not told otherwise.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
+
+MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_fr": "bundle", "run_folder": "slow"}
+"""The marker of each test that uses a fixture, directly or through another one."""
+_MARKED_BY_MODULE = {
+    "browser": "api_docs_page page page_attention page_languages page_late page_script page_texts",
+    "bundle": "backends benchmarks_mixed_soak invariance shipped soak synthetic_translate",
+    # They train, start processes, wait for real time to pass, or send many requests.
+    "slow": """
+        adapt_finetune adapt_transfer api_admin_server benchmarks benchmarks_ablation benchmarks_engine benchmarks_gpu
+        benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_serving
+        cli_d2l cli_toy cli_translate data_prepare end_to_end evaluation_evaluate evaluation_service_command
+        export_bundle export_ctranslate2 export_interpolation file_lock formats_large http_held_bytes int8_kernels
+        invariance makefile optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run process_map
+        schemathesis serve server server_connection server_header_limits server_listener server_request_queue
+        server_slow_readers services_reload soak synthetic_translate training_main
+    """,
+}
+MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}
+"""The modules all of whose tests have a marker."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not even import a module that `-m "not (a or b)"` leaves out whole, since imports take much of the time."""
+    left_out = re.fullmatch(r"not \(([\w ]+)\)", config.getoption("markexpr"))
+    marks = left_out[1].split(" or ") if left_out else []
+    return any(collection_path.stem in MARKED_BY_MODULE.get(mark, ()) for mark in marks) or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        marks = {mark for name, mark in MARKED_BY_FIXTURE.items() if name in used}
+        for mark in marks | {mark for mark, modules in MARKED_BY_MODULE.items() if item.path.stem in modules}:
+            item.add_marker(mark)
+
 
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent.parent / "bundles"

@@ -301,6 +301,7 @@ BODIES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(body=BODIES | JSON_VALUES, path=st.sampled_from(["/translate", "/translate/stream", "/attention"]))
 def test_no_body_breaks_the_service(service: Service, body: object, path: str) -> None:

@@ -233,6 +233,7 @@ def test_every_example_is_of_its_schema(manual: Manual) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_every_example_runs_as_it_stands(manual: Manual, served: Service, keys: list[str]) -> None:
     for operation in manual.operations:
         for request in _requests(manual, operation):
@@ -246,6 +247,7 @@ def test_every_example_runs_as_it_stands(manual: Manual, served: Service, keys: 
             _check_answer(manual, operation, answers[str(response.status_code)], response)
 
 
+@pytest.mark.slow
 def test_a_path_refuses_other_methods_in_its_own_words_and_names_those_it_has(manual: Manual, served: Service) -> None:
     refusals = {operation.path: _refusal(manual, operation) for operation in manual.operations}
     for path, schema in refusals.items():

@@ -621,6 +621,7 @@ def kill_before(moment: int) -> None:
     del write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True], ids=["new", "replacing"])
 def test_a_save_killed_at_any_moment_leaves_no_half_bundle(tmp_path: Path, whole: Path, replace: bool) -> None:
     shutil.copytree(whole, tmp_path / "old")

@@ -74,6 +74,7 @@ def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> Non
     assert pair.source.startswith(example.source[:20])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
 def test_several_processes_find_what_one_finds(turned: bool) -> None:
     rng = random.Random(1)

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 Alone = Callable[[Path], AbstractContextManager[None]]
 
 
+@pytest.mark.bundle
 @pytest.mark.parametrize(
     ("verb", "options", "middle", "place"),
     [

@@ -121,6 +121,7 @@ def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) ->
         assert ask(service, "/attention", json=asked) == 503
 
 
+@pytest.mark.bundle
 def test_the_weights_go_when_the_client_does_and_not_when_python_collects_garbage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
