@@ -28,11 +28,18 @@ from training.data.prepare import vocabulary_size
 from training.optim.defaults import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size
 
 READMES = ["README.md", "README.zh-CN.md"]
-PAGES = [*READMES, *map(str, sorted([*Path("bundles").glob("*/README.md"), *Path("docs").glob("*.md")]))]
+SETTINGS = ["docs/settings.md", "docs/settings.zh-CN.md"]
+FIGURES = ["docs/figures.md", "docs/figures.zh-CN.md"]
+PAGES = [
+    *READMES,
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *map(str, sorted([*Path("bundles").glob("*/README.md"), *Path("docs").glob("*.md")])),
+]
 TOLD = [*PAGES, "Makefile", "Dockerfile", "docker-compose.yml", *map(str, sorted(Path("recipes").rglob("*.toml")))]
 NOTHING = "none", "无"
-FOREIGN = {"--build", "--index-url", "--logdir", "--nproc-per-node", "--profile", "--standalone"}
-"""Options of docker, pip, TensorBoard and torchrun."""
+FOREIGN = {"--build", "--depth", "--index-url", "--logdir", "--nproc-per-node", "--profile", "--standalone"}
+"""Options of docker, git, pip, TensorBoard and torchrun."""
 CLIS, HELP = {"app": app_cli, "training": training_cli}, {"--help"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
@@ -52,7 +59,7 @@ def test_every_link_and_its_anchor_lead_somewhere(name: str) -> None:
         assert not anchor or anchor in anchors(linked), f"{path}#{anchor}"
 
 
-@pytest.mark.parametrize("name", READMES)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_the_table_of_settings_has_each_with_its_default(name: str) -> None:
     rows = re.findall(rf"^\| (`{PREFIX}[^|]*) \| ([^|]*) \|", Path(name).read_text(encoding="utf-8"), re.MULTILINE)
     told = {}
@@ -139,9 +146,10 @@ def test_every_file_named_exists(name: str) -> None:
         assert list(Path().glob(path)), path
 
 
-def test_both_readmes_have_the_same_commands_and_figures() -> None:
+@pytest.mark.parametrize("names", [READMES, SETTINGS, FIGURES], ids=lambda names: names[0])
+def test_a_page_and_its_translation_have_the_same_commands_and_figures(names: list[str]) -> None:
     told = []
-    for name in READMES:
+    for name in names:
         blocks = re.findall(r"^    .*\S$", read(name), re.M)
         # Behind two spaces, or a hash, stands what a command is for.
         figures = [re.findall(r"\d[\d,.]*", row) for row in re.findall(r"^\| [^`\n]+$", read(name), re.M)]
@@ -149,13 +157,24 @@ def test_both_readmes_have_the_same_commands_and_figures() -> None:
     assert told[0] == told[1]
 
 
+def metrics_of_en_fr() -> dict[tuple[str, str], dict[str, Any]]:
+    config = json.loads(read(Path("bundles/en-fr", CONFIG)))
+    return {(metric["set"], metric["metric"]): metric for metric in config["metrics"]}
+
+
 @pytest.mark.parametrize("name", READMES)
-def test_the_readme_s_figures_and_model_are_those_of_the_bundle(name: str) -> None:
-    folder, text = Path("bundles/en-fr"), read(name)
-    config = json.loads(read(folder / CONFIG))
-    [weights] = re.findall(rf"^(\w+)  {WEIGHTS}$", read(folder / SUMS), re.M)
+def test_a_readme_s_bleu_and_model_are_those_of_the_bundle(name: str) -> None:
+    text = read(name)
+    [weights] = re.findall(rf"^(\w+)  {WEIGHTS}$", read(Path("bundles/en-fr", SUMS)), re.M)
     assert set(re.findall(r"en-fr@(\w+)", text)) == {weights[:12]}
-    metrics = {(metric["set"], metric["metric"]): metric for metric in config["metrics"]}
+    [told] = re.findall(r"^\| .*BLEU.* \| ([\d., ]+) \|", text, re.M)
+    sets = ["en-fr/tatoeba.test.tsv", "en-fr/newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
+    assert told.split(", ") == [f"{metrics_of_en_fr()[one, 'BLEU']['score']:.1f}" for one in sets]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_table_of_quality_is_the_bundle_s_own(name: str) -> None:
+    text, metrics = read(name), metrics_of_en_fr()
     rows = re.findall(r"^\| [^|]+ \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
     sets = ["en-fr/tatoeba.test.tsv", "development set", "en-fr/newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
     sets.append("en-fr/ui.dev.tsv")
@@ -212,7 +231,7 @@ EXAMPLES = [
 
 
 def test_the_examples_are_found() -> None:
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 @pytest.mark.parametrize(("command", "answer"), EXAMPLES)
