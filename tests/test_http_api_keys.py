@@ -76,9 +76,8 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(api_keys, "LOOK_S", 0.001)
     (first, first_line), (second, second_line) = new_key("first"), new_key("second")
     file = tmp_path / "keys"
     file.write_text(first_line)
@@ -90,7 +89,7 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
 
     async def watched() -> None:
         found = Keys(file)
-        watcher = asyncio.create_task(found.watch())
+        watcher = asyncio.create_task(found.watch(look_s=0.001))
 
         async def until(happened: Callable[[], object]) -> None:
             async with asyncio.timeout(WAIT_S):
@@ -129,9 +128,8 @@ def put_large(path: Path) -> None:
 
 @pytest.mark.parametrize("put", [put_folder, put_pipe, put_large])
 def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, put: Callable[[Path], None]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, put: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr(api_keys, "LOOK_S", 0.001)
     key, line = new_key("alice")
     file = tmp_path / "keys"
     file.write_text(line)
@@ -140,7 +138,7 @@ def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
     put(file)
 
     async def watched() -> None:
-        watcher = asyncio.create_task(found.watch())
+        watcher = asyncio.create_task(found.watch(look_s=0.001))
         async with asyncio.timeout(WAIT_S):
             while not caplog.records:  # noqa: ASYNC110  nobody tells of it
                 await asyncio.sleep(0.001)

@@ -22,14 +22,11 @@ def reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float)
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
-def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(
-    monkeypatch: pytest.MonkeyPatch, chunk_tokens: int, smoothing: float
-) -> None:
-    monkeypatch.setattr(loss_module, "CHUNK_LOGITS", chunk_tokens * 50)
+def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = operands()
     expected = reference(hidden, weight, targets, smoothing)
     expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
-    loss, nll = projected_loss(hidden, weight, targets, smoothing)
+    loss, nll = projected_loss(hidden, weight, targets, smoothing, chunk_logits=chunk_tokens * 50)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
     assert not nll.requires_grad
@@ -37,10 +34,9 @@ def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(
         torch.testing.assert_close(found, wanted)
 
 
-def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_module, "CHUNK_LOGITS", 10 * 50)
+def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32() -> None:
     hidden, weight, targets = operands(torch.bfloat16)
-    loss, _ = projected_loss(hidden, weight, targets, 0.1)
+    loss, _ = projected_loss(hidden, weight, targets, 0.1, chunk_logits=10 * 50)
     expected = reference(hidden.float(), weight, targets, 0.1)
     torch.testing.assert_close(loss, expected, rtol=0.01, atol=0.0)
     found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
@@ -87,13 +83,12 @@ def r_drop_reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
 def test_r_drop_and_its_gradients_are_what_autograd_makes_of_the_formula(
-    monkeypatch: pytest.MonkeyPatch, chunk_tokens: int, smoothing: float, alpha: float
+    chunk_tokens: int, smoothing: float, alpha: float
 ) -> None:
-    monkeypatch.setattr(loss_module, "CHUNK_LOGITS", chunk_tokens * 100)
     hidden, weight, targets = passes()
     expected = r_drop_reference(hidden, weight, targets, smoothing, alpha)
     expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
-    loss, nll = r_drop_loss(hidden, weight, targets, smoothing, alpha)
+    loss, nll = r_drop_loss(hidden, weight, targets, smoothing, alpha, chunk_logits=chunk_tokens * 100)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, r_drop_reference(hidden, weight, targets, 0.0, 0.0))
     assert not nll.requires_grad

@@ -66,9 +66,12 @@ class Keys:
                 found = known
         return found
 
-    async def watch(self) -> None:
-        """Reads the file again whenever it changes, for ever. One that is wrong is told of in the log, once."""
-        await watch(self._look, LOOK_S, (OSError, ValueError), self._complain)
+    async def watch(self, look_s: float = LOOK_S) -> None:
+        """Reads the file again whenever it changes, looking every `look_s` seconds, for ever.
+
+        Logs a file that is wrong, once.
+        """
+        await watch(self._look, look_s, (OSError, ValueError), self._complain)
 
     async def _look(self) -> None:
         if await asyncio.to_thread(self._changed):

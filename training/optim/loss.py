@@ -12,7 +12,9 @@ CHUNK_LOGITS = 1 << 21
 GPU_CHUNK_LOGITS = 1 << 29
 
 
-def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+def projected_loss(
+    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, *, chunk_logits: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The cross entropy of softmax(hidden weight^T) against smoothed targets, summed over tokens; also unsmoothed.
 
     hidden [tokens, d_model], weight [vocabulary, d_model], targets [tokens]. The target distribution is
@@ -21,18 +23,25 @@ def projected_loss(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: f
     loss to differentiate, and the plain negative log likelihood, for reports, which carries no gradient.
 
     The logits are never held whole: they would be the largest tensor of a step by far, and on a CPU moving them
-    costs more than computing them. Each chunk's gradient is formed while the chunk is at hand.
+    costs more than computing them. Each chunk's gradient is formed while the chunk is at hand. `chunk_logits`: the most
+    held at once; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS.
     """
     if (
         not torch.is_grad_enabled()
     ):  # within a Function that cannot be asked, and the weights would have a gradient made
         hidden, weight = hidden.detach(), weight.detach()
-    loss, nll = _ProjectedLoss.apply(hidden, weight, targets, smoothing)  # type: ignore[no-untyped-call]
+    loss, nll = _ProjectedLoss.apply(hidden, weight, targets, smoothing, chunk_logits)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 def r_drop_loss(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    smoothing: float,
+    alpha: float,
+    *,
+    chunk_logits: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """R-Drop (Wu et al. 2021, section 2, equations 2 to 4): two passes must predict the targets, and the same.
 
@@ -41,18 +50,20 @@ def r_drop_loss(
 
         (C(P) + C(Q)) / 2 + alpha / 4 (KL(P || Q) + KL(Q || P)), summed over tokens:
 
-    half of equation 4, so that alpha is the paper's (5 for translation) and the scale that of one pass. Returns what
-    `projected_loss` does, the negative log likelihood being the mean of the passes'.
+    half of equation 4, so that alpha is the paper's (5 for translation) and the scale that of one pass. Takes and
+    returns what `projected_loss` does, the negative log likelihood being the mean of the passes'.
     """
-    loss, nll = _RDropLoss.apply(hidden, weight, targets, smoothing, alpha)  # type: ignore[no-untyped-call]
+    loss, nll = _RDropLoss.apply(hidden, weight, targets, smoothing, alpha, chunk_logits)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, chunk_logits: int | None
+    ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.size(0)
-        chunk = _tokens_at_once(hidden, vocabulary)
+        chunk = _tokens_at_once(hidden, vocabulary, chunk_logits)
         wanted = any(ctx.needs_input_grad[:2])
         operand = weight.to(hidden.dtype)
         grad_hidden = torch.empty_like(hidden) if wanted else None
@@ -83,17 +94,23 @@ class _ProjectedLoss(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * gradients[0].to(grad_hidden.dtype), grad_weight * gradients[0], None, None
+        return grad_hidden * gradients[0].to(grad_hidden.dtype), grad_weight * gradients[0], None, None, None
 
 
 class _RDropLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, alpha: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        alpha: float,
+        chunk_logits: int | None,
     ) -> tuple[Tensor, Tensor]:
-        chunk = _tokens_at_once(hidden, 2 * weight.size(0))
+        chunk = _tokens_at_once(hidden, 2 * weight.size(0), chunk_logits)
         operand = weight.to(hidden.dtype)
         exact = torch.promote_types(hidden.dtype, torch.float32)
         grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
@@ -113,7 +130,7 @@ class _RDropLoss(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None, None]:
         return *_ProjectedLoss.backward(ctx, *gradients), None
 
 
@@ -143,9 +160,11 @@ def _r_drop_of(log_probs: Tensor, target: Tensor, smoothing: float, alpha: float
     return loss, nll, grad
 
 
-def _tokens_at_once(hidden: Tensor, logits: int) -> int:
-    """How many tokens a chunk has, of so many logits each."""
-    return max(1, (CHUNK_LOGITS if hidden.device.type == "cpu" else GPU_CHUNK_LOGITS) // logits)
+def _tokens_at_once(hidden: Tensor, logits: int, chunk_logits: int | None) -> int:
+    """The number of tokens in a chunk, of `logits` each."""
+    if chunk_logits is None:
+        chunk_logits = CHUNK_LOGITS if hidden.device.type == "cpu" else GPU_CHUNK_LOGITS
+    return max(1, chunk_logits // logits)
 
 
 def _add_product(grad_weight: Tensor, grad: Tensor, hidden: Tensor) -> None:
