@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # As root it has no sandbox, and in a container little shared memory.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-PATIENCE_MS = 60_000
+PATIENCE_MS = 180_000
 """For whatever a page is expected to do, on a busy machine; only a test that fails waits to the end of it."""
 REFUSED = "Failed to load resource"
 """How Chromium's console begins when an answer's status is no good one."""

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from app.server.connection import Connection
 from app.server.server import Server
 
-WAIT_S = 120.0
+WAIT_S = 600.0
 """What the service does at once, a busy machine may take so long for; only a test that fails waits to the end of it."""
 on_both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
