@@ -18,13 +18,13 @@ from app.api.admin_server import AdminServer, Operation
 from app.api.dependencies import State
 from app.engine.ipc import Launch, WorkerProcess
 from app.engine.registry import Catalogue
-from app.errors import ProblemResponse, Voices, add_handlers
 from app.http.access_log import ID_HEADER, Access
 from app.http.auth import Door
 from app.http.forms import AROUND_BYTES
 from app.http.held_bytes import Holding
 from app.http.host_check import OneHost
 from app.http.json_body import StraightToJSON
+from app.http.problems import ProblemResponse, Voices, add_handlers
 from app.http.shutdown_errors import CutOff
 from app.runtime.byte_budgets import Rooms
 from app.runtime.event_loop_lag import LoopLag

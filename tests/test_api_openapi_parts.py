@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from app.api import deepl
 from app.api.openapi_parts import documented, fetched, with_file
-from app.errors import NotAuthorised, Overloaded, Problem, StepFailed
+from app.errors import NotAuthorised, Overloaded, StepFailed
 from app.formats import FORMATS
+from app.http.problems import Problem
 
 
 def test_errors_are_documented_by_status_with_an_example_each() -> None:

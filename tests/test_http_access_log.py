@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from app.errors import Voices, add_handlers
 from app.http.access_log import Access
+from app.http.problems import Voices, add_handlers
 from app.runtime.json_logs import JSONLines, Written, timestamp
 from app.runtime.metrics import Metrics
 

@@ -15,15 +15,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from app.errors import (
-    BodyTooSlow,
-    ClientLeft,
-    InvalidFields,
-    NotJSON,
-    ServiceError,
-    TooMuchText,
-    WrongContentType,
-)
+from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.forms import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
 from app.runtime.byte_budgets import Rooms
 from app.runtime.timeouts import Deadlines

@@ -15,8 +15,8 @@ from conftest import SHIPPED, Service, listening, serving
 from servers import WAIT_S, becomes, post
 from starlette.types import Message, Receive, Scope, Send
 
-from app.errors import ProblemResponse, Voices
 from app.http.held_bytes import PIECE_BYTES, Holding, hold
+from app.http.problems import ProblemResponse, Voices
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from app.api.readiness import check_ready
 from app.engine.engine import Engine
-from app.errors import MEDIA_TYPE, NotAuthorised, ServiceError, Unavailable
+from app.errors import NotAuthorised, ServiceError, Unavailable
 from app.http.auth import Door
+from app.http.problems import MEDIA_TYPE, problem_of
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE, Metrics
 from app.runtime.shutdown import Stop
@@ -59,7 +60,7 @@ class Operation:
         try:
             return paths[path]()
         except ServiceError as error:
-            return Answer(error.status, MEDIA_TYPE, error.problem().model_dump_json(exclude_defaults=True).encode())
+            return Answer(error.status, MEDIA_TYPE, problem_of(error).model_dump_json(exclude_defaults=True).encode())
 
     def _health(self) -> Answer:
         silent_s = self._lag.silent_s

@@ -15,10 +15,11 @@ from app.api.dependencies import KnownClient
 from app.api.file_report import report_of
 from app.api.openapi_parts import ENTERING, READING_FORM, TRANSLATING, documented, fetched, with_file
 from app.api.schemas import Body, FileReport, Glossary, Language
-from app.errors import InvalidFields, Problem, validated
+from app.errors import InvalidFields
 from app.http.auth import Client
 from app.http.forms import JSON, PARTS, Fields, File, read_upload
 from app.http.json_body import check_load, while_connected
+from app.http.problems import Problem, validated
 from app.services.downloads import Download, Downloads
 from app.settings import Settings
 from app.text.glossary_files import read_file

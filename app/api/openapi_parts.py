@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from fastapi import Response
 
 from app import errors
-from app.errors import Problem, ProblemResponse, ServiceError, Voice, refusal
+from app.errors import ServiceError
 from app.formats import FORMATS
+from app.http.problems import Problem, ProblemResponse, Voice, refusal
 
 ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
 """How a request may end at the door."""

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.errors import LIBRETRANSLATES, Problem
+from app.http.problems import LIBRETRANSLATES, Problem
 from app.text.line_breaks import LineBreaks
 from app.translation.attention import Kind
 from model.languages import AUTO

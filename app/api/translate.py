@@ -15,6 +15,7 @@ from app.api.schemas import StreamedPart, StreamRequest, TranslateRequest, Trans
 from app.errors import InvalidFields, ServiceError
 from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
+from app.http.problems import problem_of
 from app.text.line_breaks import Lines
 from app.translation.translator import Translator
 from app.translation.types import Options, Part, Translated, Translations
@@ -110,7 +111,7 @@ async def _events(
         async for part in parts:
             yield _event(part)
     except ServiceError as error:
-        yield _written("error", error.problem())
+        yield _written("error", problem_of(error))
     finally:
         await parts.aclose()
 
@@ -170,5 +171,5 @@ def _translation(item: Translated) -> dict[str, object]:
         "warnings": item.warnings,
         "alternatives": [{"text": text, "score": score} for text, score in item.alternatives],
         "alignment": pairs and [{"source": pair.source, "target": pair.target} for pair in pairs],
-        "error": item.error.problem() if item.error else None,
+        "error": problem_of(item.error) if item.error else None,
     }

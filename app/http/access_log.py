@@ -16,10 +16,10 @@ from time import perf_counter, time
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import path_of
 from app.http.auth import Client
 from app.runtime.json_logs import Written, timestamp
 from app.runtime.metrics import Metrics
+from app.server.paths import path_of
 
 ID_HEADER = "X-Request-ID"
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")

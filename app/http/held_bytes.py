@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import Overloaded, Voices, path_of, refusal
+from app.errors import Overloaded
+from app.http.problems import Voices, refusal
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
+from app.server.paths import path_of
 
 PIECE_BYTES = 1 << 16
 """A long answer is handed on in such pieces, the next when the one before is sent: what is not yet sent is then held

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import Voices, WrongHost, path_of, refusal
+from app.errors import WrongHost
+from app.http.problems import Voices, refusal
+from app.server.paths import path_of
 
 
 class OneHost:

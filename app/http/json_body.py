@@ -20,23 +20,14 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.engine import Engine
-from app.errors import (
-    LIBRETRANSLATES,
-    BodyTooSlow,
-    ClientLeft,
-    NotJSON,
-    ServiceError,
-    TooMuchText,
-    WrongContentType,
-    path_of,
-    refusal,
-    validated,
-)
+from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import Door, bearer
 from app.http.held_bytes import hold
+from app.http.problems import LIBRETRANSLATES, refusal, validated
 from app.runtime.byte_budgets import Place, Rooms
 from app.runtime.timeouts import Deadlines
 from app.server.disconnect import Disconnect
+from app.server.paths import path_of
 from app.server.request_queue import Intake, Unread
 from app.settings import Settings
 

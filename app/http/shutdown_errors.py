@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import Unavailable, Voices, path_of, refusal
+from app.errors import Unavailable
+from app.http.problems import Voices, refusal
 from app.runtime.shutdown import Stop
+from app.server.paths import path_of
 
 
 class CutOff:

@@ -15,11 +15,11 @@ from typing import Any, cast
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from app.errors import path_of
 from app.runtime.byte_budgets import Room
 from app.runtime.event_loop_lag import LoopLag
 from app.server.disconnect import Disconnect
 from app.server.header_limits import BoundedHeads
+from app.server.paths import path_of
 from app.server.request_queue import Intake, Unread
 from app.server.slow_readers import Sending
 from app.server.tcp_info import unread_s

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import FieldError, InvalidFields, TooMuchText
+from app.errors import FieldFault, InvalidFields, TooMuchText
 from app.translation.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
@@ -134,9 +134,9 @@ def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piec
     ]
 
 
-def _beyond(name: str, indices: Sequence[int] | None, count: int) -> list[FieldError]:
+def _beyond(name: str, indices: Sequence[int] | None, count: int) -> list[FieldFault]:
     return [
-        FieldError(pointer=f"#/{name}s/{place}", detail=f"no {name} {index}; this model has {count}")
+        FieldFault(pointer=f"#/{name}s/{place}", detail=f"no {name} {index}; this model has {count}")
         for place, index in enumerate(indices or [])
         if index >= count
     ]

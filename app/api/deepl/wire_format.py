@@ -16,9 +16,11 @@ from starlette.exceptions import HTTPException
 from app import errors
 from app.api import openapi_parts
 from app.engine.registry import Catalogue
-from app.errors import ASCIIResponse, InvalidFields, M, Problem, ServiceError
+from app.errors import InvalidFields, ServiceError
+from app.http import problems
 from app.http.auth import Client, Door, authorization
 from app.http.forms import FORM, JSON, PARTS, Fields
+from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore
 from app.text.glossary import Glossary, Ranked
 from model.languages import language_alone, language_name, served_code
@@ -122,7 +124,7 @@ def validated(model: type[M], fields: Fields) -> M:
     sent = fields.by_name()
     if not fields.typed:
         sent = {name: value for name, value in sent.items() if value != "" or name == "text"}
-    return errors.validated(model, sent, strict=bool(fields.typed))
+    return problems.validated(model, sent, strict=bool(fields.typed))
 
 
 def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:

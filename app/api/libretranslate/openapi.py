@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from app import errors
 from app.api.libretranslate.schemas import FileToTranslate, LibreError, ToDetect, ToTranslate
 from app.api.openapi_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
-from app.errors import ASCIIResponse, PairNotServed, Problem
+from app.errors import PairNotServed
 from app.http.forms import FORM, JSON, PARTS
+from app.http.problems import ASCIIResponse, Problem
 
 _STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
 """LibreTranslate's for ours. 503 and 504 it does not know, but whatever stands between it and its clients does."""

@@ -38,11 +38,12 @@ from app.api.libretranslate.schemas import (
 )
 from app.api.schemas import Health
 from app.engine.registry import Catalogue
-from app.errors import InvalidFields, PairNotServed, TooMuchText, validated
+from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import FORMATS
 from app.http.auth import Client, Door, bearer
 from app.http.forms import Fields, File, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
+from app.http.problems import validated
 from app.services.downloads import Download, Downloads
 from app.settings import Settings
 from app.translation.documents import download_headers, open_document, translate_document

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.errors import Overloaded, ServiceError, Voices, add_handlers
+from app.errors import Overloaded, ServiceError
+from app.http.problems import Voices, add_handlers
 
 
 def answered(error: Exception) -> tuple[httpx.Response, list[str]]:

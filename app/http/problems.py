@@ -1,0 +1,184 @@
+"""Errors on the wire: RFC 9457 problem details, in our words or in those of the API whose path it is.
+
+Knows requests and what FastAPI and pydantic raise. Which errors there are, is `app.errors`'.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, WrongHost
+from app.server.paths import path_of
+
+LIBRETRANSLATES = (
+    "LibreTranslate's API, which is at /libretranslate/translate, "
+    "or at /translate where INTERLINEAR_ROOT_API=libretranslate"
+)
+MEDIA_TYPE = "application/problem+json"
+M = TypeVar("M", bound=BaseModel)
+_METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field of the body."""
+
+    pointer: str = Field(description="JSON Pointer (RFC 6901) to the field, as a URI fragment", examples=["#/text/3"])
+    detail: str = Field(description="What is wrong with it", examples=["Input should be a valid string"])
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str = Field(description="A name for this kind of error", examples=["urn:interlinear:error:too-much-text"])
+    title: str = Field(description="The kind in words", examples=["Too much text"])
+    status: int = Field(description="The status of the answer", examples=[413])
+    detail: str = Field(description="What went wrong this time", examples=["The text has 120000 characters, over ..."])
+    errors: list[FieldError] = Field(default=[], description="The fields at fault, where fields are")
+
+
+def problem_of(error: ServiceError) -> Problem:
+    return Problem(
+        type=_type(error.slug),
+        title=error.title,
+        status=error.status,
+        detail=error.detail,
+        errors=[FieldError(pointer=fault.pointer, detail=fault.detail) for fault in error.errors],
+    )
+
+
+class ASCIIResponse(JSONResponse):
+    """JSON in ASCII: words about a wrong body may hold what no encoding can carry, lone surrogates."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode("ascii")
+
+
+class ProblemResponse(ASCIIResponse):
+    """A problem on the wire."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        asked = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+        super().__init__(problem.model_dump(exclude_defaults=True), problem.status, {**(headers or {}), **asked})
+
+
+Voice = Callable[[Problem, dict[str, str]], Response]
+"""How an API words a problem, with these headers. ProblemResponse is our own."""
+
+
+def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
+    """`error` on the wire."""
+    retry = error.retry_after_s
+    headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
+    if isinstance(error, (BodyTooSlow, WrongHost)):
+        headers["Connection"] = "close"  # the rest is not waited for; who sent it cannot be relied on
+    return voice(problem_of(error), headers)
+
+
+class Voices:
+    """Who words the problems of which paths: the voice of the longest prefix."""
+
+    def __init__(self, by_prefix: Mapping[str, Voice]) -> None:
+        self._by_prefix = sorted(by_prefix.items(), key=lambda entry: -len(entry[0]))
+
+    def of(self, path: str) -> Voice:
+        """`path`: as in a scope, less the root path."""
+        for prefix, voice in self._by_prefix:
+            if path == prefix or path.startswith(f"{prefix}/"):
+                return voice
+        return ProblemResponse
+
+
+def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> None:
+    """Makes every error of `app` a problem, in the voice of its path; `count` is told each one's slug."""
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ServiceError)
+        count(error.slug)
+        return refusal(error, voices.of(path_of(request.scope)))
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
+        # Of the query alone: no route has FastAPI read a body. What is missing there is told by its name as well.
+        return await refuse(request, _invalid_fields(faults, {}))
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        title = HTTPStatus(error.status_code).phrase
+        slug = title.lower().replace(" ", "-")
+        count(slug)
+        detail, headers = str(error.detail), dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = allowed = _allowed(request)
+            detail = f"{request.method[:20]} is not offered at {request.url.path[:100]}, which takes {allowed}."
+        problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=detail)
+        return voices.of(path_of(request.scope))(problem, headers)
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        # Starlette answers these outside of all middleware, so the headers that each answer has are not there yet.
+        headers = request.scope.get("state", {}).get("headers")
+        return await http(request, HTTPException(500, "A bug; the service's log says where.", headers))
+
+    app.add_exception_handler(ServiceError, refuse)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
+
+
+def _allowed(request: Request) -> str:
+    """The methods that the path takes. What is refused by one route names that one's alone; others may have more."""
+    routes = request.app.router.routes
+    methods = [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join(methods or ["GET", "HEAD"])  # static files are no routes, and have none
+
+
+def validated(model: type[M], sent: Any, strict: bool | None = None) -> M:
+    """What was sent as a `model`; `strict`: instead of as the model says. Raises InvalidFields."""
+    try:
+        return model.model_validate(sent, strict=strict)
+    except ValidationError as error:
+        raise _invalid_fields(error.errors(include_url=False), sent) from None
+
+
+def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
+    """What pydantic found, as pointers into the body that was sent; `faults` are its errors, places from there on."""
+    return InvalidFields.of(
+        [
+            FieldFault(pointer=_pointer(fault["loc"], body), detail=fault["msg"].removeprefix("Value error, "))
+            for fault in faults
+        ]
+    )
+
+
+def _pointer(location: Sequence[str | int], body: Any) -> str:
+    """ "#/text/3" for ("text", "list", 3): what names a place in the body, without pydantic's branch names."""
+    places, value = [], body
+    for number, place in enumerate(location, start=1):
+        inside = isinstance(value, dict) and place in value
+        if inside or (isinstance(value, list) and isinstance(place, int)):
+            value = value[place]
+        elif not (isinstance(value, dict) and number == len(location)):  # the last one may be missing
+            continue
+        places.append(str(place).replace("~", "~0").replace("/", "~1"))
+    return "/".join(["#", *places])
+
+
+def _type(slug: str) -> str:
+    return f"urn:interlinear:error:{slug}"
