@@ -62,11 +62,11 @@ def serve(
     """
     import uvicorn
 
-    from app.engine.registry import load_catalogue
     from app.main import create_app
     from app.runtime.json_logs import log_to_stderr
     from app.server.listener import CannotListen, listen
     from app.server.server import Server
+    from app.services.startup import load_catalogue
     from app.settings import SettingsError, ignored_variables, load_settings
     from model.bundle import BundleError
 

@@ -24,9 +24,9 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from app.__main__ import GC_THRESHOLDS
-from app.engine.registry import load_catalogue
 from app.engine.scheduler import Job
 from app.main import create_app
+from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.cores import processor
 from model.hypothesis import Hypothesis

@@ -30,10 +30,10 @@ from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
 from app.engine.ipc import InProcessWorker
-from app.engine.registry import load_catalogue
 from app.engine.worker import Station
 from app.main import create_app
 from app.server.server import Server
+from app.services.startup import load_catalogue
 from app.settings import Settings
 from app.text.language_id import _Loaded
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle

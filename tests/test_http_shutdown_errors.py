@@ -14,9 +14,9 @@ from servers import WAIT_S, answer, post
 
 from app.__main__ import server_options
 from app.engine.ipc import InProcessWorker
-from app.engine.registry import load_catalogue
 from app.main import create_app
 from app.server.server import Server
+from app.services.startup import load_catalogue
 from app.settings import Settings
 
 

@@ -26,9 +26,9 @@ from typer.testing import CliRunner
 
 from app.__main__ import cli, server_options
 from app.engine.ipc import InProcessWorker
-from app.engine.registry import load_catalogue
 from app.main import create_app
 from app.server.server import Server
+from app.services.startup import load_catalogue
 from app.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

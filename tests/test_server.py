@@ -17,10 +17,10 @@ from servers import WAIT_S, answer, becomes, get, on_both_loops, rest, running
 
 from app.__main__ import server_options
 from app.engine.ipc import InProcessWorker
-from app.engine.registry import load_catalogue
 from app.main import create_app
 from app.server.listener import SAY_EVERY_S
 from app.server.server import Server
+from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.stopping import stops
 

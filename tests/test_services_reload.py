@@ -17,10 +17,11 @@ from servers import WAIT_S
 
 from app.engine.engine import Engine
 from app.engine.ipc import InProcessWorker, WorkerProcess
-from app.engine.registry import Catalogue, load_catalogue
+from app.engine.registry import Catalogue
 from app.http.api_keys import new_key
 from app.main import create_app
 from app.services import reload as fleets
+from app.services.startup import load_catalogue
 from app.settings import Settings
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import SHIPPED
 
-from app.engine.registry import load_catalogue
+from app.services.startup import load_catalogue
 from app.settings import Settings
 from model.backends import prepare
 from model.bundle import CARD, SUMS

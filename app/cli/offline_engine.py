@@ -16,12 +16,13 @@ from app.cli.exit_codes import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRON
 from app.engine.cache import Answers, cached
 from app.engine.engine import Engine
 from app.engine.ipc import Launch
-from app.engine.registry import Catalogue, load_catalogue, worker_count, worker_order
+from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import Place, Wishes
 from app.markup.extract import pieces
 from app.runtime.metrics import Metrics
+from app.services.startup import load_catalogue, worker_count, worker_order
 from app.settings import Settings, SettingsError, load_settings
 from app.text.glossary import Glossaries, Glossary, load_glossaries
 from app.text.glossary_files import read_file

@@ -20,11 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.engine.cache import Answers, cached
 from app.engine.engine import Engine
 from app.engine.ipc import Launch
-from app.engine.registry import Catalogue, bundle_folders, load_catalogue, worker_count, worker_order
+from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
 from app.runtime.metrics import Metrics
 from app.runtime.polling import watch
+from app.services.startup import bundle_folders, load_catalogue, worker_count, worker_order
 from app.settings import Settings, SettingsError
 from app.text.glossary import Glossaries
 from app.text.language_id import Libraries

@@ -11,16 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import make_bundle
 
-from app.engine.registry import (
-    FRONT_GROWTH_BYTES,
-    WORKER_BYTES,
-    Catalogue,
-    bundle_folders,
-    load_catalogue,
-    worker_count,
-)
+from app.engine.registry import Catalogue
 from app.errors import PairNotServed
 from app.main import create_app
+from app.services.startup import FRONT_GROWTH_BYTES, WORKER_BYTES, bundle_folders, load_catalogue, worker_count
 from app.settings import Settings, SettingsError
 from model.bundle import Bundle, BundleError
 
@@ -117,29 +111,29 @@ def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
 
 
 def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.registry.has_gpu", lambda: False)
+    monkeypatch.setattr("app.services.startup.has_gpu", lambda: False)
     with pytest.raises(SettingsError, match="INTERLINEAR_DEVICE="):
         create_app(Settings(device="cuda"), Catalogue([bundle]))
 
 
 def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.registry.usable_cores", lambda: 3)
-    monkeypatch.setattr("app.engine.registry.memory_left", lambda: None)
+    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
+    monkeypatch.setattr("app.services.startup.memory_left", lambda: None)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
     assert worker_count(Settings(device="cpu"), bundles) == 3
     assert worker_count(Settings(device="cpu", workers=2), bundles) == 2
-    monkeypatch.setattr("app.engine.registry.has_gpu", lambda: True)
+    monkeypatch.setattr("app.services.startup.has_gpu", lambda: True)
     assert worker_count(Settings(), bundles) == 1
 
 
 def test_a_container_has_as_many_workers_as_its_memory_takes(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.engine.registry.usable_cores", lambda: 3)
+    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
 
     def workers(left: int, workers: int = 0) -> int:
-        monkeypatch.setattr("app.engine.registry.memory_left", lambda: left)
+        monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
         return worker_count(Settings(device="cpu", cache_bytes=0, workers=workers), bundles)
 
     assert workers(10**10) == 3

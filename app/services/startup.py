@@ -1,0 +1,115 @@
+"""What a start or a reload begins with: the bundles in the folders of the settings, and the workers to be started.
+
+Knows settings and this machine; nothing of requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.engine.ipc import Order
+from app.engine.registry import Catalogue
+from app.runtime.memory_limit import memory_left
+from app.settings import Settings, SettingsError
+from model.bundle import WEIGHTS, Bundle, BundleError, open_bundle
+from model.machine import PRECISIONS, has_gpu, usable_cores
+
+
+def load_catalogue(settings: Settings) -> Catalogue:
+    """Every bundle under `settings.bundles`, verified, without its weights: those are the workers'.
+
+    Raises BundleError.
+    """
+    return Catalogue(*([_checked(folder) for folder in folders] for folders in bundle_folders(settings.bundles)))
+
+
+def _checked(folder: Path) -> Bundle:
+    """The bundle there, without its weights. Raises BundleError, also where no sample would show a wrong result."""
+    bundle = open_bundle(folder)
+    if not bundle.config["samples"]:
+        raise BundleError(f"{folder}: config.json has no samples to check the model by: export it again")
+    return bundle
+
+
+def bundle_folders(places: Sequence[Path]) -> list[list[Path]]:
+    """The bundles in each of `places`, or the place itself if it is one.
+
+    Hidden folders are exports not finished yet, and lost+found is in the root of every ext4 volume. Of several places
+    some may be empty. Raises BundleError if one is not there or cannot be read, and if there is no bundle at all.
+    """
+    found = [_folders_in(place) for place in places]
+    if not any(found):
+        raise BundleError(f"there is no bundle in {' or '.join(map(str, places))}: {_ADVICE}")
+    return found
+
+
+_ADVICE = "train one with `python -m training run`, or name another folder in INTERLINEAR_BUNDLES"
+
+
+def _folders_in(place: Path) -> list[Path]:
+    try:
+        if (place / "config.json").is_file():
+            return [place]
+        if not place.is_dir():
+            raise BundleError(f"there is no folder {place}: {_ADVICE}")
+        found = sorted(path for path in place.iterdir() if path.is_dir())
+    except OSError as error:
+        raise BundleError(f"{place} cannot be read ({error.strerror})") from None
+    return [path for path in found if not path.name.startswith(".") and path.name != "lost+found"]
+
+
+def worker_order(settings: Settings, bundles: Catalogue) -> Order:
+    """What every worker loads. Raises SettingsError."""
+    device = device_of(settings)
+    offered = PRECISIONS[device]
+    if settings.precision not in ("auto", *offered):
+        raise SettingsError(f"INTERLINEAR_PRECISION={settings.precision}: on {device} there are {', '.join(offered)}")
+    folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
+    return Order(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
+
+
+WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
+"""The most that a worker takes: PyTorch, and for each byte of a bundle's weights what it holds while it loads them.
+Measured in int8, with one bundle (244 MB) and with eight (518 MB)."""
+FRONT_GROWTH_BYTES = 100_000_000
+"""What the front takes beside its cache once it serves: detection of languages, requests."""
+
+
+def worker_count(settings: Settings, bundles: Catalogue) -> int:
+    """One worker on a GPU; on a CPU, where two of one thread beat one of two, one a core that we may use.
+
+    Where a container limits memory, as many of these as fit. Raises SettingsError if that is none, or fewer than asked
+    for: the kernel would kill the service under load instead.
+    """
+    if device_of(settings) == "cuda":
+        return settings.workers or 1
+    wanted = settings.workers or usable_cores()
+    if (left := memory_left()) is None:
+        return wanted
+    weights = sum((bundle.folder / WEIGHTS).stat().st_size for bundle in bundles)
+    each = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
+    room = left - FRONT_GROWTH_BYTES - settings.cache_bytes
+    fitting = max(0, room // each)
+    least = settings.workers or 1
+    if fitting < least:
+        needed, there, more = (size // 1_000_000 for size in (least * each, max(0, room), least * each - room))
+        fewer = f", or set INTERLINEAR_WORKERS={fitting}" if fitting else ""
+        raise SettingsError(
+            f"too little memory: {least} worker{'s' * (least > 1)} for these bundles may take {needed:,} MB, "
+            f"and the limit of this container leaves {there:,} MB; raise it by {more:,} MB, "
+            f"or serve fewer bundles{fewer}"
+        )
+    if fitting < wanted:
+        logging.warning("memory is for %d of %d workers; more need %d MB each", fitting, wanted, each // 1_000_000)
+    return min(wanted, fitting)
+
+
+def device_of(settings: Settings) -> str:
+    """Where workers compute: "cpu" or "cuda". Raises SettingsError."""
+    if settings.device == "cpu":
+        return "cpu"
+    if settings.device == "cuda" and not has_gpu():
+        raise SettingsError("INTERLINEAR_DEVICE=cuda: PyTorch finds no GPU here")
+    return "cuda" if has_gpu() else "cpu"
