@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 import pytest
 from servers import WAIT_S
 
 from app.errors import Overloaded, TooMuchText
-from app.services import background_jobs
-from app.services.background_jobs import AT_ONCE, Errand, Errands, patiently
+from app.services.background_jobs import AT_ONCE, Errand, Errands
 
 
 @dataclass
@@ -215,30 +213,3 @@ def test_when_all_is_closed_no_task_is_left() -> None:
         assert all(many.find(errand.id, errand.key, "") is None for errand in begun)
 
     running(scenario)
-
-
-def test_what_is_refused_for_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[float] = []
-    answers: list[Awaitable[int]] = []
-
-    async def wait(seconds: float) -> None:
-        if threading.get_ident() == here:
-            waited.append(seconds)
-        else:  # of a server that other tests have in a thread
-            await sleep(seconds)
-
-    async def busy(retry_after_s: float | None) -> int:
-        raise Overloaded("busy", (), retry_after_s)
-
-    async def free() -> int:
-        return 7
-
-    async def scenario() -> None:
-        answers.extend([busy(5.0), busy(None), free()])
-        assert await patiently(lambda: answers.pop(0)) == 7
-
-    here, sleep = threading.get_ident(), asyncio.sleep
-    with monkeypatch.context() as patched:
-        patched.setattr("asyncio.sleep", wait)
-        asyncio.run(scenario())
-    assert waited == [5.0, background_jobs.PAUSE_S]

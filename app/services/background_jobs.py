@@ -25,7 +25,7 @@ LIFE_S = 3_600.0
 REST_S = 300.0
 """A result that has lain for so long gives way to who comes, if there is no other room."""
 PAUSE_S = 1.0
-"""The shortest, before something refused for load is tried again."""
+"""After which a client that found no room may try again."""
 
 
 class Sized(Protocol):
@@ -138,15 +138,6 @@ class Errands(Generic[R]):
             leaving += 1
         for errand in ended[:leaving]:
             self.forget(errand)
-
-
-async def patiently(work: Callable[[], Awaitable[T]]) -> T:
-    """What `work` returns, which is called again after a while as long as it is refused for load."""
-    while True:
-        try:
-            return await work()
-        except Overloaded as error:
-            await asyncio.sleep(max(PAUSE_S, error.retry_after_s or 0.0))
 
 
 def _bytes(text: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
@@ -12,10 +12,9 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import quote
 
 from app import formats
-from app.errors import InvalidFields, TooMuchText, WrongContentType
+from app.errors import InvalidFields, Overloaded, TooMuchText, WrongContentType
 from app.formats import Document
 from app.markup.passage import Passage
-from app.services.background_jobs import patiently
 from app.settings import Settings
 from app.text.glossary import Glossary
 from app.translation.translator import Translator
@@ -34,6 +33,8 @@ _AT_ONCE = 10_000
 _TWO = ThreadPoolExecutor(2, "documents")
 """Documents are taken apart and put together two at a time, for seconds each: the threads in which texts are cut, a few
 times the cores, would all be taken."""
+MIN_PAUSE_S = 1.0
+"""The shortest, before what was refused for load is tried again."""
 T = TypeVar("T")
 Given = Glossary | Mapping[str, str] | str | None
 """A glossary, as Options have it."""
@@ -98,8 +99,17 @@ async def translate_at_leisure(
     options = await _options(translator, document, source, target, glossary)
     items: list[Translated] = []
     for part in _parts(document.passages):
-        items += (await patiently(partial(translator.translate, part, options))).items
+        items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
     return await _written(document, items)
+
+
+async def retry_while_overloaded(work: Callable[[], Awaitable[T]]) -> T:
+    """Returns what `work` returns, calling it again after a pause for as long as it is refused for load."""
+    while True:
+        try:
+            return await work()
+        except Overloaded as error:
+            await asyncio.sleep(max(MIN_PAUSE_S, error.retry_after_s or 0.0))
 
 
 def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
