@@ -35,8 +35,9 @@ from benchmarks.cores import processor
 from benchmarks.table import Table
 from benchmarks.training import made_pairs, read_task_pairs
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
+from training.compute import pick_device
 from training.data.batches import Batch, Pairs, Position, batches_from
-from training.optim.trainer import Recipe, Trainer, pick_device
+from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}

@@ -11,9 +11,8 @@ import torch
 from conftest import small_config
 from torch.nn import functional as F
 
-from model.config import named_architecture
 from training.data.batches import Batch, Pairs
-from training.optim.trainer import Recipe, Trainer, TrainingError, pick_device, resolve_precision, use_threads
+from training.optim.trainer import Recipe, Trainer, TrainingError, resolve_precision
 
 CPU = torch.device("cpu")
 # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
@@ -179,16 +178,6 @@ def test_a_recipe_that_cannot_be_followed_is_refused_by_name(field: str, value: 
         Recipe(**{"steps": 10, field: value})  # type: ignore[arg-type]
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
-    assert pick_device("cpu") == CPU
-    with pytest.raises(TrainingError, match="auto, cpu or cuda"):
-        pick_device("tpu")
-    if not torch.cuda.is_available():
-        assert pick_device("auto") == CPU
-        with pytest.raises(TrainingError, match="finds no GPU"):
-            pick_device("cuda")
-
-
 def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None:
     assert resolve_precision("float32", torch.device("cuda")) == "float32"
     assert resolve_precision("bfloat16", CPU) == "bfloat16"
@@ -220,33 +209,3 @@ def test_a_processor_gets_bfloat16_where_it_is_faster(
     monkeypatch.setattr("pathlib.Path.read_text", lambda path: f"vendor_id\t: {vendor}\nflags\t\t: avx2 {flag}\n")
     monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: amx)
     assert resolve_precision("auto", CPU) == precision
-
-
-def test_no_threads_at_all_are_refused() -> None:
-    with pytest.raises(TrainingError, match="--threads"):
-        use_threads(0)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "asked", "environment", "threads"),
-    [
-        ("tiny", None, None, 1),
-        ("toy", None, None, 1),
-        ("small", None, None, 3),
-        ("tiny", 2, None, 2),
-        ("tiny", None, "3", 3),
-    ],
-)
-def test_a_narrow_model_trains_with_one_thread_unless_told_otherwise(
-    architecture: str, asked: int | None, environment: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if environment:
-        monkeypatch.setenv("OMP_NUM_THREADS", environment)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)  # PyTorch's choice, as on a machine of three cores
-    try:
-        use_threads(asked, named_architecture(architecture, source_vocab_size=9, target_vocab_size=9))
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)

@@ -23,10 +23,11 @@ from model.config import ModelConfig, named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
+from training.compute import pick_device, use_threads
 from training.corpora.corpus import read_pairs
 from training.corpora.text_file import CorpusError
 from training.data.batches import Batch
-from training.optim.trainer import Recipe, Trainer, pick_device, use_threads
+from training.optim.trainer import Recipe, Trainer
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 """Ids 0 to 3, as everywhere here."""

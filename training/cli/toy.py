@@ -18,9 +18,10 @@ from torch import Tensor
 
 from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
 from model.transformer import Transformer
+from training.compute import pick_device, use_threads
 from training.data.batches import Batch
 from training.optim.schedule import noam
-from training.optim.trainer import Recipe, Trainer, pick_device, use_threads
+from training.optim.trainer import Recipe, Trainer
 
 VOCABULARY = 11
 """The numbers 1 to 10; 0 is padding, which never occurs."""

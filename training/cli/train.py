@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import limits_for
@@ -23,7 +24,7 @@ from training.optim.defaults import architecture_for, recipe_for, size_for
 from training.optim.distributed import World, joined
 from training.optim.loop import train
 from training.optim.signals import Stopped, python_here
-from training.optim.trainer import TrainingError, pick_device, use_threads
+from training.optim.trainer import TrainingError
 
 _LENGTH, _MODEL, _MACHINE = "How long", "Model", "Machine and files"
 _RECIPE, _REPORT = "Recipe (what is not given suits the number of pairs)", "Evaluation and early stopping"

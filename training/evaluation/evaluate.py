@@ -28,6 +28,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.cleaning.language_check import look_at_facing
 from training.cleaning.simplified_chinese import references_in_script
+from training.compute import pick_device, use_threads
 from training.corpora.corpus import Pair, Skipped, hash64
 from training.corpora.sources import is_remote, resolve
 from training.corpora.text_file import CorpusError
@@ -35,7 +36,6 @@ from training.data.dataset import dev_pairs
 from training.data.prepare import two_columns
 from training.evaluation.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
 from training.evaluation.service_command import translate_served
-from training.optim.trainer import pick_device, use_threads
 
 Say = Callable[[str], None]
 DEVELOPMENT = "development set"

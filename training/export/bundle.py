@@ -27,6 +27,7 @@ from model.allocator import keep_freed_memory
 from model.atomic_files import check_replaceable
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.transformer import Transformer
+from training.compute import pick_device, use_threads
 from training.corpora.general import carried_pairs
 from training.corpora.text_file import look_at_text
 from training.data.batches import load_pairs
@@ -44,7 +45,6 @@ from training.file_lock import alone_making
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
 from training.optim.signals import python_here
-from training.optim.trainer import pick_device, use_threads
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."

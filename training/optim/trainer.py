@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from training.optim.distributed import ALONE, World
 from training.optim.loss import projected_loss, r_drop_loss
 from training.optim.schedule import noam
 
-NARROW = 128
-"""Width of `tiny`, and of every model up to which one thread trains."""
 NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or float32 may help"
 
 
@@ -212,28 +209,3 @@ def _is_amd_with_bfloat16() -> bool:
     except OSError:
         return False
     return "AuthenticAMD" in processor and "avx512_bf16" in processor
-
-
-def pick_device(name: str) -> torch.device:
-    """The device "cpu" or "cuda"; "auto" is a GPU if there is one. Raises TrainingError."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise TrainingError(f"--device must be auto, cpu or cuda, not {name!r}")
-    has_gpu = torch.cuda.is_available()
-    if name == "cuda" and not has_gpu:
-        raise TrainingError("--device cuda: PyTorch finds no GPU here")
-    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
-
-
-def use_threads(threads: int | None, config: ModelConfig | None = None) -> None:
-    """Computes with that many threads. Raises TrainingError.
-
-    None: what OMP_NUM_THREADS says, else one for a narrow model of `config`, else PyTorch's choice, one a core. The
-    operations of a narrow model are so short that threads mostly wait for each other, and while they wait they spin:
-    beside other jobs on two cores, two threads train `tiny` at 148 to 804 tokens a second, one at 1,700.
-    """
-    if threads is None and config is not None and config.d_model <= NARROW and not os.environ.get("OMP_NUM_THREADS"):
-        threads = 1
-    if threads is not None:
-        if threads < 1:
-            raise TrainingError(f"--threads must be at least 1, not {threads}")
-        torch.set_num_threads(threads)

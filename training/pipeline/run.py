@@ -26,6 +26,7 @@ from model.tokenizer import Tokenizer
 from training.adapt.finetune import LEARNING_RATE, REHEARSE, said_changes
 from training.adapt.transfer import Parent
 from training.cleaning.rules import RULES
+from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.data.prepare import already_prepared, damage, input_files, prepare_corpora, two_columns
@@ -38,7 +39,7 @@ from training.file_lock import alone_in, alone_making
 from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train
-from training.optim.trainer import TrainingError, pick_device, use_threads
+from training.optim.trainer import TrainingError
 from training.pipeline.options import RunOptions, export_asked, prepare_asked, tuning_asked
 from training.pipeline.plan import Plan, measure, within_minutes
 from training.pipeline.recipe_file import RecipeFile

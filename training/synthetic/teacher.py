@@ -23,11 +23,11 @@ from model.decoding import beam_decode
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis
 from training.cleaning.simplified_chinese import references_in_script
+from training.compute import use_threads
 from training.corpora.corpus import Pair
 from training.corpora.monolingual import Text
 from training.data.options import RATIO_FROM_TOKENS
 from training.evaluation.scoring import bleu_metric
-from training.optim.trainer import use_threads
 from training.synthetic.sampling_decoder import DrawingRunner, drawing_precision
 
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from model.bundle import Bundle, open_bundle
 from training.cleaning.language_check import look_at_facing
+from training.compute import pick_device
 from training.corpora.monolingual import Text, Texts
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError, look_at_text
@@ -34,7 +35,6 @@ from training.data.prepare import two_columns
 from training.evaluation.scoring import ROWS
 from training.file_lock import alone_making
 from training.optim.progress import duration
-from training.optim.trainer import pick_device
 from training.process_map import cores, in_order
 from training.synthetic.resumable_tsv import Unfinished
 from training.synthetic.teacher import Made, Teacher
