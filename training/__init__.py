@@ -1,1 +1,1 @@
-"""The trainer: sentence pairs in, a bundle out. Offline; `app` never imports it."""
+"""The trainer: sentence pairs in, a bundle out. Offline. Imports `model`; `app` never imports it."""

@@ -1,4 +1,4 @@
 """How a model learns: recipe, loss, steps, the loop around them, checkpoints and curves. Knows batches, no text.
 
-Imports training.data, training.cleaning, training.evaluation.scoring and model.
+Imports training.evaluation, training.data, training.cleaning and model.
 """
