@@ -15,14 +15,17 @@ RUN apt-get update && apt-get install -y --no-install-recommends binutils gcc li
 # pip stays outside the environment that ships.
 RUN python -m venv --without-pip /opt/venv
 WORKDIR /build
-COPY pyproject.toml .
-# The dependencies without the project, whose wheel would bring the trainer along.
+COPY pyproject.toml requirements.lock ./
+# The dependencies without the project, whose wheel would bring the trainer along. All come from the lock file, by their
+# hashes, but PyTorch and what its build for CUDA brings.
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
         > requirements.txt
 ARG TORCH_INDEX_URL=
 # Left out: bytecode of all that the service does not import (200 MB), PyTorch's own test programs, the symbols of its
 # largest library (90 MB, for debuggers), and its C++ headers, which only a compiler could use.
 RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
+        --no-deps --require-hashes -r requirements.lock \
+    && python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
         ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} -r requirements.txt \
     && cd /opt/venv/lib/python3*/site-packages/torch \
     && find bin -mindepth 1 ! -name torch_shm_manager -delete \

@@ -1,4 +1,4 @@
-# What to do with a checkout. Everything is installed into .venv, and again only when pyproject.toml changes.
+# What to do with a checkout. Everything is installed into .venv, and again only when pyproject.toml or a lock file changes.
 #
 #   make serve PYTHON=python3.12 INTERLINEAR_PORT=9000
 #   make check PYTEST_ARGS="-k decoding -x"
@@ -19,10 +19,14 @@ SOAK_MINUTES ?= 60
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 
+# These versions with these hashes. PyTorch, whose builds differ, and what only it brings come after them.
+LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --requirement
+PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
+	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := not (slow or browser or bundle or soak)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train check fix test soak lint bench clean
+.PHONY: help serve train check fix test soak lint bench lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +62,12 @@ lint: .venv/.everything  ## ruff (lint and format) and mypy
 bench: .venv/.benchmarks  ## measure on this machine, briefly, on made data: BENCHMARK=engine is benchmarks/engine.py alone
 	$(foreach name,$(BENCHMARK),$(BIN)/python -m benchmarks.$(name) $(if $(filter engine serving,$(name)),--short) &&) true
 
+lock: .venv/.made  ## renew requirements.lock, for serving, and requirements-dev.lock, for everything
+	$(PIP_INSTALL) 'pip-tools>=7.5'
+	$(PIP_COMPILE) --upgrade --extra train --extra dev --output-file requirements-dev.lock pyproject.toml
+	cp requirements-dev.lock requirements.lock  # whose versions are kept, and what serving does not need goes
+	$(PIP_COMPILE) --output-file requirements.lock pyproject.toml
+
 clean:  ## remove .venv and what the tools left
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
@@ -71,18 +81,22 @@ clean:  ## remove .venv and what the tools left
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.serving: .venv/.made pyproject.toml
+.venv/.serving: .venv/.made pyproject.toml requirements.lock
+	$(LOCKED_INSTALL) requirements.lock
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
-.venv/.training: .venv/.made pyproject.toml
+.venv/.training: .venv/.made pyproject.toml requirements.lock
+	$(LOCKED_INSTALL) requirements.lock
 	$(PIP_INSTALL) --editable '.[train]'
 	@touch $@ .venv/.serving
 
-.venv/.everything: .venv/.made pyproject.toml
+.venv/.everything: .venv/.made pyproject.toml requirements-dev.lock
+	$(LOCKED_INSTALL) requirements-dev.lock
 	$(PIP_INSTALL) --editable '.[train,dev]'
 	@touch $@ .venv/.serving .venv/.training
 
-.venv/.benchmarks: .venv/.made pyproject.toml
+.venv/.benchmarks: .venv/.made pyproject.toml requirements.lock
+	$(LOCKED_INSTALL) requirements.lock
 	$(PIP_INSTALL) --editable '.[train,bench]'
 	@touch $@ .venv/.serving .venv/.training

@@ -18,7 +18,7 @@ def said(folder: Path, *words: str, **environment: str) -> str:
     """What make would run, and what it says beside."""
     checkout = folder / "a checkout"
     checkout.mkdir()
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):
         shutil.copy(ROOT / name, checkout)
     # Not as a part of the make that runs the tests, which would hand down its own words and say where it goes.
     inherited = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON")

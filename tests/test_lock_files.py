@@ -1,0 +1,53 @@
+"""The lock files have what pyproject.toml asks for, with hashes, and no address."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SERVING = PROJECT["dependencies"]
+EVERYTHING = [*SERVING, *PROJECT["optional-dependencies"]["train"], *PROJECT["optional-dependencies"]["dev"]]
+
+
+def locked(name: str) -> dict[str, str]:
+    """The version of each package in the file. Fails unless each has a hash."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    entries = re.findall(
+        r"^([a-z0-9.-]+)==([^ ]+)(?: ;[^\\\n]*)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.M
+    )
+    assert len(entries) == text.count("==") - text.count('== "'), "a line is no package with hashes"
+    return {package: version for package, version, _ in entries}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("requirements.lock", SERVING), ("requirements-dev.lock", EVERYTHING)], ids=["serving", "all"]
+)
+def test_a_lock_file_has_a_version_of_each_dependency_that_will_do(name: str, wanted: list[str]) -> None:
+    versions = locked(name)
+    for requirement in map(Requirement, wanted):
+        package = canonicalize_name(requirement.name)
+        if package != "torch":
+            assert package in versions, f"{name} has no {package}: make lock"
+            assert requirement.specifier.contains(versions[package]), (
+                f"{name} has {package} {versions[package]}: make lock"
+            )
+    assert "torch" not in versions
+
+
+def test_both_lock_files_have_the_same_versions() -> None:
+    assert locked("requirements.lock").items() <= locked("requirements-dev.lock").items()
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_file_names_no_address(name: str) -> None:
+    assert (
+        re.findall(r"\w+://|--(?:index|extra-index|find|trusted)[\w-]*", (ROOT / name).read_text(encoding="utf-8"))
+        == []
+    )
