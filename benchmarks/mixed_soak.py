@@ -33,7 +33,7 @@ from benchmarks.cores import processor
 from benchmarks.soak import made_sentences, memory, served, workers_of
 
 SENTENCES = made_sentences(5_000, 14, seed=5)
-SAMPLES = 60
+SAMPLES = 30
 """Readings of the service's size, evenly over the time."""
 WARM = 0.2
 """Share of the time after which it may grow no more: caches fill, and pages once touched stay."""
@@ -153,37 +153,34 @@ class Traffic:
             except httpx.HTTPError as error:
                 self.faults[repr(error)] += 1
 
-    async def reload(self, spare: Path, every_s: float, until: float) -> int:
-        """Takes the second bundle away and brings it back; how often."""
-        count, second = 0, self.bundles / spare.name
+    async def reload(self, front: int, spare: Path, every_s: float, until: float) -> list[Size]:
+        """Takes the second bundle away and brings it back, again and again.
+
+        Returns the service's size each time that it has had one bundle for `every_s` seconds: with two it has more
+        workers, and during a reload both sets of them.
+        """
+        sizes: list[Size] = []
+        second = self.bundles / spare.name
         while time.monotonic() + every_s < until:
             await asyncio.sleep(every_s)
             if second.exists():
                 shutil.rmtree(second)
             else:
+                size = Size.of(front)
+                line = f"{size.megabytes:8.0f} MB {size.descriptors:6} descriptors {size.threads:5} threads"
+                print(line, flush=True)
+                sizes.append(size)
                 shutil.copytree(spare, self.bundles / f".{spare.name}")
                 (self.bundles / f".{spare.name}").rename(second)
             answer = await self.admin.post("/models/reload")
             self.statuses[answer.status_code] += 1
             if answer.status_code != 200:
                 self.faults[f"reload: {answer.status_code} {answer.text}"] += 1
-            count += 1
-        return count
-
-
-async def sampled(front: int, seconds: float) -> list[Size]:
-    sizes = []
-    for _ in range(SAMPLES):
-        await asyncio.sleep(seconds / SAMPLES)
-        sizes.append(Size.of(front))
-        if len(sizes) % (SAMPLES // 10) == 0:
-            size = sizes[-1]
-            print(f"{size.megabytes:8.0f} MB {size.descriptors:6} descriptors {size.threads:5} threads", flush=True)
-    return sizes
+        return sizes
 
 
 def growth(sizes: list[Size]) -> Size:
-    """From the first third after the start to the last; medians, since a reload doubles the workers for a time."""
+    """From the first third after the start to the last, by their medians."""
     settled = sizes[int(WARM * len(sizes)) :]
     third = max(1, len(settled) // 3)
     first, last = settled[:third], settled[-third:]
@@ -207,12 +204,12 @@ async def mixed(
         httpx.AsyncClient(base_url=base, headers={"authorization": f"Bearer {keys[1]}"}, timeout=300) as admin,
     ):
         traffic = Traffic(client, admin, bundles, random.Random(1))
-        reading = asyncio.create_task(sampled(front, seconds))
-        reloads = asyncio.create_task(traffic.reload(spare, max(5.0, seconds / 60), until))
+        reading = asyncio.create_task(traffic.reload(front, spare, max(5.0, seconds / (2 * SAMPLES)), until))
         await asyncio.gather(*(traffic.run(until) for _ in range(clients)))
-        grown = growth(await reading)
+        sizes = await reading
         answers = ", ".join(f"{count:,} with {status}" for status, count in sorted(traffic.statuses.items()))
-        print(f"{traffic.statuses.total():,} answers ({answers}); {await reloads} reloads")
+        print(f"{traffic.statuses.total():,} answers ({answers}); a second bundle {len(sizes)} times")
+    grown = growth(sizes)
     print(f"grown by {grown.megabytes:+.0f} MB, {grown.descriptors:+} descriptors, {grown.threads:+} threads")
     for fault, count in traffic.faults.most_common(10):
         print(f"FAULT {count:,} times: {fault}")
