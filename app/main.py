@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
 from app.api.admin_server import AdminServer, Operation
 from app.api.dependencies import State
-from app.engine.ipc import Launch, WorkerProcess
+from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, Access
 from app.http.auth import Door

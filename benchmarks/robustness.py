@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 
 from app.cli.offline_engine import Request, translating
-from app.engine.ipc import Launch, WorkerProcess
+from app.engine.launch import Launch, WorkerProcess
 from benchmarks.noise import measure_noise
 from benchmarks.table import Table
 from model.bundle_weights import LoadedBundle, load_bundle

@@ -29,7 +29,7 @@ from servers import WAIT_S
 from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
-from app.engine.ipc import InProcessWorker
+from app.engine.launch import InProcessWorker
 from app.engine.worker import Station
 from app.main import create_app
 from app.server.server import Server

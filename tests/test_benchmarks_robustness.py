@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from app.engine.ipc import InProcessWorker
+from app.engine.launch import InProcessWorker
 from benchmarks.noise import NOISES, Noise, measure_noise
 from benchmarks.robustness import VARIANTS, agreement, measure, noise, probes
 from model.bundle_weights import LoadedBundle

@@ -20,7 +20,8 @@ from conftest import Gate, decode_with, make_bundle
 from servers import WAIT_S
 
 from app.engine.engine import LOOK_S, Engine
-from app.engine.ipc import Greeting, InProcessWorker, Launch, Order, Worker, WorkerProcess, frame
+from app.engine.ipc import Greeting, Order, frame
+from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.scheduler import DEATHS, Job, Scheduler
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics

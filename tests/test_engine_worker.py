@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import WAIT_S
 
-from app.engine.ipc import Channel, Frames, Greeting, Order, WorkerProcess, frame
-from app.engine.worker import Station, Task, work
+from app.engine.executor import Station, Task
+from app.engine.ipc import Channel, Frames, Greeting, Order, frame
+from app.engine.launch import WorkerProcess
+from app.engine.worker import work
 from model.bundle_weights import LoadedBundle, Samples, load_bundle
 from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import Batch, DecodeBatch

@@ -13,7 +13,7 @@ from conftest import Gate
 from servers import WAIT_S, answer, post
 
 from app.__main__ import server_options
-from app.engine.ipc import InProcessWorker
+from app.engine.launch import InProcessWorker
 from app.main import create_app
 from app.server.server import Server
 from app.services.startup import load_catalogue

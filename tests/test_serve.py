@@ -25,7 +25,7 @@ from servers import WAIT_S
 from typer.testing import CliRunner
 
 from app.__main__ import cli, server_options
-from app.engine.ipc import InProcessWorker
+from app.engine.launch import InProcessWorker
 from app.main import create_app
 from app.server.server import Server
 from app.services.startup import load_catalogue

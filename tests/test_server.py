@@ -16,7 +16,7 @@ import uvicorn
 from servers import WAIT_S, answer, becomes, get, on_both_loops, rest, running
 
 from app.__main__ import server_options
-from app.engine.ipc import InProcessWorker
+from app.engine.launch import InProcessWorker
 from app.main import create_app
 from app.server.listener import SAY_EVERY_S
 from app.server.server import Server

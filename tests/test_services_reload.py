@@ -16,7 +16,7 @@ from conftest import Gate, Service, make_bundle, serving
 from servers import WAIT_S
 
 from app.engine.engine import Engine
-from app.engine.ipc import InProcessWorker, WorkerProcess
+from app.engine.launch import InProcessWorker, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.api_keys import new_key
 from app.main import create_app

@@ -15,7 +15,7 @@ from typing import TypeVar
 from app.cli.exit_codes import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRONG_USAGE
 from app.engine.cache import Answers, cached
 from app.engine.engine import Engine
-from app.engine.ipc import Launch
+from app.engine.launch import Launch
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable

@@ -16,7 +16,7 @@ from app.cli.documents import output_of, read_document, translate_document, writ
 from app.cli.exit_codes import INTERRUPTED, NOBODY_READS
 from app.cli.lines import translate_lines
 from app.cli.offline_engine import CommandError, Report, Request, say, translating
-from app.engine.ipc import Launch, WorkerProcess
+from app.engine.launch import Launch, WorkerProcess
 
 
 def run(request: Request, launch: Launch = WorkerProcess) -> int:

@@ -15,8 +15,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.ipc import Greeting, Launch, Link, Order
-from app.engine.ipc import Worker as Started
+from app.engine.ipc import Greeting, Link, Order
+from app.engine.launch import Launch, connected
+from app.engine.launch import Worker as Started
 from app.engine.messages import become
 from app.engine.scheduler import Job, Place, Room, Scheduler
 from app.engine.waiting_queue import cost
@@ -275,7 +276,7 @@ class Engine:
     async def _live(self, seat: Seat) -> str:
         """One worker from its start to its end; how it ended."""
         seat.silent = 0
-        seat.link, seat.worker = await Link.open(self._launch, partial(self._heard, seat))
+        seat.link, seat.worker = await connected(self._launch, partial(self._heard, seat))
         seat.link.send(self._order)
         if self._stopping:
             seat.link.close()

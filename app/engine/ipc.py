@@ -1,4 +1,4 @@
-"""What the front and a worker say to each other, over a socket of their own, and how a worker is started.
+"""What the front and a worker say to each other, over a socket of their own.
 
 A message is its length, four bytes, and a tuple of plain values as `marshal` writes them: both ends are one program, in
 one interpreter's version. Whoever is killed in the middle of a message leaves nothing locked and nobody waiting: the
@@ -17,23 +17,13 @@ order's bundles. Hypotheses are as app/engine/messages.py tells them.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import marshal
-import os
-import signal
 import socket
 import struct
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 _LENGTH = struct.Struct("<I")
-_ROOT = Path(__file__).resolve().parent.parent.parent
-log = logging.getLogger(__name__)
 
 
 class Order(NamedTuple):
@@ -107,72 +97,6 @@ class Channel:
         return True
 
 
-class Worker(Protocol):
-    """A started worker, to be ended."""
-
-    def kill(self) -> None:
-        """Ends it at once, whatever it does."""
-        ...
-
-    def wait(self) -> str:
-        """Blocks until it has ended; how it did, in a few words."""
-        ...
-
-
-Launch = Callable[[socket.socket], Worker]
-"""Starts a worker at its end of the socket, which is then the worker's to close."""
-
-
-class WorkerProcess:
-    """A worker as a process of its own: the real one. It ends when the front's end of the socket is closed."""
-
-    def __init__(self, end: socket.socket) -> None:
-        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-        with end:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.engine.worker", str(end.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[end.fileno()],
-                env={**os.environ, "PYTHONPATH": path},
-            )
-        self.pid = self._process.pid
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def wait(self) -> str:
-        code = self._process.wait()
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-
-
-class InProcessWorker:
-    """A worker as a thread of this process, for tests: the same words over the same socket."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
-        self._reason = "ended"
-        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
-        self._thread.start()
-
-    def kill(self) -> None:
-        with contextlib.suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
-
-    def wait(self) -> str:
-        self._thread.join()
-        return self._reason
-
-    def _run(self) -> None:
-        from app.engine.worker import work  # not above: the front itself does without
-
-        with self._end:
-            try:
-                work(Channel(self._end))
-            except BaseException as error:
-                log.critical("the worker stopped", exc_info=error)
-                self._reason = f"{type(error).__name__}: {error}"
-
-
 class Link(asyncio.Protocol):
     """The front's end, on its event loop. `heard` is given each message; `closed` is done once the worker is gone."""
 
@@ -180,18 +104,6 @@ class Link(asyncio.Protocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._heard, self._frames = heard, Frames()
         self._transport: asyncio.Transport | None = None
-
-    @classmethod
-    async def open(cls, launch: Launch, heard: Callable[[Any], None]) -> tuple[Link, Worker]:
-        """Starts a worker and the connection with it. Raises what `launch` does."""
-        ours, theirs = socket.socketpair()
-        try:
-            worker = await asyncio.to_thread(launch, theirs)
-        except BaseException:
-            ours.close()
-            raise
-        _, link = await asyncio.get_running_loop().create_unix_connection(lambda: cls(heard), sock=ours)
-        return link, worker
 
     def send(self, message: tuple[Any, ...]) -> None:
         """Never waits; what the socket does not take yet is kept. To a worker that is gone nothing is sent."""

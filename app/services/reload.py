@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.cache import Answers, cached
 from app.engine.engine import Engine
-from app.engine.ipc import Launch
+from app.engine.launch import Launch
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused

@@ -1,0 +1,159 @@
+"""One bundle in a worker: its running batch, and who breaks a step is found and fails alone.
+
+Knows token ids and batches; nothing of messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from app.engine.waiting_queue import Inbox
+from model.bundle_weights import LoadedBundle
+from model.decoding.batch import Batch, Runner
+from model.hypothesis import Hypothesis
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Task:
+    """A sentence as the front gave it. `arrived` and `waited`: seconds, until it got its row."""
+
+    number: int
+    hypothesis: Hypothesis
+    ahead: bool
+    arrived: float = field(default_factory=perf_counter)
+    waited: float = 0.0
+
+    @property
+    def source(self) -> Sequence[int]:
+        return self.hypothesis.source
+
+    @property
+    def width(self) -> int:
+        return self.hypothesis.width
+
+    def start_again(self) -> None:
+        """Nothing of a decoding that broke down is kept."""
+        self.hypothesis = self.hypothesis.started_again()
+
+
+class Station:
+    """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
+
+    def __init__(self, runner: Runner, bundle: LoadedBundle, rows: int) -> None:
+        """Of `bundle` it keeps limits and samples; the runner has the weights in a form of its own."""
+        self.runner, self.rows = runner, rows
+        self.limits, self.samples = bundle.limits, bundle.samples
+        self._batch = self.new_batch()
+        self._inbox: Inbox[Task] = Inbox()
+        self._suspects: list[Inbox[Task]] = []
+        self._inside: dict[Hypothesis, Task] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._inside or len(self._inbox) or self._suspects)
+
+    @property
+    def crowded(self) -> bool:
+        return len(self._inbox) > 0
+
+    def add(self, task: Task) -> None:
+        self._inbox.add(task, task.ahead)
+
+    def remove(self, task: Task) -> None:
+        """Frees the place of a sentence that nobody waits for any more."""
+        if self._inside.pop(task.hypothesis, None):
+            self._batch.remove([task.hypothesis])
+        else:
+            assert any(inbox.remove(task) for inbox in (self._inbox, *self._suspects))
+
+    def turn(self) -> tuple[list[Task], list[Task]]:
+        """Admits, and makes one step for all. Returns the finished tasks and those that cannot be done.
+
+        A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until
+        who breaks it is alone. Decoding gives the same however often it is done and with whomever.
+        """
+        joining = self._joining()
+        try:
+            if joining:
+                self._batch.admit([task.hypothesis for task in joining])
+            self._inside.update((task.hypothesis, task) for task in joining)
+            finished = self._batch.step() if self._inside else []
+        except Exception as error:
+            return [], self._isolate(joining, error)
+        done = [self._inside.pop(hypothesis) for hypothesis in finished]
+        broken = [task for task in done if not math.isfinite(sum(task.hypothesis.log_probs))]
+        if broken:
+            self._clean(broken)
+        return [task for task in done if task not in broken], broken
+
+    def _joining(self) -> list[Task]:
+        """Who is admitted now. While there are suspects, they alone, and one group of them after the other."""
+        while self._suspects and not self._suspects[-1] and not self._inside:
+            self._suspects.pop()
+        inbox = self._suspects[-1] if self._suspects else self._inbox
+        joining = inbox.take(self._batch.free, self.rows)
+        now = perf_counter()
+        for task in joining:
+            task.waited = now - task.arrived
+        return joining
+
+    def _isolate(self, joining: list[Task], error: Exception) -> list[Task]:
+        """Divides those whose turn failed; returns the culprit once it is found."""
+        running = [task for task in self._inside.values() if task not in joining]
+        log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
+        traceback.clear_frames(error.__traceback__)  # they hold the failed batch and its tensors
+        self._restart([*running, *joining])
+        if running and joining:
+            self._suspect(running, joining)
+            return []
+        group = running or joining
+        if len(group) == 1:
+            self.check_samples()
+            return group
+        self._suspect(group[: len(group) // 2], group[len(group) // 2 :])
+        return []
+
+    def check_samples(self) -> None:
+        """Raises BundleError, or whatever fails, unless the samples come out as on export; while nobody is inside.
+
+        It is the batch that serves in which they are translated: what a device sets up in a batch's first steps is
+        there before the first sentence. And who fails alone may be the culprit, or the first to notice that nothing
+        works any more, such as a lost GPU: then this ends the worker.
+        """
+        self.samples.check(self._batch)
+
+    def _clean(self, broken: list[Task]) -> None:
+        """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
+        log.error("%d sentences have no finite log probability", len(broken))
+        others = [task for task in self._inside.values() if task not in broken]
+        self._restart(others)
+        self._suspect(others)
+
+    def _suspect(self, *groups: list[Task]) -> None:
+        for group in groups:
+            inbox: Inbox[Task] = Inbox()
+            for task in group:
+                inbox.add(task)
+            self._suspects.append(inbox)
+
+    def _restart(self, tasks: list[Task]) -> None:
+        self._inside.clear()
+        for task in tasks:
+            task.start_again()
+        del self._batch  # a GPU that ran out of memory has no room for two
+        self._batch = self.new_batch()
+
+    def new_batch(self) -> Batch:
+        return self.runner.new_batch(self.rows, self.limits)
+
+    @property
+    def size(self) -> int:
+        """Sentences in rows."""
+        return len(self._inside)

@@ -1,0 +1,99 @@
+"""How a worker is started: as a process of its own, or for tests as a thread of this one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from app.engine.ipc import Channel, Link
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+log = logging.getLogger(__name__)
+
+
+class Worker(Protocol):
+    """A started worker, to be ended."""
+
+    def kill(self) -> None:
+        """Ends it at once, whatever it does."""
+        ...
+
+    def wait(self) -> str:
+        """Blocks until it has ended; how it did, in a few words."""
+        ...
+
+
+Launch = Callable[[socket.socket], Worker]
+"""Starts a worker at its end of the socket, which is then the worker's to close."""
+
+
+class WorkerProcess:
+    """A worker as a process of its own: the real one. It ends when the front's end of the socket is closed."""
+
+    def __init__(self, end: socket.socket) -> None:
+        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+        with end:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app.engine.worker", str(end.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[end.fileno()],
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        self.pid = self._process.pid
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> str:
+        code = self._process.wait()
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+
+
+class InProcessWorker:
+    """A worker as a thread of this process, for tests: the same words over the same socket."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._reason = "ended"
+        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+
+    def wait(self) -> str:
+        self._thread.join()
+        return self._reason
+
+    def _run(self) -> None:
+        from app.engine.worker import work  # not above: the front itself does without
+
+        with self._end:
+            try:
+                work(Channel(self._end))
+            except BaseException as error:
+                log.critical("the worker stopped", exc_info=error)
+                self._reason = f"{type(error).__name__}: {error}"
+
+
+async def connected(launch: Launch, heard: Callable[[Any], None]) -> tuple[Link, Worker]:
+    """Starts a worker and the connection with it. Raises what `launch` does."""
+    ours, theirs = socket.socketpair()
+    try:
+        worker = await asyncio.to_thread(launch, theirs)
+    except BaseException:
+        ours.close()
+        raise
+    _, link = await asyncio.get_running_loop().create_unix_connection(lambda: Link(heard), sock=ours)
+    return link, worker
