@@ -20,8 +20,9 @@ from conftest import Gate, decode_with, make_bundle
 from servers import WAIT_S
 
 from app.engine.engine import LOOK_S, Engine
-from app.engine.ipc import Greeting, Order, frame
+from app.engine.ipc import frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
+from app.engine.messages import Greeting, Order
 from app.engine.scheduler import DEATHS, Job, Scheduler
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics
@@ -327,7 +328,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
-            end.sendall(frame(Greeting("", 8, ["float32"])))
+            end.sendall(frame(Greeting("", 8, {})))
 
         def kill(self) -> None:
             monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
@@ -362,7 +363,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
-            end.sendall(frame(Greeting("", 8, ["float32"])))
+            end.sendall(frame(Greeting("", 8, {})))
 
         def kill(self) -> None:
             monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
@@ -445,7 +446,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
         def refuse(self, end: socket.socket) -> None:
             with end:
                 end.recv(1 << 16)
-                end.sendall(frame(Greeting("why", 0, [])))
+                end.sendall(frame(Greeting("why")))
 
         def kill(self) -> None:
             pass

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from conftest import decode_with, make_bundle
@@ -19,8 +20,11 @@ from hypothesis import strategies as st
 from servers import WAIT_S
 
 from app.engine.executor import Station, Task
-from app.engine.ipc import Channel, Frames, Greeting, Order, frame
+from app.engine.ipc import FROM_FRONT, FROM_WORKER, Channel, Frames, frame
 from app.engine.launch import WorkerProcess
+from app.engine.messages import Assignments, Greeting, Order, Report, Result, ToFront, ToWorker
+from app.engine.messages import Task as Assigned
+from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
 from model.bundle_weights import LoadedBundle, Samples, load_bundle
 from model.decoding import TorchRunner, greedy_decode
@@ -245,7 +249,7 @@ class Front:
     def __init__(self) -> None:
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(WAIT_S)
-        self._frames = Frames()
+        self._frames = Frames(FROM_WORKER)
         self.thread = threading.Thread(target=self._work, args=(theirs,))
         self.thread.start()
 
@@ -253,7 +257,7 @@ class Front:
         with end:
             work(Channel(end))
 
-    def ask(self, message: tuple[object, ...]) -> list[tuple[object, ...]]:
+    def ask(self, message: ToWorker) -> list[ToFront]:
         """The messages that come next."""
         self.ours.sendall(frame(message))
         while not (messages := list(self._frames.add(self.ours.recv(1 << 16)))):
@@ -270,16 +274,22 @@ def order(bundle: LoadedBundle, name: str | None = None, precision: str = "float
     return Order([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
 
 
+def refusal(front: Front, order: Order) -> str:
+    [greeting] = front.ask(order)
+    assert isinstance(greeting, Greeting)
+    return greeting.failure
+
+
 def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
     front = Front()
-    assert front.ask(order(bundle)) == [Greeting("", 4, ["float32"])]
+    assert front.ask(order(bundle)) == [Greeting("", 4, {bundle.name: "float32"})]
     front.close()
 
 
 def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: LoadedBundle) -> None:
     front = Front()
-    [(failure, *_)] = front.ask(order(bundle, name="en-fr@000000000000"))
-    assert "was en-fr@000000000000 when the service read it" in str(failure)
+    failure = refusal(front, order(bundle, name="en-fr@000000000000"))
+    assert "was en-fr@000000000000 when the service read it" in failure
     front.close()
 
 
@@ -298,8 +308,8 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
 
 def test_a_precision_that_there_is_not_is_said(bundle: LoadedBundle) -> None:
     front = Front()
-    [(failure, *_)] = front.ask(order(bundle, precision="float16"))
-    assert "float16" in str(failure)
+    failure = refusal(front, order(bundle, precision="float16"))
+    assert "float16" in failure
     front.close()
 
 
@@ -318,7 +328,7 @@ def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
 
     monkeypatch.setattr("app.engine.worker.prepare", fail)
     front = Front()
-    assert front.ask(order(bundle)) == [Greeting(said, 0, [])]
+    assert front.ask(order(bundle)) == [Greeting(said)]
     front.close()
 
 
@@ -326,27 +336,68 @@ def test_a_wrong_sample_is_said(tmp_path: Path) -> None:
     sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
     wrong = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), CPU)
     front = Front()
-    [(failure, *_)] = front.ask(order(wrong))
-    assert "'Hello.' is not translated as on export" in str(failure)
+    failure = refusal(front, order(wrong))
+    assert "'Hello.' is not translated as on export" in failure
     front.close()
 
 
 def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
     front = Front()
     front.ask(order(bundle))
-    ids = bundle.tokenizer.encode("Hello.")
-    front.ours.sendall(frame(([(number, 0, ids, 30, None, False, [], [], 1, [], False) for number in range(500)], [])))
+    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    front.ours.sendall(frame(Assignments([Assigned(number, False, sequence) for number in range(500)], [])))
     front.close()
 
 
+ids = st.lists(st.integers(0, 1 << 20), max_size=9).map(tuple)
+sequences = st.builds(
+    Sequence,
+    st.text(),
+    ids,
+    st.integers(0, 300),
+    st.none() | ids,
+    ids,
+    ids,
+    st.integers(1, 9),
+    ids,
+    st.booleans(),
+)
+counts = st.integers(0, 999)
+floats = st.lists(st.floats(allow_nan=False), max_size=9).map(tuple)
+decoded = st.builds(Decoded, ids, floats, st.sampled_from(["stop", "length"]), ids, floats)
+
+
 @given(
-    st.lists(st.tuples(st.integers(), st.lists(st.floats(allow_nan=False)), st.binary(max_size=50)), max_size=6),
+    st.lists(
+        st.builds(
+            Order,
+            st.lists(st.tuples(st.text(), st.text())),
+            st.text(),
+            st.text(),
+            st.integers(0, 9),
+            st.integers(0, 999),
+        )
+        | st.builds(
+            Assignments,
+            st.lists(st.builds(Assigned, st.integers(0, 1 << 40), st.booleans(), sequences), max_size=3),
+            st.lists(st.integers(0, 1 << 40)),
+        ),
+        max_size=6,
+    ),
     st.integers(1, 40),
 )
-def test_messages_come_out_as_they_went_in_however_they_are_cut(
-    messages: list[tuple[int, list[float], bytes]], size: int
-) -> None:
+def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[ToWorker], size: int) -> None:
     stream = b"".join(map(frame, messages))
-    frames = Frames()
+    frames = Frames(FROM_FRONT)
     pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
     assert [message for piece in pieces for message in frames.add(piece)] == messages
+
+
+@given(st.builds(Report, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3)))
+def test_what_a_worker_reports_arrives_to_the_bit(report: Report) -> None:
+    assert list(Frames(FROM_WORKER).add(frame(report))) == [report]
+
+
+def test_what_is_no_message_is_not_taken_for_one() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        list(Frames(FROM_WORKER).add(frame(Assignments([], []))))

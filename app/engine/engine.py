@@ -10,15 +10,13 @@ import asyncio
 import logging
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from app.engine.ipc import Greeting, Link, Order
+from app.engine.hypotheses import become, sequence_of
+from app.engine.ipc import Link
 from app.engine.launch import Launch, connected
 from app.engine.launch import Worker as Started
-from app.engine.messages import become
+from app.engine.messages import Assignments, Greeting, Order, Result, Task, ToFront
 from app.engine.scheduler import Job, Place, Room, Scheduler
 from app.engine.waiting_queue import cost
 from app.errors import StepFailed, Unavailable
@@ -56,7 +54,7 @@ class Seat:
         """Why it is not working."""
         self.link: Link | None = None
         self.worker: Started | None = None
-        self.tasks: list[tuple[Any, ...]] = []
+        self.tasks: list[Task] = []
         self.cancelled: list[int] = []
         self.silent = 0
         """Looks at this worker since it last said something, while it had work or was loading."""
@@ -76,9 +74,7 @@ class Engine:
         """By bundle name, as the workers report them."""
         self.device = order.device
         self._order, self._launch = order, launch
-        self._models = {name: number for number, (_, name) in enumerate(order.bundles)}
-        self._names = list(self._models)
-        self._series = [ModelSeries(metrics, name) for name in self._names]
+        self._series = {name: ModelSeries(metrics, name) for _, name in order.bundles}
         self._seats = [Seat(number) for number in range(workers)]
         self._futures: dict[Job[Hypothesis], asyncio.Future[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
@@ -119,7 +115,7 @@ class Engine:
 
     def speed(self, model: str) -> float:
         """Target tokens a second of the bundle of this name, of late."""
-        return self._series[self._models[model]].speed.per_second()
+        return self._series[model].speed.per_second()
 
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
@@ -179,59 +175,36 @@ class Engine:
     def _flush(self) -> None:
         self._flush_is_due = False
         for place in self.scheduler.assign():
-            self._seats[place.worker].tasks.append(self._task(place))
+            sequence = sequence_of(place.job.model, place.sentence)
+            self._seats[place.worker].tasks.append(Task(place.number, place.ahead, sequence))
         for seat in self._seats:
             if seat.link and (seat.tasks or seat.cancelled):
-                seat.link.send((seat.tasks, seat.cancelled))
+                seat.link.send(Assignments(seat.tasks, seat.cancelled))
             seat.tasks, seat.cancelled = [], []
 
-    def _task(self, place: Place[Hypothesis]) -> tuple[Any, ...]:
-        h = place.sentence
-        forced = None if h.forced is None else list(h.forced)
-        demands = list(h.once), list(h.never), h.width, list(h.prefix)
-        return (
-            place.number,
-            self._models[place.job.model],
-            list(h.source),
-            h.limit,
-            forced,
-            h.record,
-            *demands,
-            place.ahead,
-        )
-
-    def _heard(self, seat: Seat, message: tuple[Any, ...]) -> None:
-        if seat.state != "working":
-            self._greeted(seat, Greeting(*message))
+    def _heard(self, seat: Seat, message: ToFront) -> None:
+        if isinstance(message, Greeting):
+            self._greeted(seat, message)
             return
-        results, failures, steps = message
         seat.silent = 0
         busy = self.scheduler.waiting > 0  # so every worker has all it can hold
-        for model, rows, seconds in steps:
-            self._series[model].rows.observe(rows)
-            self._series[model].step_seconds.observe(seconds)
+        for step in message.steps:
+            self._series[step.model].rows.observe(step.rows)
+            self._series[step.model].step_seconds.observe(step.seconds)
             if busy:
-                self.scheduler.pace.stepped(rows, seconds)
-        for number, *result in results:
-            if place := self.scheduler.release(number):
-                self._finish(place, *result)
-        for number in failures:
+                self.scheduler.pace.stepped(step.rows, step.seconds)
+        for result in message.results:
+            if place := self.scheduler.release(result.number):
+                self._finish(place, result)
+        for number in message.failures:
             if place := self.scheduler.release(number):
                 self.scheduler.settle(place, StepFailed(StepFailed.example))
         self._flush()
 
-    def _finish(
-        self,
-        place: Place[Hypothesis],
-        waited: float,
-        attention: list[tuple[list[int], str, bytes]] | None,
-        found: list[tuple[Any, ...]],
-    ) -> None:
-        hypothesis, series = place.sentence, self._series[self._models[place.job.model]]
-        become(hypothesis, found)
-        if attention:
-            hypothesis.attention = tuple(map(_unpacked, attention))
-        self.metrics.queue_seconds.observe(place.waited + waited)
+    def _finish(self, place: Place[Hypothesis], result: Result) -> None:
+        hypothesis, series = place.sentence, self._series[place.job.model]
+        become(hypothesis, result.decoded)
+        self.metrics.queue_seconds.observe(place.waited + result.waited)
         series.sentences.inc()
         series.source_tokens.inc(len(hypothesis.source) + 1)
         series.target_tokens.inc(len(hypothesis.tokens))
@@ -294,7 +267,7 @@ class Engine:
             return
         log.info("worker %d is ready", seat.number)
         seat.state, seat.failure = "working", None
-        self.precisions = dict(zip(self._names, greeting.precisions, strict=True))
+        self.precisions = greeting.precisions
         rows = greeting.rows
         self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
         self._see_whether_settled()
@@ -323,8 +296,3 @@ class Engine:
     def _see_whether_settled(self) -> None:
         if all(seat.state != "starting" for seat in self._seats):
             self._settled.set()
-
-
-def _unpacked(tensor: tuple[list[int], str, bytes]) -> NDArray[np.floating]:
-    shape, dtype, content = tensor
-    return np.frombuffer(content, dtype).reshape(shape)

@@ -1,64 +1,45 @@
-"""What the front and a worker say to each other, over a socket of their own.
+"""How messages cross between the front and a worker: framed, over a socket of their own.
 
-A message is its length, four bytes, and a tuple of plain values as `marshal` writes them: both ends are one program, in
-one interpreter's version. Whoever is killed in the middle of a message leaves nothing locked and nobody waiting: the
-other end reads that the socket is closed.
-
-    front to worker   first  Order, as a tuple
-                      then   (tasks, cancelled numbers)
-    worker to front   first  Greeting, as a tuple
-                      then   (results, failures, steps)
-
-A task is (number, model, source, limit, forced, record, once, never, width, prefix, ahead); a result (number,
-seconds waited, attention, hypotheses); a failure a number; a step (model, rows, seconds). `model` counts in the
-order's bundles. Hypotheses are as app/engine/messages.py tells them.
+A message is its length, four bytes, and MessagePack. Whoever is killed in the middle of a message leaves nothing locked
+and nobody waiting: the other end reads that the socket is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import marshal
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from app.engine.messages import ToFront, ToWorker
 
 _LENGTH = struct.Struct("<I")
 
 
-class Order(NamedTuple):
-    """What a worker has to load: bundles as (folder, name), a device, a precision."""
-
-    bundles: list[tuple[str, str]]
-    device: str
-    precision: str
-    threads: int
-    rows: int
-    """Sentences decoded together; 0: what suits the device."""
+M = TypeVar("M", ToWorker, ToFront)
+_encode = msgspec.msgpack.Encoder().encode
+FROM_FRONT: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+FROM_WORKER: msgspec.msgpack.Decoder[ToFront] = msgspec.msgpack.Decoder(ToFront)
 
 
-class Greeting(NamedTuple):
-    """What a worker has loaded. If `failure` is not empty it could not, and ends."""
-
-    failure: str
-    rows: int
-    precisions: list[str]
-
-
-def frame(message: tuple[Any, ...]) -> bytes:
+def frame(message: ToWorker | ToFront) -> bytes:
     """A message as it goes over the socket."""
-    content = marshal.dumps(tuple(message))
+    content = _encode(message)
     return _LENGTH.pack(len(content)) + content
 
 
-class Frames:
+class Frames(Generic[M]):
     """Puts messages together from the pieces that a socket gives."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
+        self._decoder: msgspec.msgpack.Decoder[M] = decoder
         self._buffer = bytearray()
 
-    def add(self, piece: bytes) -> Iterator[Any]:
-        """The messages that `piece` completes."""
+    def add(self, piece: bytes) -> Iterator[M]:
+        """The messages that `piece` completes. Raises msgspec.DecodeError for what is none."""
         self._buffer += piece
         start = 0
         while len(self._buffer) >= start + _LENGTH.size:
@@ -66,7 +47,7 @@ class Frames:
             if len(self._buffer) < end:
                 break
             with memoryview(self._buffer) as view:
-                message = marshal.loads(view[start + _LENGTH.size : end])
+                message = self._decoder.decode(view[start + _LENGTH.size : end])
             start = end
             yield message
         del self._buffer[:start]
@@ -76,9 +57,9 @@ class Channel:
     """The worker's end. It may wait, since a worker without work has nothing else to do."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket, self._frames = end, Frames()
+        self._socket, self._frames = end, Frames(FROM_FRONT)
 
-    def receive(self, wait: bool) -> list[Any] | None:
+    def receive(self, wait: bool) -> list[ToWorker] | None:
         """The messages that have arrived, or if `wait` at least a piece of one; None once the front is gone."""
         try:
             piece = self._socket.recv(1 << 18, 0 if wait else socket.MSG_DONTWAIT)
@@ -88,7 +69,7 @@ class Channel:
             return None
         return list(self._frames.add(piece)) if piece else None
 
-    def send(self, message: tuple[Any, ...]) -> bool:
+    def send(self, message: ToFront) -> bool:
         """False if the front is gone."""
         try:
             self._socket.sendall(frame(message))
@@ -100,12 +81,12 @@ class Channel:
 class Link(asyncio.Protocol):
     """The front's end, on its event loop. `heard` is given each message; `closed` is done once the worker is gone."""
 
-    def __init__(self, heard: Callable[[Any], None]) -> None:
+    def __init__(self, heard: Callable[[ToFront], None]) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._heard, self._frames = heard, Frames()
+        self._heard, self._frames = heard, Frames(FROM_WORKER)
         self._transport: asyncio.Transport | None = None
 
-    def send(self, message: tuple[Any, ...]) -> None:
+    def send(self, message: ToWorker) -> None:
         """Never waits; what the socket does not take yet is kept. To a worker that is gone nothing is sent."""
         assert self._transport is not None
         if not self._transport.is_closing():  # uvloop raises, where asyncio does not

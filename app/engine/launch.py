@@ -13,9 +13,10 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.engine.ipc import Channel, Link
+from app.engine.messages import ToFront
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class InProcessWorker:
                 self._reason = f"{type(error).__name__}: {error}"
 
 
-async def connected(launch: Launch, heard: Callable[[Any], None]) -> tuple[Link, Worker]:
+async def connected(launch: Launch, heard: Callable[[ToFront], None]) -> tuple[Link, Worker]:
     """Starts a worker and the connection with it. Raises what `launch` does."""
     ours, theirs = socket.socketpair()
     try:

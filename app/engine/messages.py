@@ -1,42 +1,77 @@
-"""What became of a sentence, as plain values: so it comes from a worker, and so it lies in the cache.
+"""What the front and a worker say to each other: typed messages, as MessagePack over their socket.
 
-(tokens, log_probs, stopped, aligned, looked), the last two as bytes of NUMBER and FLOAT; of a beam there are several,
-the best first.
+    front to worker   first  Order, then Assignments
+    worker to front   first  Greeting, then Reports
+
+A message that is not of these types raises msgspec.ValidationError where it is read.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
-from typing import Any
+from msgspec import Struct, field
 
-from model.hypothesis import Hypothesis
-
-NUMBER, FLOAT = "i", "f"
-"""As `array` names them."""
+from app.engine.sequence import Decoded, Sequence
 
 
-def told(hypothesis: Hypothesis) -> list[tuple[Any, ...]]:
-    """All but its attention."""
-    return [_told(found) for found in hypothesis.finished or (hypothesis,)]
+class Order(Struct, frozen=True, array_like=True, tag=True):
+    """What a worker has to load: bundles as (folder, name), a device, a precision."""
+
+    bundles: list[tuple[str, str]]
+    device: str
+    precision: str
+    threads: int
+    rows: int
+    """Sentences decoded together; 0: what suits the device."""
 
 
-def become(hypothesis: Hypothesis, found: Sequence[tuple[Any, ...]]) -> None:
-    """Makes of `hypothesis`, which has only wishes, what was `told` of it or of one with the same wishes."""
-    _become(hypothesis, *found[0])
-    if hypothesis.width > 1:
-        hypothesis.finished = [hypothesis, *(_become(hypothesis.started_again(), *other) for other in found[1:])]
+class Task(Struct, frozen=True, array_like=True):
+    """A sequence for a worker. `ahead`: it need not wait behind the others; see `app.engine.waiting_queue.Inbox`."""
+
+    number: int
+    ahead: bool
+    sequence: Sequence
 
 
-def _told(h: Hypothesis) -> tuple[Any, ...]:
-    aligned, looked = array(NUMBER, h.aligned).tobytes(), array(FLOAT, h.looked).tobytes()
-    return h.tokens, h.log_probs, h.finish_reason == "stop", aligned, looked
+class Assignments(Struct, frozen=True, array_like=True, tag=True):
+    """Tasks to do, and the numbers of those that nobody waits for any more."""
+
+    tasks: list[Task]
+    cancelled: list[int]
 
 
-def _become(
-    hypothesis: Hypothesis, tokens: list[int], log_probs: list[float], stopped: bool, aligned: bytes, looked: bytes
-) -> Hypothesis:
-    hypothesis.tokens, hypothesis.log_probs = tokens, log_probs
-    hypothesis.finish_reason = "stop" if stopped else "length"
-    hypothesis.aligned, hypothesis.looked = array(NUMBER, aligned), array(FLOAT, looked)
-    return hypothesis
+class Greeting(Struct, frozen=True, array_like=True, tag=True):
+    """What a worker has loaded. If `failure` is not empty it could not, and ends."""
+
+    failure: str
+    rows: int = 0
+    precisions: dict[str, str] = {}
+    """By bundle name."""
+
+
+class Result(Struct, frozen=True, array_like=True):
+    """A task that is done; it waited so many seconds in the worker for a row."""
+
+    number: int
+    waited: float
+    decoded: Decoded
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """One step of a bundle's batch, of so many rows."""
+
+    model: str
+    rows: int
+    seconds: float
+
+
+class Report(Struct, array_like=True, tag=True):
+    """What came of the last turns."""
+
+    results: list[Result] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    """Numbers of tasks whose step failed."""
+    steps: list[Step] = field(default_factory=list)
+
+
+ToWorker = Order | Assignments
+ToFront = Greeting | Report

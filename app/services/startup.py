@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.engine.ipc import Order
+from app.engine.messages import Order
 from app.engine.registry import Catalogue
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
