@@ -19,7 +19,7 @@ import uvloop
 from conftest import Gate, decode_with, make_bundle
 from servers import WAIT_S
 
-from app.engine.engine import LOOK_S, Engine
+from app.engine.engine import LOOK_S, LOOKS, Engine
 from app.engine.ipc import frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.messages import Greeting, Order
@@ -432,6 +432,15 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
     monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
     monkeypatch.setattr("app.engine.engine.RESTART_S", (60.0,))
     asyncio.run(scenario())
+
+
+def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle: LoadedBundle) -> None:
+    """It may be given work at once, and would be killed at the next look if it took long to load."""
+    engine = engine_of(bundle)
+    [seat] = engine._seats
+    seat.silent = LOOKS + 1
+    engine._heard(seat, Greeting("", 8, {bundle.name: "float32"}))
+    assert (seat.state, seat.silent) == ("working", 0)
 
 
 def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(

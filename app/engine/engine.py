@@ -266,7 +266,7 @@ class Engine:
             seat.failure = greeting.failure  # and it ends
             return
         log.info("worker %d is ready", seat.number)
-        seat.state, seat.failure = "working", None
+        seat.state, seat.failure, seat.silent = "working", None, 0
         self.precisions = greeting.precisions
         rows = greeting.rows
         self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
