@@ -16,10 +16,10 @@ from time import perf_counter
 import torch
 
 from app.engine.worker import ROWS, ROWS_INT8
-from model.allocator import keep_freed_memory
 from model.backends import prepare
 from model.bundle_weights import load_bundle
 from model.decoding import greedy_decode
+from model.machine import keep_freed_memory
 
 
 def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds: float) -> dict[str, float]:

@@ -56,11 +56,11 @@ class OurDecoder:
     def __init__(self, model: str, precision: str, threads: int, supply: int) -> None:
         import torch
 
-        from model.allocator import keep_freed_memory
         from model.backends import prepare
         from model.bundle_weights import load_bundle
         from model.decoding.batch import Batch
         from model.hypothesis import Hypothesis
+        from model.machine import keep_freed_memory
 
         torch.set_num_threads(threads)
         bundle = load_bundle(Path(model), torch.device("cpu"))

@@ -23,7 +23,6 @@ import torch
 import typer
 
 from benchmarks.cores import processor
-from model.allocator import keep_freed_memory
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
@@ -31,7 +30,7 @@ from model.decoding import TorchRunner, greedy_decode
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis, Limits
 from model.int8.reference import with_quantised_products
-from model.machine import PRECISIONS
+from model.machine import PRECISIONS, keep_freed_memory
 from model.transformer import Transformer
 
 SIZES = (2, 7, 16, 33, 64, 200)

@@ -38,7 +38,7 @@ KEEPING_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-"""What `model.allocator` does, as the environment variables of glibc that everybody may set."""
+"""What `model.machine` does, as the environment variables of glibc that everybody may set."""
 
 
 class JoeyFailed(RuntimeError):

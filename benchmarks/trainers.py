@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks import joey
-from model.allocator import keep_freed_memory
 from model.config import ModelConfig
+from model.machine import keep_freed_memory
 from model.transformer import sinusoidal_positions
 from training.data.batches import Batch, Pairs, epoch_rows
 from training.optim.distributed import ALONE, World

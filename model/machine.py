@@ -1,4 +1,7 @@
-"""What this machine has: cores that this process may use, a GPU, what it can compute with. Does without PyTorch."""
+"""What this machine has for this process: cores, a GPU, a cache folder, and memory of which the C library disposes.
+
+Does without PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # <malloc.h>
+_LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; glibc refuses more
 
 PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}
 """What is offered by kind of device."""
@@ -55,3 +60,38 @@ def _quota(cgroups: Path) -> float | None:
     except (OSError, ValueError):
         return None
     return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept: `interlinear` in the user's folder of caches (XDG Base Directory
+    Specification). Raises RuntimeError if the user has none."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "interlinear")
+
+
+def keep_freed_memory() -> bool:
+    """Tells glibc to reuse large buffers instead of giving them back to the system; True if it did.
+
+    PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each, and the
+    page faults cost about as much as the arithmetic. What is free by now is given back first: what loading needed
+    would stay for ever. Does nothing on other C libraries.
+    """
+    if not give_freed_memory_back():
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    settings = {_M_MMAP_THRESHOLD: _LARGEST_MMAP_THRESHOLD, _M_TRIM_THRESHOLD: 2**31 - 1, _M_TOP_PAD: 64 << 20}
+    accepted = [mallopt(name, value) == 1 for name, value in settings.items()]
+    return all(accepted)
+
+
+def give_freed_memory_back() -> bool:
+    """Tells glibc to give free pages between those in use back to the system, which it never does by itself.
+
+    True if it was told; does nothing on other C libraries. Takes about 0.1 s for 100 MB.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is None:
+        return False
+    malloc_trim(0)
+    return True

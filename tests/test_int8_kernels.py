@@ -23,6 +23,7 @@ from model.hypothesis import Hypothesis, Limits
 from model.int8.batch import KernelBatch
 from model.int8.library import KernelRunner, KernelsUnavailable
 from model.int8.reference import quantise_rows
+from model.machine import cache_folder
 from model.transformer import AttentionRecord, Transformer
 
 VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
@@ -325,7 +326,7 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
 @here
 def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    compiled = kernels.compile_library(kernels.cache_folder())
+    compiled = kernels.compile_library(cache_folder())
     monkeypatch.setattr(kernels, "SOURCE", Path(shutil.copy(kernels.SOURCE, tmp_path)))  # nothing lies beside this one
     monkeypatch.setenv("PATH", "")
     kernels.library.cache_clear()

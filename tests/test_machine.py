@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.machine import has_gpu, usable_cores
+from model.machine import cache_folder, has_gpu, usable_cores
+from training.process_map import share
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +54,17 @@ def test_without_a_driver_pytorch_is_not_even_asked(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("model.machine._has_gpu_driver", lambda: False)
     monkeypatch.setattr(subprocess, "run", lambda *_, **options: pytest.fail("PyTorch was asked"))
     assert not has_gpu.__wrapped__()
+
+
+def test_a_quota_bounds_the_processes_of_training_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cpu.max").write_text("200000 100000\n")
+    monkeypatch.setattr("training.process_map.usable_cores", lambda: usable_cores(tmp_path))
+    assert share(None, much=True) == 2
+
+
+def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "interlinear"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "interlinear"

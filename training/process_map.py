@@ -14,20 +14,17 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from model.machine import usable_cores
+
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 _FRESH = get_context("spawn")
 
 
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def share(asked: int | None, much: bool) -> int:
     """How many processes share the work: as many as asked for, else one a core, if there is `much`."""
-    return asked or (cores() if much else 1)
+    return asked or (usable_cores() if much else 1)
 
 
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:

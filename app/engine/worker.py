@@ -23,10 +23,10 @@ from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.ipc import Channel
 from app.engine.messages import Assignments, Greeting, Order, Report, Result, Step
 from app.runtime.json_logs import log_to_stderr
-from model.allocator import keep_freed_memory
 from model.backends import prepare
 from model.bundle import BundleError
 from model.bundle_weights import load_bundle
+from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
 """Sentences decoded together: as many as it takes for more to bring nearly nothing, since all of them wait for each."""

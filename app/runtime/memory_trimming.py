@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from app.runtime.byte_budgets import Room
-from model.allocator import give_freed_memory_back
+from model.machine import give_freed_memory_back
 
 EVERY_S = 5.0
 LEAST_BYTES = 32 << 20

@@ -27,6 +27,7 @@ from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.int8.batch import KernelBatch
 from model.int8.reference import quantise_rows
+from model.machine import cache_folder
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Transformer
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -52,14 +53,6 @@ def library_path(folder: Path) -> Path:
     """Where the library compiled from this very source with these flags lies in `folder`."""
     digest = hashlib.sha256(SOURCE.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
     return folder / f"kernels-{digest}.so"
-
-
-def cache_folder() -> Path:
-    """Where a library compiled at start-up is kept for the next start. Raises KernelsUnavailable."""
-    try:
-        return Path.home() / ".cache" / "interlinear"
-    except RuntimeError as error:
-        raise KernelsUnavailable(f"there is no folder to keep them in: {error}") from None
 
 
 def compile_library(folder: Path) -> Path:
@@ -101,7 +94,10 @@ def library() -> ctypes.CDLL:
     check_processor()
     path = library_path(SOURCE.parent)
     if not path.exists():
-        path = library_path(cache_folder())
+        try:
+            path = library_path(cache_folder())
+        except RuntimeError as error:
+            raise KernelsUnavailable(f"there is no folder to keep them in: {error}") from None
     if not path.exists():
         path = compile_library(path.parent)
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -25,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 from model.atomic_files import replacing
 from model.languages import TWO_LETTERS, language_alone
+from model.machine import cache_folder
 from training.corpora.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
 from training.corpora.download import download
 from training.corpora.text_file import CorpusError
@@ -80,11 +80,6 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
 def is_remote(text: str) -> bool:
     """Whether `text` names something elsewhere, so that no folder can be put before it."""
     return bool(_ADDRESS.match(text)) or text.startswith("mtdata:")
-
-
-def cache_folder() -> Path:
-    """Where things are kept: `interlinear` in the user's folder of caches (XDG Base Directory Specification)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "interlinear")
 
 
 def _fetched(address: str) -> Path:

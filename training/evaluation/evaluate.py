@@ -17,13 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
-from model.allocator import keep_freed_memory
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
 from model.decoding import as_runner
 from model.decoding.batch import Runner
 from model.hypothesis import Limits
+from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.cleaning.language_check import look_at_facing

@@ -23,9 +23,9 @@ import torch
 import typer
 from torch import Tensor
 
-from model.allocator import keep_freed_memory
 from model.atomic_files import check_replaceable
 from model.bundle_weights import check_samples, load_bundle, save_bundle
+from model.machine import keep_freed_memory
 from model.transformer import Transformer
 from training.compute import pick_device, use_threads
 from training.corpora.general import carried_pairs

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.allocator import keep_freed_memory
 from model.config import ModelConfig
 from model.hypothesis import Limits
+from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
 from training.data.batches import Batch, Position, batches_from, load_pairs
 from training.data.dataset import PreparedSummary

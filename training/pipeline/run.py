@@ -19,9 +19,9 @@ from typing import Annotated
 import torch
 import typer
 
-from model.allocator import keep_freed_memory
 from model.atomic_files import check_replaceable
 from model.bundle import read_bundle
+from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
 from training.adapt.finetune import LEARNING_RATE, REHEARSE, said_changes
 from training.adapt.transfer import Parent

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import torch
 
-from model.allocator import keep_freed_memory
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
 from model.decoding import beam_decode
 from model.decoding.batch import Runner
 from model.hypothesis import Hypothesis
+from model.machine import keep_freed_memory
 from training.cleaning.simplified_chinese import references_in_script
 from training.compute import use_threads
 from training.corpora.corpus import Pair

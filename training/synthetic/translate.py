@@ -24,6 +24,7 @@ import typer
 from tqdm import tqdm
 
 from model.bundle import Bundle, open_bundle
+from model.machine import usable_cores
 from training.cleaning.language_check import look_at_facing
 from training.compute import pick_device
 from training.corpora.monolingual import Text, Texts
@@ -35,7 +36,7 @@ from training.data.prepare import two_columns
 from training.evaluation.scoring import ROWS
 from training.file_lock import alone_making
 from training.optim.progress import duration
-from training.process_map import cores, in_order
+from training.process_map import in_order
 from training.synthetic.resumable_tsv import Unfinished
 from training.synthetic.teacher import Made, Teacher
 
@@ -146,7 +147,7 @@ def _work(
 ) -> None:
     """Translates the last `left` of `texts`."""
     pieces = -(-left // PIECES[device])
-    processes = options.processes or (1 if device == "cuda" else max(1, min(cores(), pieces)))
+    processes = options.processes or (1 if device == "cuda" else max(1, min(usable_cores(), pieces)))
     teacher = Teacher(
         options.bundle,
         bundle.name,
