@@ -29,8 +29,8 @@ from servers import WAIT_S
 from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
+from app.engine.executor import Station
 from app.engine.launch import InProcessWorker
-from app.engine.worker import Station
 from app.main import create_app
 from app.server.server import Server
 from app.services.startup import load_catalogue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -156,11 +157,11 @@ def test_any_names_and_terms_come_back(
 def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, one = GlossaryStore(tmp_path), made()
 
-    def full(self: Path, target: Path) -> None:
+    def full(*places: object) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", full)
+        patched.setattr(os, "replace", full)
         with pytest.raises(Unavailable, match="No space"):
             run(store.add(one))
     assert store.of("ann") == GlossaryStore(tmp_path).of("ann") == []

@@ -6,9 +6,6 @@ Knows files. Formats are app.formats', engines a session's.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +15,7 @@ from app.cli.offline_engine import CommandError, Report, Session, windows_of
 from app.markup.passage import Passage
 from app.markup.render import unchanged
 from app.translation.types import AUTO
+from model.atomic_files import write_atomically
 
 
 def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
@@ -70,18 +68,8 @@ async def translate_document(
 
 
 def write_file(place: Path, content: bytes) -> None:
-    """Through a temporary file beside it. Raises CommandError."""
-    temporary = None
+    """Whole or not at all. Raises CommandError."""
     try:
-        number, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-        with open(number, "wb") as file:
-            file.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # as a file that is opened to be written, and not for us alone
-        os.replace(temporary, place)
+        write_atomically(place, content)
     except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
         raise CommandError(UNREADABLE, f"{place}: {error.strerror}") from None

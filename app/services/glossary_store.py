@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from uuid import uuid4
 from app.errors import InvalidFields, Unavailable
 from app.settings import PREFIX, SettingsError
 from app.text.glossary import Glossaries, Glossary
+from model.atomic_files import write_atomically
 from model.languages import language_alone
 
 MOST = 1_000
@@ -220,17 +220,7 @@ def _save(folder: Path, changed: StoredGlossary) -> None:
             for (source, target), terms in changed.dictionaries.items()
         ],
     }
-    path = _path(folder, changed)
-    unfinished = path.with_suffix(".unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(record, file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)  # the next has another id, and a full disk would stay full for it
-        raise
+    write_atomically(_path(folder, changed), json.dumps(record, ensure_ascii=False, indent=1).encode())
 
 
 def _remove(folder: Path, glossary: StoredGlossary) -> None:
