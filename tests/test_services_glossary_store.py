@@ -18,7 +18,7 @@ from app.errors import InvalidFields, Unavailable
 from app.services import glossary_store
 from app.services.glossary_store import GlossaryStore, StoredGlossary
 from app.settings import SettingsError
-from app.text.glossary import Glossaries, Glossary
+from app.text.glossary import MAX_CHARS, Glossaries, Glossary
 
 EN_FR = ("en", "fr")
 WORDS = {"cat": "matou", "house": "baraque"}
@@ -138,10 +138,14 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
 
 @settings(max_examples=50)
 @given(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=glossary_store.MAX_NAME).filter(str.strip),
     st.dictionaries(
-        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(str.strip),
-        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(str.strip),
+        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=MAX_CHARS).filter(
+            str.strip
+        ),
+        st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=MAX_CHARS).filter(
+            str.strip
+        ),
         min_size=1,
     ),
 )
