@@ -100,6 +100,7 @@ def test_what_is_too_long_or_in_no_language_served_is_refused(deepl_client: deep
         deepl_client.translate_text("Hello.", source_lang="EN", target_lang="EN-GB")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["\n ", " \n", "a\n", " ", "a ", ". ", "\u2028", "<x>", "\n<x> "])
 @pytest.mark.parametrize("options", [{"split_sentences": "0"}, {"split_sentences": "0", "tag_handling": "xml"}])
 def test_hostile_text_is_made_one_sentence_too(unit: str, options: dict[str, str]) -> None:

@@ -74,6 +74,7 @@ def refused(work: Any, *arguments: object) -> tuple[int, str]:
 # ---- libretranslatepy
 
 
+@pytest.mark.slow
 def test_libretranslatepy_translates_as_we_do(url: str, service: Service) -> None:
     client = LibreTranslateAPI(url)
     for text in ("Hello.", "How are you?\n\n The cat & dog = 100%+1, naïve 猫", "  "):

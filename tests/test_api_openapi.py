@@ -127,6 +127,7 @@ def manual(served: Service) -> Manual:
     return Manual(served.get("/openapi.json").json())
 
 
+@pytest.mark.slow
 def test_it_names_the_version_of_the_project(manual: Manual) -> None:
     assert manual.document["info"]["version"] == __version__
 
@@ -221,6 +222,7 @@ def test_without_a_key_the_answer_is_the_refusal_that_is_documented(
                 assert "not-authorised" in _example_names(answer), (str(operation), response.text)
 
 
+@pytest.mark.slow
 def test_every_example_is_of_its_schema(manual: Manual) -> None:
     wrong: list[object] = []
     for where, media_type, content in manual.contents():

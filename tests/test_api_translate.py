@@ -76,6 +76,7 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.slow
 def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Service) -> None:
     german = "Die Katze schläft heute auf dem Stuhl in der Küche."
     answer = both_ways.post("/translate", {**HELLO, "source": "auto", "text": [ENGLISH, german, FRENCH]}).json()
@@ -84,6 +85,7 @@ def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Se
     assert [name.partition("@")[0] for name in answer["model"].split(", ")] == ["en-fr", "de-fr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["Hello", "Save", "Delete", "Cancel", "OK", "Menu", "Hola", "Bonjour", "Buongiorno"])
 def test_a_short_text_is_translated_whatever_it_looks_like_by_every_api(both_ways: Service, text: str) -> None:
     """Hello has the letters of a Spanish word, and no bundle here translates from Spanish into French."""

@@ -273,6 +273,7 @@ def loaded_by(modules: set[str]) -> set[str]:
 WEB = {"fastapi", "starlette", "pydantic", "uvicorn"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "forbidden"),
     [
@@ -286,6 +287,7 @@ def test_a_package_loads_nothing_that_is_not_its_own(package: str, forbidden: se
     assert loaded_by(modules_of(package)) & forbidden == set()
 
 
+@pytest.mark.slow
 def test_the_engine_loads_no_web_framework_and_its_half_in_the_front_no_torch() -> None:
     front = modules_of("app.engine") - worker_modules()
     assert {"app.engine.engine", "app.engine.cache", "app.engine.scheduler"} <= front
@@ -293,10 +295,12 @@ def test_the_engine_loads_no_web_framework_and_its_half_in_the_front_no_torch() 
     assert loaded_by(modules_of("app.engine")) & WEB == set()
 
 
+@pytest.mark.slow
 def test_the_front_loads_no_torch() -> None:
     assert "torch" not in loaded_by({"app.main", "app.__main__", "app.cli.translate"})
 
 
+@pytest.mark.slow
 def test_what_serves_imports_only_what_the_container_installs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {distribution_name(requirement) for requirement in project["dependencies"]}

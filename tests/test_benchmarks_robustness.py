@@ -56,6 +56,7 @@ def test_a_language_without_sentences_of_ours_is_refused() -> None:
         probes("tlh")
 
 
+@pytest.mark.slow
 def test_a_bundle_has_a_row_for_each_variant_that_changes_something(bundle: LoadedBundle) -> None:
     table = measure(bundle, InProcessWorker)
     assert set(table.rows) == set(BY_NAME) - {"traditional characters"}

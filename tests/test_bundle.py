@@ -509,6 +509,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
     load_bundle(folder, CPU)
 
 
+@pytest.mark.slow
 def test_a_reader_sees_the_old_bundle_or_the_new_one_whole(folder: Path, tokenizer: Tokenizer) -> None:
     models = [make_model(tokenizer.vocab_size, seed=seed) for seed in (0, 1)]
     stop, seen, failures = threading.Event(), set[str](), list[str]()

@@ -46,6 +46,7 @@ def cleaned(
     return [pair for _, pair in clean(enumerate(pairs, 1), options, found)], found
 
 
+@pytest.mark.slow
 def test_good_pairs_stay_as_they_are() -> None:
     kept, found = cleaned(GOOD + PAIRS)
     assert kept == GOOD + PAIRS
@@ -250,6 +251,7 @@ def _name(number: int) -> str:
     return "".join(chr(97 + int(digit)) for digit in f"{number:03d}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("begin", "end", "shift"), [(600, 640, 1), (600, 615, -2), (200, 1499, 1), (1100, 1400, 5)])
 def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end: int, shift: int) -> None:
     pairs = sentences(1500)

@@ -79,6 +79,7 @@ def quiet(line: str) -> None:
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tokens-00000.bin", "lengths.npy", "starts.npy", "corpora.npy"])
 def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options: PrepareOptions, name: str) -> None:
     summary = prepare_corpora(options, quiet)
@@ -118,6 +119,7 @@ def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: Prep
     assert pairs.batch(np.array([0, 1]), small_config(summary.vocab_size)).src.max() <= 2
 
 
+@pytest.mark.slow
 def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.data.pair_store.PIECE", 50)
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)

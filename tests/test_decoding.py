@@ -83,6 +83,7 @@ def run_to_the_end(batch: DecodeBatch) -> None:
 # ---- The same tokens as a plain loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 7, 64, 500])
 def test_batched_cached_decoding_equals_a_plain_loop(rows: int, decoded_plainly: list[list[int]]) -> None:
     sources = random_sources(200)
@@ -107,6 +108,7 @@ def test_the_sentences_compared_are_varied(decoded_plainly: list[list[int]]) -> 
     assert len({len(tokens) for tokens in decoded_plainly}) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_every_norm_and_position_decodes_like_a_plain_loop(norm: str, positions: str) -> None:
@@ -223,6 +225,7 @@ SOURCES = random_sources(40, longest=12, seed=7)
 ALONE = alone(MODEL, SOURCES)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(schedule=schedules())
 def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
@@ -251,6 +254,7 @@ def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, i
             assert hypothesis.finish_reason is None
 
 
+@pytest.mark.slow
 def test_scores_do_not_depend_on_the_company() -> None:
     together = greedy_decode(MODEL, SOURCES, LIMITS, rows=16)
     for hypothesis, source in zip(together, SOURCES, strict=True):
@@ -467,6 +471,7 @@ def plain_beam(model: Transformer, source: Sequence[int], limit: int, width: int
     return sorted(ended, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 4])
 def test_a_beam_finds_what_a_plain_one_does(width: int) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
@@ -476,6 +481,7 @@ def test_a_beam_finds_what_a_plain_one_does(width: int) -> None:
         assert [h.score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 7, 64])
 def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) -> None:
     model, sources = lively_model(seed=5), random_sources(12, seed=9)

@@ -85,6 +85,7 @@ def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle
     assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "workers"), [(3, 1), (4, 3)])
 def test_more_sentences_than_rows_are_all_decoded(bundle: LoadedBundle, rows: int, workers: int) -> None:
     async def scenario() -> None:
@@ -193,6 +194,7 @@ def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBund
     assert later.sentences[0].tokens == alone(bundle, TEXTS[1])
 
 
+@pytest.mark.slow
 def test_a_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4)) as engine:
@@ -478,6 +480,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """On uvloop, as in service: there a write to a connection that is closed raises."""
     workers: list[Worker] = []
@@ -521,6 +524,7 @@ def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
     assert [type(error) for error in early.errors.values()] == [Unavailable]
 
 
+@pytest.mark.slow
 def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
     """Whatever ends the front, SIGKILL too, its end of the socket is closed, and no other worker has inherited it."""
     fronts, workers = [], []
@@ -535,6 +539,7 @@ def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
     assert workers[1].wait() == "ended with status 0"
 
 
+@pytest.mark.slow
 def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: LoadedBundle) -> None:
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []

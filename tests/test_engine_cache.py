@@ -116,6 +116,7 @@ def test_keys_are_equal_where_all_is_that_a_worker_is_told(one: Hypothesis, othe
     assert (key == key_of("m", other)) == all(getattr(one, field) == getattr(other, field) for field in WISHES)
 
 
+@pytest.mark.slow
 @on_a_loop
 async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundle: Bundle) -> None:
     """Beams, terms, forced ones and prefixes, several times over and in one job with others."""
@@ -209,6 +210,7 @@ async def _kept(cache: Cache, decoder: Told, *sources: int) -> int:
     return cache.answers.bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filled", [0.6, 3.0])
 def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
     class Anything:

@@ -97,6 +97,7 @@ def are_as_alone(tasks: list[Task], alone: dict[int, Hypothesis]) -> None:
         assert task.hypothesis.log_probs == pytest.approx(alone[task.number].log_probs, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_step", [True, False])
 @pytest.mark.parametrize("place", [0, 5, 12])
 def test_the_culprit_fails_alone(
@@ -191,6 +192,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
     assert count(faulty(has(poison, at=1))) <= 6 * count(DecodeBatch)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     guilty=st.sets(st.integers(0, 11), max_size=3),
@@ -293,6 +295,7 @@ def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle:
     front.close()
 
 
+@pytest.mark.slow
 def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
     bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from model.scripts import LATIN, SCRIPTS, is_written_in, script_of
 LETTERS = [chr(code) for code in range(0x370, 0x30000) if unicodedata.category(chr(code)) in ("Lu", "Ll", "Lo", "Mc")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh", "zh-Hant", "ja", "ru", "el", "ar", "hi", "ko", "th", "ka"])
 def test_letters_are_foreign_by_the_script_that_unicode_names(language: str) -> None:
     foreign = re.compile(f"[{foreign_letters(language)}]")

@@ -267,6 +267,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=JSON_VALUES, indent=st.none() | st.integers(0, 3), ascii_only=st.booleans())
 def test_any_json_keeps_its_keys_and_numbers(value: Any, indent: int | None, ascii_only: bool) -> None:
     def translated(value: Any) -> Any:

@@ -234,6 +234,7 @@ def _moved(passage: Passage, by: int) -> tuple[Tag, ...]:
 MARKUP = st.text(st.sampled_from(list("*_`[]()<>!#+-=|~\\&;:^.1a b\"'/é猫")), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
@@ -257,6 +258,7 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
     assert "".join(translation.split()) in "".join(shown.split())
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
@@ -336,6 +338,7 @@ def test_more_than_the_parser_can_take_is_refused() -> None:
         read("a.md", b"a" * 1_000_001)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["[", "*a ", "![", "<a ", "<code>", "<b></i>", "[a](", "^[", "[^a]", "`a``", "> ", "1. "]
 )

@@ -66,6 +66,7 @@ def content(body: bytes, kind: str, **headers: str) -> dict[str, Any]:
     return {"content": body, "headers": {"content-type": kind, **headers}}
 
 
+@pytest.mark.slow
 @given(FIELDS)
 def test_a_field_is_the_same_however_it_comes(fields: dict[str, str]) -> None:
     ways = [
@@ -81,6 +82,7 @@ def test_a_field_is_the_same_however_it_comes(fields: dict[str, str]) -> None:
         assert found.by_name() == fields
 
 
+@pytest.mark.slow
 @given(st.lists(TEXT, min_size=2, max_size=4))
 def test_a_list_is_the_same_however_it_comes(texts: list[str]) -> None:
     for found in [
@@ -200,6 +202,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
         asyncio.run(read_fields(received(sent, [b"--b\r\n", b""])))
 
 
+@pytest.mark.slow
 @examples(max_examples=200)
 @given(
     body=st.binary(max_size=30)

@@ -31,6 +31,7 @@ def request(*messages: str) -> Request:
     return Request({"type": "http"}, receive)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "options"),
     [

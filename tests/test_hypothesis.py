@@ -80,6 +80,7 @@ def holds(hypothesis: Hypothesis) -> bool:
     return all(hypothesis.tokens.count(symbol) == (symbol in hypothesis.once) for symbol in SYMBOLS)
 
 
+@pytest.mark.slow
 def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(runner: Runner) -> None:
     done = decoded(runner, [demanding(seed) for seed in range(300)])
     assert all(map(holds, done))
@@ -87,6 +88,7 @@ def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(runner: Run
     assert {h.finish_reason for h in done} == {"stop", "length"}
 
 
+@pytest.mark.slow
 def test_without_the_demand_they_do_not_come(runner: Runner) -> None:
     """So the test above would fail without the constraint."""
     free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
@@ -95,6 +97,7 @@ def test_without_the_demand_they_do_not_come(runner: Runner) -> None:
     assert sum(map(holds, free)) < 150
 
 
+@pytest.mark.slow
 def test_a_demand_that_the_model_meets_by_itself_changes_nothing(runner: Runner) -> None:
     met = 0
     for seed in range(40):
@@ -109,6 +112,7 @@ def test_a_demand_that_the_model_meets_by_itself_changes_nothing(runner: Runner)
     assert met
 
 
+@pytest.mark.slow
 def test_demands_do_not_depend_on_the_company(runner: Runner) -> None:
     together = decoded(runner, [demanding(seed, width=1 + seed % 3) for seed in range(24)])
     for seed, hypothesis in enumerate(together):
@@ -118,6 +122,7 @@ def test_demands_do_not_depend_on_the_company(runner: Runner) -> None:
         assert list(own.looked) == list(hypothesis.looked)
 
 
+@pytest.mark.slow
 def test_every_hypothesis_of_a_beam_meets_the_demands(runner: Runner) -> None:
     done = decoded(runner, [demanding(seed, width=4) for seed in range(60)])
     for hypothesis in done:
@@ -130,6 +135,7 @@ def test_every_hypothesis_of_a_beam_meets_the_demands(runner: Runner) -> None:
         assert hypothesis.tokens == hypothesis.finished[0].tokens
 
 
+@pytest.mark.slow
 def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(runner: Runner) -> None:
     """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
     for seed in range(12):
@@ -145,6 +151,7 @@ def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(runner:
             assert list(forced.aligned)[:count] == list(found.aligned)
 
 
+@pytest.mark.slow
 def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(runner: Runner) -> None:
     sources = [demanding(seed).source for seed in range(40)]
     wide = decoded(runner, [Hypothesis(source, 30, width=6) for source in sources])
@@ -153,6 +160,7 @@ def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(runner: Runner) -> Non
     assert any(w.tokens != g.tokens for w, g in zip(wide, greedy, strict=True))
 
 
+@pytest.mark.slow
 def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
     batch = runner.new_batch(9, LIMITS)
     for seed in range(20):

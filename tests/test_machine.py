@@ -45,6 +45,7 @@ def test_without_affinity_all_cores_count(tmp_path: Path, monkeypatch: pytest.Mo
     assert usable_cores(tmp_path) == 5
 
 
+@pytest.mark.slow
 def test_whether_there_is_a_gpu_only_pytorch_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.machine._has_gpu_driver", lambda: True)
     assert has_gpu.__wrapped__() == torch.cuda.is_available()

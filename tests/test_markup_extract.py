@@ -440,6 +440,7 @@ HOSTILE += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
 def test_hostile_input_is_read(part: str) -> None:
     # Reading that takes the square of the length is seen here: HTMLParser takes half a minute for the first of these.

@@ -63,6 +63,7 @@ def test_discarding_leaves_no_weights(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_called_by_its_name_and_not_left_full(tmp_path: Path) -> None:
     """In a process of its own, whose files may have a mebibyte; PyTorch makes a RuntimeError of what a file says."""
     save_state(tmp_path, {"state": {"step": 1}})

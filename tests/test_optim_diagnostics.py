@@ -45,6 +45,7 @@ def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
     return list(before_training(record, loaded, small_config(summary.vocab_size), Recipe(steps=1), tuned=True))
 
 
+@pytest.mark.slow
 def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not(tmp_path: Path) -> None:
     inside, few = prepared(tmp_path, ODD, ODD[:20])
     assert "inside the training pairs: 20 of them" in inside
@@ -147,6 +148,7 @@ def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[st
     assert all(said in warning for warning in warnings if said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "warned"), [(40.0, True), (0.05, False)])
 def test_a_run_at_too_high_a_rate_says_so_while_it_goes_on(
     data: Path,

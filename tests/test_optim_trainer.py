@@ -125,6 +125,7 @@ def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
         assert torch.equal(one[0], other[0])
 
 
+@pytest.mark.slow
 def test_training_compiles_once_for_batches_of_any_shape_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = []
 

@@ -252,6 +252,7 @@ def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> No
         end = kept.end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["{", "{a ", "<", "<a b='", "%", ":", "`", "a/", "a.", "](a", "[](", "@a", "<%", "http:/", "😀", "\\"]
 )

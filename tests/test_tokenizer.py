@@ -97,6 +97,7 @@ def test_composed_text_is_left_as_it_is(text: str) -> None:
     assert TOKENIZER.normalise(composed) == composed
 
 
+@pytest.mark.slow
 def test_every_character_of_unicode_comes_back() -> None:
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     for first in range(0, len(characters), 4096):
@@ -165,6 +166,7 @@ def test_symbols_have_no_text() -> None:
     assert TOKENIZER.decode([1, *TOKENIZER.encode("the moon"), 2, 0]) == "the moon"
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(parts=st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=8))
 @example([""])
@@ -231,6 +233,7 @@ SEQUENCES = st.lists(st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=5), 
 )
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(sequences=SEQUENCES, dropout=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), seed=st.integers(0, 2**31 - 1))
 @example([], 0.1, 0)
@@ -320,6 +323,7 @@ def test_a_composed_letter_covers_what_it_was_typed_as() -> None:
     assert (last.end, last.piece[-1]) == (5, "é")
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(text=TEXT)
 @example("")
@@ -341,6 +345,7 @@ BYTES = [id for id in range(TOKENIZER.vocab_size) if re.fullmatch("<0x..>", TOKE
 IDS = st.lists(st.one_of(st.integers(0, TOKENIZER.vocab_size - 1), st.sampled_from(BYTES)), max_size=16)
 
 
+@pytest.mark.slow
 @THOROUGH
 @given(ids=st.one_of(IDS, TEXT.map(TOKENIZER.encode)))
 @example([])

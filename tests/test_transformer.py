@@ -353,6 +353,7 @@ def test_a_shared_matrix_gathers_the_gradients_of_its_uses() -> None:
     torch.testing.assert_close(shared.output.weight.grad, sum(gradients))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["toy", "d2l", "tiny", "small", "base"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_parameters_are_as_many_as_the_paper_counts(name: str, norm: str) -> None:

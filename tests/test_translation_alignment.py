@@ -84,6 +84,7 @@ def test_offsets_are_right_where_what_is_kept_has_another_length(bundle: Bundle)
     assert {("cat", (15, 18)), ("The", (11, 14))} <= found
 
 
+@pytest.mark.slow
 def test_spans_are_words_of_the_two_texts_in_the_order_of_the_translation(bundle: Bundle) -> None:
     draw = random.Random(4)
     sent = [

@@ -62,6 +62,7 @@ def test_what_the_source_says_as_often_is_no_loop(times: int) -> None:
     assert left([1, *[5] * (times + 1), 2], source) == [1, 5, 2]
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
 def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[int], source: list[int]) -> None:
@@ -83,6 +84,7 @@ def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None
             assert len(once) < size or said[start : start + 4 * size] != once * 4
 
 
+@pytest.mark.slow
 def test_a_loop_is_cut_and_said_so(bundle: Bundle) -> None:
     engine = Given(bundle, lambda text: "le chat" + " va bien" * 6)
     (item,) = translated(bundle, engine, ["The cat sleeps."])

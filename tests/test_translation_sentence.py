@@ -74,6 +74,7 @@ def wild(bundle: Bundle) -> Wild:
 # ---- Placeholders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "manners", "end_marks"), [(1_200, True, False), (300, False, False), (300, True, True)]
 )
@@ -118,6 +119,7 @@ def test_placeholders_come_back_through_the_whole_service(service: Service) -> N
     assert all(is_kept_whole(kept, text, item["text"]) for (text, kept), item in zip(sent, answer, strict=True))
 
 
+@pytest.mark.slow
 def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) -> None:
     sent = generated(60)
     items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
@@ -226,6 +228,7 @@ def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
                 yield f"<{name}{attribute}>" + "".join(markup(draw, depth + 1)) + f"</{name}>"
 
 
+@pytest.mark.slow
 def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: Wild) -> None:
     draw = random.Random(3)
     sent = ["".join(markup(draw)) for _ in range(250)]
@@ -295,6 +298,7 @@ def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bu
     assert end == len(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:

@@ -58,6 +58,7 @@ def wild(bundle: Bundle) -> Wild:
     return Wild(bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end_marks", [False, True])
 def test_the_given_translation_is_in_the_answer_for_every_sentence_with_the_term(
     bundle: Bundle, wild: Wild, end_marks: bool
@@ -75,6 +76,7 @@ def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) ->
         assert all(made.count(glossary[term]) >= text.casefold().count(term) for term in glossary)
 
 
+@pytest.mark.slow
 def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch: pytest.MonkeyPatch) -> None:
     async def leave(work: object, sentences: object) -> None: ...
 
@@ -95,6 +97,7 @@ def test_up_to_the_last_term_the_translation_is_as_it_was_but_for_the_terms(bund
         assert item.text == text.replace("cat", "minet").replace("dort", "sommeille")
 
 
+@pytest.mark.slow
 def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: Wild) -> None:
     sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(200)]
     items = translated(bundle, wild, sent, glossary=GLOSSARY)
@@ -104,6 +107,7 @@ def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: W
         assert [item.text.count(one) for one in ("{a}", "%s", "{b}", "{c}")] == [1, 1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [20, 60, 120, 200])
 def test_a_translation_that_leaves_no_room_displaces_no_placeholder(bundle: Bundle, wild: Wild, length: int) -> None:
     given = ("le chat dort " * 20)[:length].strip()
@@ -113,6 +117,7 @@ def test_a_translation_that_leaves_no_room_displaces_no_placeholder(bundle: Bund
         assert [item.text.count(one) for one in (given, "{a}", "%s", "{b}")] == [1, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None:
     sent = generated(60)
     items = translated(bundle, wild, sent, glossary=GLOSSARY, alternatives=2)
@@ -145,6 +150,7 @@ def said(bundle: Bundle, text: str) -> Hypothesis:
     return Hypothesis([], 99, tokens=tokens, log_probs=[-1.0] * len(tokens), aligned=[0] * len(tokens))
 
 
+@pytest.mark.slow
 def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> None:
     class Blind(Wild):
         async def decode(self, job: Job[Hypothesis]) -> None:
@@ -184,6 +190,7 @@ def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
     assert item.text == "chat rouge, chat rouge, chat rouge, chat rouge, chat rouge"
 
 
+@pytest.mark.slow
 def test_more_terms_than_there_are_symbols_all_come(bundle: Bundle) -> None:
     large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
     text = "The " + "cat and " * 50 + "you."

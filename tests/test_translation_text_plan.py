@@ -49,6 +49,7 @@ def found(bundle: Bundle, **texts: float) -> Sentence:
 # ---- Alternatives
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "sentences"), [(1, 1), (3, 1), (8, 1), (2, 2), (8, 3)])
 def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
     bundle: Bundle, count: int, sentences: int

@@ -69,6 +69,7 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )
