@@ -1,6 +1,7 @@
 """Language codes: their English names, those of three letters, and how languages put sentences beside each other.
 
-Any code may be served; one without a name here goes by its code.
+Any code may be served; one without a name here goes by its code. Babel (33 MB) and langcodes (23 MB with its data, and
+a second to load) have the same names but for four.
 """
 
 from __future__ import annotations

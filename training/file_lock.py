@@ -1,6 +1,8 @@
 """One command at a time in a folder: a lock on a file, which the kernel takes back however its process ends.
 
-Knows files. Which verb must be alone where, is its own file's to say.
+Which verb must be alone where, the verbs' packages say. Not filelock's: it leaves its file behind, so that folders made
+in vain would stay; where it may not wait, it takes a lock that was deleted before it was held for one that is busy; and
+it raises where a file system has no locks (4.2).
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes
 class _Helper:
     """A process that does what it is sent, and one pipe to it, which ends with it.
 
-    Those of ProcessPoolExecutor share a pipe: where one is killed in the middle of a result, the rest is waited for
-    without end.
+    Those of ProcessPoolExecutor, and of loky (3.7), share a pipe: where one is killed in the middle of a result, the
+    rest is waited for without end.
     """
 
     def __init__(self) -> None:

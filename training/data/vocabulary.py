@@ -95,6 +95,8 @@ def _without_path(model: bytes, path: str) -> bytes:
     """The model without the path of its rules, a temporary one, with which no two models of a text would be equal.
 
     A SentencePiece model is a Protocol Buffers message of messages: each field is a tag, a length and that many bytes.
+    SentencePiece's own classes for it cannot be imported where protobuf is older than what generated them (7.36.1 for
+    0.2.3), which no requirement of its says.
     """
     entry = b"\x32" + _varint(len(path.encode())) + path.encode()  # NormalizerSpec.normalization_rule_tsv, field 6
     kept, at = bytearray(), 0
