@@ -162,26 +162,30 @@ ORDER = {
     "app.main": "app model",
     "app.__main__": "app model",
     "training.file_lock": "",
+    "training.options": "",
     "training.process_map": "model.machine",
     "training.compute": "model",
     "training.corpora": "training.file_lock training.process_map model",
     "training.cleaning": "training.corpora training.file_lock training.process_map model",
-    "training.data": "training.cleaning training.corpora training.file_lock training.process_map model",
-    "training.evaluation": "training.data training.cleaning training.corpora training.compute training.file_lock"
-    " training.process_map model",
-    "training.optim": "training.evaluation training.data training.cleaning training.corpora training.compute"
+    "training.data": "training.cleaning training.corpora training.options training.file_lock training.process_map"
+    " model",
+    "training.evaluation": "training.data training.cleaning training.corpora training.compute training.options"
     " training.file_lock training.process_map model",
+    "training.optim": "training.evaluation training.data training.cleaning training.corpora training.compute"
+    " training.options training.file_lock training.process_map model",
     "training.export": "training.optim training.evaluation training.data training.cleaning training.corpora"
-    " training.compute training.file_lock training.process_map model",
+    " training.compute training.options training.file_lock training.process_map model",
     "training.synthetic": "training.optim training.evaluation training.data training.cleaning training.corpora"
-    " training.compute training.file_lock training.process_map model",
+    " training.compute training.options training.file_lock training.process_map model",
     "training.adapt": "training.synthetic training.export training.optim training.evaluation training.data"
-    " training.cleaning training.corpora training.compute training.file_lock training.process_map model",
+    " training.cleaning training.corpora training.compute training.options training.file_lock training.process_map"
+    " model",
     "training.pipeline": "training.adapt training.synthetic training.export training.optim training.evaluation"
-    " training.data training.cleaning training.corpora training.compute training.file_lock training.process_map model",
-    "training.cli": "training.pipeline training.adapt training.synthetic training.export training.optim"
-    " training.evaluation training.data training.cleaning training.corpora training.compute training.file_lock"
+    " training.data training.cleaning training.corpora training.compute training.options training.file_lock"
     " training.process_map model",
+    "training.cli": "training.pipeline training.adapt training.synthetic training.export training.optim"
+    " training.evaluation training.data training.cleaning training.corpora training.compute training.options"
+    " training.file_lock training.process_map model",
     "training.__main__": "training model",
 }
 """From the ground: what each package of a house, or module beside them, may import of ours."""
@@ -323,3 +327,10 @@ def test_every_package_of_a_house_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in python_files(*HOUSES)}
     assert found == set(project["tool"]["setuptools"]["packages"])
+
+
+def test_a_verb_is_imported_by_the_command_line_alone() -> None:
+    modules = {path.stem for path in (ROOT / "training" / "cli").glob("*.py")} - {"__init__", "builder"}
+    assert len(modules) == 8
+    files = [path for path in python_files(*HOUSES) if path != ROOT / "training" / "__main__.py"]
+    assert offences(files, {f"training.cli.{module}" for module in modules}) == []

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from model.atomic_files import NotReplaceable
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
+from training.__main__ import VERBS
 from training.cleaning.holdout import comparison_key
 from training.corpora.corpus import Pair, read_pairs, write_pairs
 from training.corpora.text_file import CorpusError
@@ -22,7 +23,7 @@ from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary, write_record
 from training.data.options import PrepareOptions
 from training.data.pair_store import PoolWriter
-from training.data.prepare import _vocabulary_sentences, already_prepared, prepare, prepare_corpora, vocabulary_size
+from training.data.prepare import _vocabulary_sentences, already_prepared, prepare_corpora, vocabulary_size
 from training.data.tokenise import proportionate
 
 
@@ -436,7 +437,7 @@ def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, charact
 
 def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
     verb = typer.Typer()
-    verb.command()(prepare)
+    verb.command()(VERBS["prepare"])
     path = tmp_path / "fr-en.tsv"
     path.write_text("".join(f"{french}\t{english}\n" for english, french in PAIRS), encoding="utf-8")
     arguments = ["--pairs", path, "--source", "en", "--target", "fr", "--columns", "2,1", "--vocab-size", 360]
@@ -452,7 +453,7 @@ def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", ["2", "0,1", "1,1", "a,b"])
 def test_the_verb_refuses_columns_that_are_not_two(tmp_path: Path, columns: str) -> None:
     verb = typer.Typer()
-    verb.command()(prepare)
+    verb.command()(VERBS["prepare"])
     arguments = ["--pairs", "a", "--source", "en", "--target", "fr", "--out", str(tmp_path / "d"), "--columns", columns]
     result = CliRunner().invoke(verb, arguments)
     assert "--columns must be two different numbers" in str(result.exception)

@@ -12,15 +12,15 @@ import torch
 import typer
 
 from training.cli.d2l import d2l
+from training.cli.evaluate import evaluate
+from training.cli.export import export
+from training.cli.prepare import prepare
+from training.cli.run import run
 from training.cli.toy import toy
-from training.cli.train import train_verb
-from training.data.prepare import prepare
-from training.evaluation.evaluate import evaluate
-from training.export.bundle import export
+from training.cli.train import train
+from training.cli.translate import translate
 from training.optim.distributed import processes_started
 from training.optim.signals import Stopped, stopping_at_once, this_command
-from training.pipeline.run import run
-from training.synthetic.translate import translate
 
 cli = typer.Typer(
     add_completion=False,
@@ -41,7 +41,7 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
     @functools.wraps(verb)
     def guard(*args: Any, **options: Any) -> None:
         try:
-            if processes_started() > 1 and verb is not train_verb:
+            if processes_started() > 1 and verb is not train:
                 raise ValueError(f"only `train` runs in several processes: start `{verb.__name__}` without torchrun")
             with stopping_at_once():
                 verb(*args, **options)
@@ -63,7 +63,7 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
 
 VERBS: dict[str, Callable[..., None]] = {
     "prepare": prepare,
-    "train": train_verb,
+    "train": train,
     "translate": translate,
     "evaluate": evaluate,
     "export": export,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
@@ -34,6 +34,7 @@ from training.export.tradeoff import ACCEPTED
 from training.optim.defaults import recipe_of
 from training.optim.diagnostics import flattered
 from training.optim.trainer import Recipe, TrainingError
+from training.options import Option
 
 BEFORE = "before.json"
 GENERAL = "general set"
@@ -45,6 +46,8 @@ DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
 EVALUATIONS, PATIENCE, KEEP = 10, 5, 3
+PANEL = "Fine-tuning"
+"""Where `run --help` lists the options."""
 Say = Callable[[str], None]
 
 
@@ -108,20 +111,28 @@ class Initial(Origin):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to tune and how. `general` are files of pairs of other fields, to see what is lost there; without them it is
-    seen on pairs of our own. `accept_loss`, in BLEU on the development set, is what the tuned weights may cost, to ship
-    instead of the bundle's; `accept_general_loss`, on each general set, to ship at all; `blend`, how far to go from
-    these to those, None if that is to be found. `rehearse`: general sentences that are learnt from for each of the
-    user's pairs, with the bundle's own translations; of the files `general_text`, or ours."""
+    """What to tune and how. ValueError names the option that cannot be."""
 
     initial: Initial
-    general: tuple[str, ...] = ()
-    learning_rate: float | None = None
-    accept_loss: float | None = None
-    blend: float | None = None
-    accept_general_loss: float | None = None
-    rehearse: float = REHEARSE
-    general_text: tuple[str, ...] = ()
+    general: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
+    """Pairs of another field, to see what is lost there; again for more. (default: the bundle's, or ours)"""
+    learning_rate: Annotated[float | None, Option(panel=PANEL)] = None
+    """The highest. (default: {LEARNING_RATE:g})"""
+    accept_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
+    """Ship what was learnt even where it costs this much on the development set. (default: {A_DIFFERENCE:g}; if it
+    costs more, the weights of the --init bundle ship)"""
+    blend: Annotated[float | None, Option(metavar="SHARE", panel=PANEL)] = None
+    """Ship weights that lie this far from the --init bundle's to those learnt, such as 0.75: what is lost elsewhere
+    comes back sooner than what is gained goes. (default: the best of several on your pairs that loses no more elsewhere
+    than is accepted)"""
+    accept_general_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
+    """Ship what loses this much on general pairs; where all that was learnt loses more, nothing is exported. (default:
+    {ACCEPTED:g})"""
+    rehearse: Annotated[float, Option(metavar="N", panel=PANEL)] = REHEARSE
+    """Learn also from N general sentences for each of your pairs, with the translations that the bundle gives now, to
+    lose less elsewhere; 0 for none. (default: {REHEARSE:g})"""
+    general_text: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
+    """Take those from this text in the source language, a sentence a line. (default: sentences of ours)"""
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:

@@ -23,11 +23,14 @@ from model.config import ModelConfig, named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
+from training.cli.builder import verb
 from training.compute import pick_device, use_threads
 from training.corpora.corpus import read_pairs
 from training.corpora.text_file import CorpusError
 from training.data.batches import Batch
+from training.data.options import require
 from training.optim.trainer import Recipe, Trainer
+from training.options import DEVICE, Option
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 """Ids 0 to 3, as everywhere here."""
@@ -89,10 +92,16 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class D2LOptions:
-    pairs: Path
+    pairs: Annotated[Path, Option(metavar="FILE")] = FILE
+    """English, tab, French, a pair a line, UTF-8: {ORIGIN}."""
     epochs: int = EPOCHS
+    """Passes over the file."""
     seed: int = 1
-    device: str = "auto"
+    """Draws weights, dropout and the order of the lines."""
+    device: Annotated[str, DEVICE] = "auto"
+
+    def __post_init__(self) -> None:
+        require(self.epochs >= 1, f"--epochs must be at least 1, not {self.epochs}")
 
 
 @dataclass(frozen=True)
@@ -178,14 +187,8 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(sentence[start : start + n]) for start in range(len(sentence) - n + 1))
 
 
-def d2l(
-    pairs: Annotated[
-        Path, typer.Option(metavar="FILE", help=f"English, tab, French, a pair a line, UTF-8: {ORIGIN}.")
-    ] = FILE,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the file.")] = EPOCHS,
-    seed: Annotated[int, typer.Option(help="Draws weights, dropout and the order of the lines.")] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-) -> None:
+@verb
+def d2l(options: D2LOptions) -> None:
     """Redo a textbook's exercise ("Dive into Deep Learning"): learn 600 lines by heart.
 
     What it shows: that model, loss and decoder can learn sentence pairs at all.
@@ -198,9 +201,9 @@ def d2l(
     sentence, one reference) is the textbook's and compares with no other.
     For translation, see `run`.
     """
-    if not pairs.exists():
-        raise CorpusError(pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")
-    learned = learn(D2LOptions(pairs, epochs, seed, device), typer.echo)
+    if not options.pairs.exists():
+        raise CorpusError(options.pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")
+    learned = learn(options, typer.echo)
     for question, reference in QUESTIONS.items():
         answer = learned.translate(question)
         typer.echo(f"{question} => {answer}, bleu {bleu(answer, reference, k=2):.3f}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 
 import torch
 import typer
@@ -18,10 +18,13 @@ from torch import Tensor
 
 from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
 from model.transformer import Transformer
+from training.cli.builder import verb
 from training.compute import pick_device, use_threads
 from training.data.batches import Batch
+from training.data.options import require
 from training.optim.schedule import noam
 from training.optim.trainer import Recipe, Trainer
+from training.options import DEVICE
 
 VOCABULARY = 11
 """The numbers 1 to 10; 0 is padding, which never occurs."""
@@ -37,10 +40,17 @@ QUESTION = list(range(1, VOCABULARY))
 @dataclass(frozen=True)
 class ToyOptions:
     norm: NormPlacement = "pre"
+    """Where layer normalisation goes: post (the paper), pre or residual_post."""
     d_model: int = ARCHITECTURES["toy"]["d_model"]
+    """Width, a multiple of 4; 512 is the original demonstration's size, and slow."""
     epochs: int = 20
+    """Each of {TRAINING_BATCHES} batches of {BATCH} sequences."""
     seed: int = 1
-    device: str = "auto"
+    """Draws weights, dropout and numbers."""
+    device: Annotated[str, DEVICE] = "auto"
+
+    def __post_init__(self) -> None:
+        require(self.epochs >= 1, f"--epochs must be at least 1, not {self.epochs}")
 
     def config(self) -> ModelConfig:
         """The architecture `toy`; its feed-forward layer is twice as wide as the model whatever the width."""
@@ -118,19 +128,9 @@ def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
     return [int(number) for number in tgt[0, 1:]]
 
 
-def toy(
-    norm: Annotated[
-        str, typer.Option(help="Where layer normalisation goes: post (the paper), pre or residual_post.")
-    ] = "pre",
-    d_model: Annotated[
-        int, typer.Option(help="Width, a multiple of 4; 512 is the original demonstration's size, and slow.")
-    ] = ARCHITECTURES["toy"]["d_model"],
-    seed: Annotated[int, typer.Option(help="Draws weights, dropout and numbers.")] = 1,
-    epochs: Annotated[int, typer.Option(min=1, help=f"Of {TRAINING_BATCHES} batches of {BATCH} sequences each.")] = 20,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-) -> None:
+@verb
+def toy(options: ToyOptions) -> None:
     """Learn to drop the first number of a sequence: a minute that shows that everything works, without any files."""
-    options = ToyOptions(norm=cast(NormPlacement, norm), d_model=d_model, seed=seed, epochs=epochs, device=device)
     model = learn(options, typer.echo)
     typer.echo(f"without the first number, {QUESTION} is")
     typer.echo(str(drop_first(model, QUESTION)))

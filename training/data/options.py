@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
-from training.cleaning.rules import CleaningOptions
+from training.cleaning.rules import RULES, CleaningOptions
 from training.cleaning.simplified_chinese import in_simplified, is_chinese, writes_ideographs
 from training.data.pair_store import Pool
 from training.data.vocabulary import check_size
+from training.options import SOURCE, TARGET, Columns, Encoding, Option
 from training.process_map import share
 
 MAX_TOKENS = 256
@@ -24,43 +25,72 @@ RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.15
 REHEARSED = 4.0
 """Times an epoch at most: where there are many pairs, few sentences would be learnt by heart."""
+RULES_LISTED = "; ".join(f"{name}: {what}" for name, what in RULES.items())
 SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done by the time that other processes have started.
 _MANY_PAIRS = 200_000
 
 
+PAIRS = Option(
+    "A file of sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, as "
+    "a.en,b.fr. Give the option again for more corpora. A number after a colon is a weight: big.tsv:0.25 draws a "
+    "quarter of its pairs each epoch, clean.tsv:2 draws each twice. A pair in several corpora counts in the first. "
+    "Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., and mtdata:ID if "
+    "mtdata is installed.",
+    names=("--pairs", "--from"),
+    metavar="FILE",
+)
+DEVELOPMENT = Option(
+    "Pairs to measure by during training; pairs that share a sentence with them are not trained on. (default: some "
+    "pairs are set apart)",
+    metavar="FILE",
+)
+
+
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What to prepare. `columns` count from 1; None means: found out, or chosen by size. ValueError names the fault.
+    """What to prepare. None means: found out, or chosen by size. ValueError names the fault.
 
     `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
     of `pairs`. `rehearsal` is one more of them, of whose pairs none is drawn more than REHEARSED times. `vocabulary` is
-    a sentencepiece.model to use as it is, instead of learning one. `keep` names rules of `training.cleaning.rules` that
-    are not applied. `script` is of Chinese text: `simplified`; `keep`, as it is; `auto`, by the language's code.
-    `limit`: so many of `pairs` at most.
+    a sentencepiece.model to use as it is, instead of learning one.
     """
 
-    pairs: tuple[str, ...]
-    source: str
-    target: str
+    pairs: Annotated[tuple[str, ...], PAIRS]
+    source: Annotated[str, SOURCE]
+    target: Annotated[str, TARGET]
     out: Path
-    dev: str | None = None
+    """The data folder to make."""
+    dev: Annotated[str | None, DEVELOPMENT] = None
     dev_size: int | None = None
+    """Pairs to set apart. (default: a twentieth, at most 1,000)"""
+    limit: int | None = None
+    """Learn from at most this many pairs, drawn from all of them."""
     vocab_size: int | None = None
+    """Pieces in the vocabulary. (default: 1,000 to 8,000 by the pairs, more for Chinese and its like)"""
     max_tokens: int = MAX_TOKENS
+    """Leave out pairs with a side longer than this."""
     max_ratio: float = MAX_RATIO
+    """Leave out longer pairs that are this many times out of the usual proportion of lengths."""
+    keep: Annotated[tuple[str, ...], Option(metavar="RULE")] = ()
+    """Do not apply a rule of cleaning; give it again for more, or `all`. {RULES_LISTED}"""
     reserved_share: float = RESERVED_SHARE
-    columns: tuple[int, int] | None = None
-    encoding: str | None = None
+    """Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."""
+    augment_share: float = AUGMENT_SHARE
+    """Copies of pairs in lower case, with other quotes, without final marks or with other names, as a share of all; 0
+    for none."""
+    script: Annotated[str, Option(metavar="|".join(SCRIPTS))] = "auto"
+    """Chinese text becomes simplified, or is kept as it is; auto: simplified for zh, kept for zh-TW."""
+    columns: Columns = None
+    encoding: Encoding = None
     seed: int = 1
+    """Draws the pairs set apart and those copied: the same seed, the same data."""
+    processes: int | None = None
+    """Processes that share the work; the result is the same. (default: one a core, for much)"""
     replace: bool = False
+    """Replace the data folder, if there is one."""
     mix: tuple[str, ...] = ()
     vocabulary: str | None = None
-    processes: int | None = None
-    keep: tuple[str, ...] = ()
-    script: str = "auto"
-    augment_share: float = AUGMENT_SHARE
-    limit: int | None = None
     rehearsal: str | None = None
 
     def __post_init__(self) -> None:

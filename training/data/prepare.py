@@ -1,6 +1,4 @@
-"""The verb `prepare`: files of sentence pairs in, a data folder of token ids out, which `train` reads.
-
-    python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
+"""Prepares data: files of sentence pairs in, a data folder of token ids out, which `train` reads.
 
 Knows nothing of models. What makes a line usable is `training.corpora.corpus`'s, what is written of it
 `training.data.tokenise`'s.
@@ -8,19 +6,15 @@ Knows nothing of models. What makes a line usable is `training.corpora.corpus`'s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from model.atomic_files import check_replaceable, written_whole
 from model.tokenizer import Tokenizer
 from training.cleaning.report import TEXT as REPORT
 from training.cleaning.report import CorpusReport, write_report
-from training.cleaning.rules import RULES
 from training.cleaning.simplified_chinese import simplification_rules
 from training.corpora.corpus import Corpus, Pair, Skipped, write_pairs
 from training.data.dataset import PreparedSummary, digests, write_record
@@ -34,15 +28,7 @@ from training.data.ingest import (
     spec_of,
     weighed,
 )
-from training.data.options import (
-    AUGMENT_SHARE,
-    MAX_RATIO,
-    MAX_TOKENS,
-    RESERVED_SHARE,
-    SCRIPTS,
-    PrepareOptions,
-    require,
-)
+from training.data.options import PrepareOptions, require
 from training.data.pair_store import Pool
 from training.data.token_shards import undamaged
 from training.data.tokenise import write_tokens
@@ -225,116 +211,3 @@ def input_files(options: PrepareOptions) -> Iterator[Path]:
 
 def _digests(options: PrepareOptions) -> dict[str, str]:
     return digests(input_files(options))
-
-
-def two_columns(text: str | None) -> tuple[int, int] | None:
-    """What `--columns` says. Raises ValueError."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
-    if not match or match[1] == match[2]:
-        raise ValueError(f"--columns must be two different numbers, counted from 1, such as 2,1, not {text!r}")
-    return int(match[1]), int(match[2])
-
-
-def prepare(
-    pairs: Annotated[
-        list[str],
-        typer.Option(
-            "--pairs",
-            "--from",
-            metavar="FILE",
-            help="A file of sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, "
-            "as a.en,b.fr. Give the option again for more corpora. A number after a colon is a weight: big.tsv:0.25 "
-            "draws a quarter of its pairs each epoch, clean.tsv:2 draws each twice. A pair in several counts in the "
-            "first. Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., and "
-            "mtdata:ID if mtdata is installed.",
-        ),
-    ],
-    source: Annotated[str, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")],
-    target: Annotated[str, typer.Option(metavar="CODE", help="The language to translate into.")],
-    out: Annotated[Path, typer.Option(help="The data folder to make.")],
-    dev: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pairs to measure by during training; what shares a sentence with them is not trained on. "
-            "Without it, some pairs are set apart.",
-        ),
-    ] = None,
-    dev_size: Annotated[
-        int | None, typer.Option(help="How many pairs to set apart; without it, a twentieth, at most 1,000.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="Learn from so many of the pairs at most, drawn from all of them.")
-    ] = None,
-    vocab_size: Annotated[
-        int | None,
-        typer.Option(
-            help="Pieces in the vocabulary; without it, 1,000 to 8,000 by the pairs, more for Chinese and its like."
-        ),
-    ] = None,
-    max_tokens: Annotated[int, typer.Option(help="Leave out pairs with a side longer than this.")] = MAX_TOKENS,
-    max_ratio: Annotated[
-        float, typer.Option(help="Leave out longer pairs this many times out of the usual proportion of lengths.")
-    ] = MAX_RATIO,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="RULE",
-            help="Do not apply a rule of cleaning; again for more. " + "; ".join(f"{n}: {w}" for n, w in RULES.items()),
-        ),
-    ] = None,
-    reserved_share: Annotated[
-        float,
-        typer.Option(help="Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."),
-    ] = RESERVED_SHARE,
-    augment_share: Annotated[
-        float,
-        typer.Option(
-            help="Copies in small letters, other quotes, without last marks, of other names: a share; 0 for none."
-        ),
-    ] = AUGMENT_SHARE,
-    script: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(SCRIPTS),
-            help="Of Chinese text: made simplified; kept as it is; or, auto, the former for zh, the latter for zh-TW.",
-        ),
-    ] = "auto",
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1; without it, found out."),
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Such as cp1252 or gb18030; without it, found out, UTF-8 most likely.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the pairs set apart and those copied; the same, the same data.")] = 1,
-    processes: Annotated[
-        int | None, typer.Option(help="That share the work; the result is the same. (default: one a core, for much)")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the data folder, if there is one.")] = False,
-) -> None:
-    """Check and split sentence pairs, learn a vocabulary, and write a folder that `train` reads."""
-    options = PrepareOptions(
-        pairs=tuple(pairs),
-        source=source,
-        target=target,
-        out=out,
-        dev=dev,
-        dev_size=dev_size,
-        vocab_size=vocab_size,
-        max_tokens=max_tokens,
-        max_ratio=max_ratio,
-        reserved_share=reserved_share,
-        augment_share=augment_share,
-        columns=two_columns(columns),
-        encoding=encoding,
-        seed=seed,
-        replace=replace,
-        processes=processes,
-        keep=tuple(keep or ()),
-        script=script,
-        limit=limit,
-    )
-    prepare_corpora(options, typer.echo)

@@ -1,6 +1,4 @@
-"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
-
-    python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
+"""Evaluates a bundle: sacreBLEU and chrF on files of sentence pairs, as the service translates them.
 
 With --raw the bare decoder translates each text whole, as training measures its development set: nothing is cut into
 sentences, nothing protected, no full stop lent and no capitals lowered.
@@ -14,8 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
-
-import typer
 
 from model.backends import prepare
 from model.bundle import Bundle
@@ -33,9 +29,9 @@ from training.corpora.corpus import Pair, Skipped, hash64
 from training.corpora.sources import is_remote, resolve
 from training.corpora.text_file import CorpusError
 from training.data.dataset import dev_pairs
-from training.data.prepare import two_columns
 from training.evaluation.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
 from training.evaluation.service_command import translate_served
+from training.options import DEVICE, Columns, Encoding, Option
 
 Say = Callable[[str], None]
 DEVELOPMENT = "development set"
@@ -225,98 +221,87 @@ def _write_lines(path: Path, texts: Sequence[str]) -> None:
     path.write_text("".join(" ".join(text.splitlines()) + "\n" for text in texts), encoding="utf-8")
 
 
-def evaluate(
-    bundle: Annotated[Path, typer.Option(help="The bundle folder to measure.")],
-    pairs: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FILE",
-            help="Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. "
-            "Give the option again for more sets.",
-        ),
-    ],
-    corpora: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Call sets in this folder by their paths in it, as `run --corpora` does."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Measure the bare decoder, without what the service does before and after it."),
-    ] = False,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="float32, bfloat16, float16, int8, or auto, the service's choice. (default: auto, with --raw float32)"
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads: the service's workers have one each. (default: one a core)")
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            help="With --raw: sentences decoded together, each counted --beam times; affects the speed. "
-            f"(default: {ROWS['cpu']}, on a GPU {ROWS['cuda']})"
-        ),
-    ] = None,
-    beam: Annotated[
-        int | None, typer.Option(help="With --raw: width of the beam. (default: 1, greedy, as the service decodes)")
-    ] = None,
-    lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="BLEU of lower-cased text too, to compare with papers that report it.")
-    ] = False,
-    tokenize: Annotated[
-        str | None, typer.Option(help="moses: BLEU of Moses' tokens too, for the same; needs sacremoses installed.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the translations there, one a line, the sets one after the other.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines for a person.")] = False,
-) -> None:
-    """Measure a bundle: sacreBLEU with its signature, and chrF, of a file of pairs as the service translates them."""
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """What to measure and how; None is the default. Raises ValueError, naming the option."""
+
+    bundle: Path
+    """The bundle folder to measure."""
+    pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
+    """Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. Give the option
+    again for more sets."""
+    corpora: Annotated[Path | None, Option(metavar="DIR")] = None
+    """Call sets in this folder by their paths in it, as `run --corpora` does."""
+    columns: Columns = None
+    encoding: Encoding = None
+    raw: bool = False
+    """Measure the bare decoder, without what the service does before and after it."""
+    precision: str | None = None
+    """float32, bfloat16, float16, int8, or auto, the service's choice. (default: auto, with --raw float32)"""
+    device: Annotated[str, DEVICE] = "auto"
+    threads: int | None = None
+    """CPU threads: the service's workers have one each. (default: one a core)"""
+    rows: int | None = None
+    """With --raw: sentences decoded together, each counted --beam times; affects the speed. (default: {ROWS[cpu]}, on a
+    GPU {ROWS[cuda]})"""
+    beam: int | None = None
+    """With --raw: beam size. (default: 1, greedy, as the service decodes)"""
+    lowercase: bool = False
+    """BLEU of lower-cased text too, to compare with papers that report it."""
+    tokenize: str | None = None
+    """moses: BLEU of Moses' tokens too, for the same; needs sacremoses installed."""
+    out: Path | None = None
+    """Write the translations there, one a line, the sets one after the other."""
+    as_json: Annotated[bool, Option(names=("--json",))] = False
+    """Print JSON instead of lines for a person."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("--rows", self.rows), ("--beam", self.beam)):
+            if value is not None and not self.raw:
+                raise ValueError(f"{option} needs --raw: the service decodes greedily, as many together as suit it")
+        if self.rows is not None and self.rows < 1:
+            raise ValueError(f"--rows must be at least 1, not {self.rows}")
+        if self.tokenize not in (None, "moses"):
+            raise ValueError(f"--tokenize knows only moses, not {self.tokenize!r}")
+        if self.out is not None and self.out.resolve() in {
+            Path(part).resolve() for text in self.pairs for part in (text, *text.split(","))
+        }:
+            raise ValueError(f"--out {self.out} is measured on: it would be written over")
+
+
+def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
+    """Measures a bundle and reports to `say`. Raises BundleError, CorpusError, NotServed, TrainingError, ValueError."""
     keep_freed_memory()
-    use_threads(threads)
-    for option, value in (("--rows", rows), ("--beam", beam)):
-        if value is not None and not raw:
-            raise ValueError(f"{option} needs --raw: the service decodes greedily, as many together as suit it")
-    if rows is not None and rows < 1:
-        raise ValueError(f"--rows must be at least 1, not {rows}")
-    where, beam = pick_device(device), 1 if beam is None else beam
-    if not 1 <= beam <= (rows or ROWS[where.type]):
-        raise ValueError(f"--beam must be from 1 to --rows ({rows or ROWS[where.type]}), not {beam}")
-    if tokenize not in (None, "moses"):
-        raise ValueError(f"--tokenize knows only moses, not {tokenize!r}")
-    scoring = Scoring(beam, lowercase, moses=tokenize is not None)
+    use_threads(options.threads)
+    where, beam = pick_device(options.device), 1 if options.beam is None else options.beam
+    most = options.rows or ROWS[where.type]
+    if not 1 <= beam <= most:
+        raise ValueError(f"--beam must be from 1 to --rows ({most}), not {beam}")
+    scoring = Scoring(beam, options.lowercase, moses=options.tokenize is not None)
     if scoring.moses:
-        moses_tokens([], "en", lowercase)  # whether it is there, before hours of decoding
-    if out is not None:
-        if out.resolve() in {Path(part).resolve() for text in pairs for part in (text, *text.split(","))}:
-            raise ValueError(f"--out {out} is measured on: it would be written over")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.open("a").close()  # what cannot be written is said before hours of decoding
-    loaded = load_bundle(bundle, where)
-    runner = prepare(loaded.model, precision or ("float32" if raw else "auto"))
-    both = two_columns(columns)
-    tests = [TestSet.read(text, loaded.source, loaded.target, both, encoding, corpora) for text in pairs]
+        moses_tokens([], "en", options.lowercase)  # whether it is there, before hours of decoding
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.open("a").close()  # what cannot be written is said before hours of decoding
+    loaded = load_bundle(options.bundle, where)
+    runner = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
+    how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)
+    tests = [TestSet.read(text, *how) for text in options.pairs]
     results = []
-    if not as_json:
-        typer.echo(f"{bundle} is {loaded.name}")
+    if not options.as_json:
+        say(f"{options.bundle} is {loaded.name}")
     found: Iterator[Result] = (
-        evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, rows, scoring) for test in tests
+        evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, options.rows, scoring)
+        for test in tests
     )
-    if not raw:
-        found = iter(evaluate_served(loaded, tests, runner.precision, runner.device.type, threads, scoring))
+    if not options.raw:
+        found = iter(evaluate_served(loaded, tests, runner.precision, runner.device.type, options.threads, scoring))
     for test, result in zip(tests, found, strict=True):
         results.append(result)
-        if not as_json:
-            report(result, test, loaded.limits, typer.echo)
-    if as_json:
+        if not options.as_json:
+            report(result, test, loaded.limits, say)
+    if options.as_json:
         metrics = [metric for result in results for metric in result.metrics()]
-        typer.echo(json.dumps({"model": loaded.name, "metrics": metrics}, ensure_ascii=False, indent=2))
-    if out is not None:
-        _write_lines(out, [text for result in results for text in result.translations.texts])
+        say(json.dumps({"model": loaded.name, "metrics": metrics}, ensure_ascii=False, indent=2))
+    if options.out is not None:
+        _write_lines(options.out, [text for result in results for text in result.translations.texts])

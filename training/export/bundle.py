@@ -1,6 +1,4 @@
-"""The verb `export`: a run's best weights, measured, into a bundle that the service loads.
-
-    python -m training export --run runs/mine --data data/mine --out mine/en-fr
+"""Exports a run's best weights, measured, as a bundle that the service loads.
 
 Knows which of a run's weights ship and what is measured of them; the run itself is `training.export.run_folder`'s. What
 a bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,
@@ -14,13 +12,12 @@ import hashlib
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import typer
 from torch import Tensor
 
 from model.atomic_files import check_replaceable
@@ -45,12 +42,12 @@ from training.file_lock import alone_making
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
 from training.optim.signals import python_here
+from training.options import Given, Option, Values, given_options, options_of
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
 NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options of the command without which it cannot make what `--to` asks for."""
-COMMON = {"to", "out", "replace", "dtype"}
 GENERAL_PAIRS = 200
 """Of a development set that a bundle carries, at most."""
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -59,37 +56,46 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What to export. ValueError names the fault."""
+    """What to export. ValueError names the fault.
+
+    `columns`, counted from 1, and `encoding` are those of `evaluate_on`; None: found out. What is measured on is called
+    by its path below the folder `below`, if there, else by its file's name. `initial` is the record of the bundle that
+    the run adapts to other text, `parent` that of the bundle for other languages whose weights it began from.
+    `accept_loss`: BLEU on the development set that what was learnt may cost, to ship; None: A_DIFFERENCE.
+    `accept_general_loss`: BLEU that may be lost on each general set; None: `tradeoff.ACCEPTED`. `blend`: how far to go
+    from the weights of the bundle that the run adapts to those that it learnt; None: as far as `accept_general_loss`
+    lets it gain.
+    """
 
     run: Path
     data: Path
     out: Path
     replace: bool = False
     dtype: str = "float16"
-    evaluate_on: tuple[str, ...] = ()
+    """How weights are stored: float16, bfloat16 or float32; for CTranslate2 int8 too. (default: float16; for
+    CTranslate2 float32)"""
+    evaluate_on: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
+    """Sentence pairs to measure on too; give it again for more."""
     columns: tuple[int, int] | None = None
-    """Those of source and target in `evaluate_on`, counted from 1; None: found out."""
     encoding: str | None = None
-    """That of `evaluate_on`; None: found out."""
     below: Path | None = None
-    """A folder: what is measured on is called by its path below it, if there, and not only by its file's name."""
     licence: str = LICENCE
+    """The licence under which the bundle may be used. (default: that of the bundle it began from, or not stated)"""
     attribution: tuple[str, ...] = (ATTRIBUTION,)
-    remarks: tuple[str, ...] = ()
-    """What people should know of it, in paragraphs, ahead of what the card says of every model."""
-    samples: str = "own"
+    """Who made the corpora, as their licence asks; give it again for more. The credits of the bundle it began from
+    stay."""
+    remarks: Annotated[tuple[str, ...], Option(names=("--remark",))] = ()
+    """A paragraph for the card: what the model is for, and not for; give it again for more."""
+    samples: Annotated[str, Option(metavar="own|dev|FILE")] = "own"
+    """Where the sentences are from by which the bundle checks itself: ours (the development set's if we have none in
+    the language), the development set, or a file of one a line. (default: own)"""
     device: str = "auto"
+    """Where to measure: cpu, cuda, or auto: a GPU if there is one. (default: auto)"""
     initial: dict[str, Any] | None = None
-    """The record of the bundle that the run adapts to other text."""
     accept_loss: float | None = None
-    """BLEU on the development set that what was learnt may cost, to ship; None: A_DIFFERENCE."""
     blend: float | None = None
-    """How far to go from the weights of the bundle that the run adapts to those that it learnt; None: as far as
-    `accept_general_loss` lets it gain."""
     accept_general_loss: float | None = None
-    """BLEU that may be lost on each general set; None: `tradeoff.ACCEPTED`."""
     parent: dict[str, Any] | None = None
-    """That of the bundle for other languages whose weights the run began from."""
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -285,100 +291,61 @@ def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
     return [list(pair) for pair in pairs or dev_pairs(run.data)[:GENERAL_PAIRS]]
 
 
-def export(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The folder to make, such as bundles/en-fr.")],
-    run: Annotated[Path | None, typer.Option(help="The run folder that `train` made.")] = None,
-    data: Annotated[Path | None, typer.Option(help="The data folder it was trained on.")] = None,
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="bundle|ctranslate2",
-            help="What to make: a bundle out of --run and --data, or a model folder for CTranslate2 out of --bundle.",
-        ),
-    ] = "bundle",
-    bundle: Annotated[Path | None, typer.Option(help="The bundle folder to convert with --to ctranslate2.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Swap what is there for the new one.")] = False,
-    evaluate_on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Sentence pairs to measure on too; give it again for more."),
-    ] = None,
-    licence: Annotated[str, typer.Option(help="Under which licence the bundle may be used.")] = LICENCE,
-    attribution: Annotated[
-        list[str] | None,
-        typer.Option(help="Who made the corpora, as their licence asks; give it again for more."),
-    ] = None,
-    remark: Annotated[
-        list[str] | None,
-        typer.Option(help="A paragraph for the card: what the model is for, and not for; give it again for more."),
-    ] = None,
-    samples: Annotated[
-        str,
-        typer.Option(
-            metavar="own|dev|FILE",
-            help="Where the sentences are from that the bundle carries to check itself: ours (the development set's "
-            "if we have none in the language), the development set, or a file of one a line.",
-        ),
-    ] = "own",
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            help="How weights are stored: float16, bfloat16 or float32; for CTranslate2 int8 too. "
-            "(default: float16; for CTranslate2 float32)"
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where to measure: cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core)")] = None,
-) -> None:
-    """Export the best of a run's weights, averaged or not, measured, as a bundle; or a bundle for CTranslate2."""
-    check_given(to, {name for name in context.params if _given(context, name)})
-    if bundle is not None:
-        with alone_making(out):
-            convert_bundle(ConvertOptions(bundle, out, replace, dtype or "float32"), typer.echo)
-        return
-    assert run is not None and data is not None
-    keep_freed_memory()
-    use_threads(threads)
-    began = origin_of(run)
-    options = ExportOptions(
-        run=run,
-        data=data,
-        out=out,
-        replace=replace,
-        dtype=dtype or "float16",
-        evaluate_on=tuple(evaluate_on or ()),
-        licence=licence if _given(context, "licence") else began.get("licence", licence),
-        attribution=tuple(dict.fromkeys([*(attribution or ()), *began.get("attribution", ())])) or (ATTRIBUTION,),
-        remarks=tuple(remark or ()),
-        samples=samples,
-        device=device,
-        initial=began.get("initial"),
-        parent=began.get("parent"),
-    )
+@dataclass(frozen=True)
+class ExportArguments:
+    """What the command line asks for; a ValueError says which options do not go together."""
+
+    out: Path
+    """The folder to make, such as bundles/en-fr."""
+    run: Path | None = None
+    """The run folder that `train` made."""
+    data: Path | None = None
+    """The data folder it was trained on."""
+    to: Annotated[str, Option(metavar="bundle|ctranslate2")] = "bundle"
+    """What to make: a bundle out of --run and --data, or a model folder for CTranslate2 out of --bundle."""
+    bundle: Path | None = None
+    """The bundle folder to convert with --to ctranslate2."""
+    replace: bool = False
+    """Swap what is there for the new one."""
+    export: Annotated[Values, Given(ExportOptions)] = field(default_factory=dict)
+    threads: int | None = None
+    """CPU threads. (default: one a core)"""
+
+    def __post_init__(self) -> None:
+        if self.to not in NEEDED:
+            raise ValueError(f"--to must be one of {', '.join(NEEDED)}, not {self.to!r}")
+        given = {name for name in ("run", "data", "bundle", "threads") if getattr(self, name) is not None}
+        given |= self.export.keys()
+        others = {name for kind, names in NEEDED.items() if kind != self.to for name in names}
+        missing = [name for name in NEEDED[self.to] if name not in given]
+        surplus = given & others if self.to == "bundle" else given - {*NEEDED[self.to], "dtype"}
+        faults = [f"needs {_spelt(missing)}"] if missing else []
+        faults += [f"takes no {_spelt(sorted(surplus))}"] if surplus else []
+        if faults:
+            raise ValueError(f"--to {self.to} {' and '.join(faults)}")
+
+
+def export_asked(arguments: ExportArguments, say: Say = print) -> None:
+    """Makes what the command line asks for. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
+    out, given = arguments.out, arguments.export
     with alone_making(out):
-        export_run(options, typer.echo)
-    typer.echo(f"next: {serve_command(out)}")
+        if arguments.bundle is not None:
+            convert_bundle(ConvertOptions(arguments.bundle, out, arguments.replace, **given), say)
+            return
+        assert arguments.run is not None and arguments.data is not None
+        keep_freed_memory()
+        use_threads(arguments.threads)
+        began = origin_of(arguments.run)
+        credits = (*given.get("attribution", ()), *began.pop("attribution", ()))
+        attribution = {"attribution": tuple(dict.fromkeys(credits))} if credits else {}
+        fields = {**began, **given, **attribution}
+        export_run(ExportOptions(arguments.run, arguments.data, out, arguments.replace, **fields), say)
+    say(f"next: {serve_command(out)}")
 
 
-def _given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def check_given(to: str, given: set[str]) -> None:
-    """ValueError, in one line, unless the options `given` are those that make what `to` asks for."""
-    if to not in NEEDED:
-        raise ValueError(f"--to must be one of {', '.join(NEEDED)}, not {to!r}")
-    others = {name for kind, names in NEEDED.items() if kind != to for name in names}
-    missing = [name for name in NEEDED[to] if name not in given]
-    surplus = sorted(given & others) if to == "bundle" else sorted(given - set(NEEDED[to]) - COMMON)
-    faults = ([f"needs {_spelt(missing)}"] if missing else []) + ([f"takes no {_spelt(surplus)}"] if surplus else [])
-    if faults:
-        raise ValueError(f"--to {to} {' and '.join(faults)}")
-
-
-def _spelt(names: Sequence[str]) -> str:
-    return ", ".join("--" + name.replace("_", "-") for name in names)
+def _spelt(names: Iterable[str]) -> str:
+    declared = {**options_of(ExportArguments), **given_options(Given(ExportOptions))}
+    return ", ".join(option.spelt(name)[0] for name in names if isinstance(option := declared[name][1], Option))
 
 
 def serve_command(bundle: Path) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -18,7 +19,11 @@ from training.data.batches import Batch, Pairs
 from training.optim.distributed import ALONE, World
 from training.optim.loss import projected_loss, r_drop_loss
 from training.optim.schedule import noam
+from training.options import Option
 
+LENGTH, MACHINE, EVALUATION = "How long", "Machine and files", "Evaluation and early stopping"
+RECIPE = "Recipe (what is not given suits the number of pairs)"
+"""Headings under which `train --help` lists options."""
 NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or float32 may help"
 
 
@@ -28,33 +33,41 @@ class TrainingError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train. Everything that shapes the weights is here, so that equal recipes give equal weights."""
+    """How to train. Everything that shapes the weights is here, so that equal recipes give equal weights.
 
-    steps: int
-    batch_tokens: int = 4096
-    """Padded tokens of a batch's longer side; where several processes train, of all their parts together."""
-    accumulate: int = 1
-    """Batches a step."""
-    learning_rate_factor: float = 1.0
-    warmup: int = 4000
-    cooldown: float = 0.0
-    """Share of the steps, at the end, in which the learning rate descends to zero."""
-    label_smoothing: float = 0.1
-    bpe_dropout: float = 0.0
-    """Probability with which a merge is left out where text becomes tokens, anew in every epoch; see
-    `training.optim.bpe_dropout`."""
-    r_drop: float = 0.0
-    """How much the predictions of two passes with different dropout are drawn together, alpha of Wu et al. 2021; see
-    `training.optim.loss`. Above 0, each batch is computed twice."""
-    clip_norm: float = 1.0
-    precision: str = "auto"
-    seed: int = 1
-    evaluate_every: int = 1000
-    """Steps between evaluations, each of which also saves weights."""
-    patience: int = 0
-    """Evaluations without a better development loss after which training stops; 0 never stops early."""
-    keep: int = 5
-    """How many of the last evaluations' weights stay, to be averaged."""
+    `bpe_dropout`: see `training.optim.bpe_dropout`. `r_drop`: alpha of Wu et al. 2021, see `training.optim.loss`.
+    """
+
+    steps: Annotated[int, Option(panel=LENGTH)]
+    """Or: updates of the weights, whatever the data."""
+    batch_tokens: Annotated[int, Option(panel=RECIPE)] = 4096
+    """Tokens a batch, counting the longer side and its padding; of all processes together."""
+    accumulate: Annotated[int, Option(panel=RECIPE)] = 1
+    """Batches a step, where memory is short. (default: 1)"""
+    learning_rate_factor: Annotated[float, Option(panel=RECIPE)] = 1.0
+    """Times the paper's learning rate."""
+    warmup: Annotated[int, Option(panel=RECIPE)] = 4000
+    """Steps in which the learning rate climbs."""
+    cooldown: Annotated[float, Option(panel=RECIPE)] = 0.0
+    """Share of the steps, at the end, in which it falls to zero. (default: 0.25)"""
+    label_smoothing: Annotated[float, Option(panel=RECIPE)] = 0.1
+    """Probability spread over all tokens. (default: 0.1)"""
+    bpe_dropout: Annotated[float, Option(panel=RECIPE)] = 0.0
+    """Share of merges left out where text becomes tokens, anew each epoch. (default: 0)"""
+    r_drop: Annotated[float, Option(panel=RECIPE)] = 0.0
+    """How much two passes with different dropout must agree; needs two a batch. (default: 0)"""
+    clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
+    """Longest gradient. (default: 1)"""
+    precision: Annotated[str, Option(panel=MACHINE)] = "auto"
+    """float32 or bfloat16. (default: what is faster here)"""
+    seed: Annotated[int, Option(panel=RECIPE)] = 1
+    """Draws weights, dropout and order. (default: 1)"""
+    evaluate_every: Annotated[int, Option(panel=EVALUATION)] = 1000
+    """Steps between evaluations, each of which saves weights. (default: 25 times in all)"""
+    patience: Annotated[int, Option(panel=LENGTH)] = 0
+    """Stop after this many evaluations without a better development loss; 0: never. (default: 5)"""
+    keep: Annotated[int, Option(panel=EVALUATION)] = 5
+    """Last evaluations whose weights stay, to be averaged. (default: 5)"""
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from model.atomic_files import check_replaceable
 from model.config import ARCHITECTURES
-from training.adapt.finetune import REHEARSE, Initial, Tuning
+from training.adapt.finetune import PANEL, Initial, Tuning
 from training.adapt.transfer import Parent
 from training.data.batches import Pairs
 from training.data.dataset import PreparedSummary
@@ -22,12 +22,51 @@ from training.export.bundle import ATTRIBUTION, LICENCE, ExportOptions
 from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
 from training.optim.loop import CHANGEABLE
 from training.optim.trainer import Recipe
+from training.options import DEVICE, Given, Option, Values
 from training.pipeline.plan import Plan
 from training.pipeline.recipe_file import RecipeFile
+from training.pipeline.work_folder import work_folder
 
 Say = Callable[[str], None]
 _LENGTH = ("epochs", *CHANGEABLE)
 _DROPOUTS = ("dropout", "attention_dropout")
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """What the command line asks for, beside what a recipe file says; `said` wins over the file's top, `prepare` and
+    `export` over its sections."""
+
+    out: Path
+    """The bundle folder to make, such as mine/en-fr."""
+    said: Annotated[Values, Given(RecipeFile)] = field(default_factory=dict)
+    recipe: Annotated[Path | None, Option(metavar="FILE")] = None
+    """A file that says all this and more, such as recipes/en-fr.toml; what is given here wins."""
+    corpora: Annotated[Path | None, Option(metavar="DIR")] = None
+    """Where the files are that the recipe names. (default: the current folder)"""
+    minutes: float | None = None
+    """At most this long, preparing and export included. (default: until it stops getting better)"""
+    work: Path | None = None
+    """Where everything on the way is kept, for the same command to go on. (default: runs/mine-en-fr for --out
+    mine/en-fr)"""
+    replace: bool = False
+    """Swap a bundle that is there for the new one."""
+    prepare: Annotated[Values, Given(PrepareOptions, ("columns", "encoding", "keep"))] = field(default_factory=dict)
+    architecture: str | None = None
+    """tiny, small or base. (default: what suits the number of pairs)"""
+    init: Annotated[Path | None, Option(metavar="BUNDLE", panel=PANEL)] = None
+    """Adapt this bundle to your pairs, instead of beginning with nothing."""
+    mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
+    """Learn also from these, N pairs for each of yours, to lose less elsewhere."""
+    tuning: Annotated[Values, Given(Tuning)] = field(default_factory=dict)
+    export: Annotated[Values, Given(ExportOptions, ("licence", "attribution", "remarks"))] = field(default_factory=dict)
+    device: Annotated[str, DEVICE] = "auto"
+    threads: int | None = None
+    """CPU threads. (default: one a core; for `tiny` one)"""
+
+    def __post_init__(self) -> None:
+        if self.corpora is not None and self.recipe is None:
+            raise ValueError("--corpora is where the files are that a recipe names: give one with --recipe")
 
 
 @dataclass(frozen=True)
@@ -139,43 +178,29 @@ class RunOptions:
         return name in (None, plan.architecture)
 
 
-def tuning_asked(
-    init: Path | None,
-    general: list[str] | None,
-    mix: list[str] | None,
-    learning_rate: float | None,
-    accept_loss: float | None,
-    blend: float | None,
-    accept_general_loss: float | None,
-    rehearse: float | None,
-    general_text: list[str] | None,
-) -> Tuning | None:
+def tuning_asked(arguments: RunArguments) -> Tuning | None:
     """What --init asks for. ValueError names an option that needs it."""
-    if init is not None:
-        return Tuning(
-            Initial.load(init),
-            tuple(general or ()),
-            learning_rate,
-            accept_loss,
-            blend,
-            accept_general_loss,
-            REHEARSE if rehearse is None else rehearse,
-            tuple(general_text or ()),
-        )
-    options: dict[str, Any] = {
-        "general": general,
-        "mix": mix,
-        "learning-rate": learning_rate,
-        "accept-loss": accept_loss,
-        "blend": blend,
-        "accept-general-loss": accept_general_loss,
-        "rehearse": rehearse,
-        "general-text": general_text,
-    }
-    for option, given in options.items():
-        if given is not None:
-            raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
+    if arguments.init is not None:
+        return Tuning(Initial.load(arguments.init), **arguments.tuning)
+    for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
+        option = name.replace("_", "-")
+        raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
     return None
+
+
+def run_asked(arguments: RunArguments) -> RunOptions:
+    """What a command line and its recipe ask for. Raises BundleError, RecipeFileError and ValueError."""
+    work = arguments.work or work_folder(arguments.out)
+    recipe = RecipeFile.load(arguments.recipe, arguments.corpora or Path()) if arguments.recipe else RecipeFile()
+    model = {"architecture": arguments.architecture}
+    said = recipe.overridden(**arguments.said, prepare=arguments.prepare, model=model, export=arguments.export)
+    tuning = tuning_asked(arguments)
+    parent = Parent.load(Path(said.parent)) if said.parent else None
+    prepare = prepare_asked(said, work, tuning, arguments.mix)
+    export = export_asked(arguments, said, work, tuning, parent)
+    return RunOptions(
+        work, prepare, export, said.model, said.training, arguments.minutes, tuning, parent, arguments.threads
+    )
 
 
 def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tuple[str, ...]) -> PrepareOptions:
@@ -192,14 +217,7 @@ def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tupl
 
 
 def export_asked(
-    said: RecipeFile,
-    work: Path,
-    tuning: Tuning | None,
-    parent: Parent | None,
-    out: Path,
-    replace: bool,
-    device: str,
-    below: Path | None,
+    arguments: RunArguments, said: RecipeFile, work: Path, tuning: Tuning | None, parent: Parent | None
 ) -> ExportOptions:
     """What to export, and what to measure on. Raises ValueError."""
     fields = dict(said.export)
@@ -208,15 +226,15 @@ def export_asked(
     return ExportOptions(
         run=work / "run",
         data=work / "data",
-        out=out,
-        replace=replace,
+        out=arguments.out,
+        replace=arguments.replace,
         evaluate_on=(*said.test, *(tuning.general if tuning else ())),
         columns=said.prepare.get("columns"),
         encoding=said.prepare.get("encoding"),
-        below=below,
+        below=(arguments.corpora or Path()) if arguments.recipe else None,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
         attribution=origin.attribution(credits) if origin else credits,
-        device=device,
+        device=arguments.device,
         accept_loss=tuning.accept_loss if tuning else None,
         blend=tuning.blend if tuning else None,
         accept_general_loss=tuning.accept_general_loss if tuning else None,

@@ -1,7 +1,7 @@
 """A recipe file: all that a run is asked for, written down in TOML, so that it is one command.
 
-Knows names and types, which it reads off the options themselves. What they do, and what is chosen where they are not
-given, is theirs.
+Names and types are those of the options themselves, checked by pydantic. What they do, and what is chosen where they
+are not given, is theirs.
 """
 
 from __future__ import annotations
@@ -13,51 +13,40 @@ import typing
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
 from training.corpora.corpus import WEIGHTED
 from training.corpora.sources import is_remote
-from training.data.options import PrepareOptions
+from training.data.options import DEVELOPMENT, PAIRS, PrepareOptions
 from training.export.bundle import ExportOptions
 from training.optim.trainer import Recipe
+from training.options import SOURCE, TARGET, Given, Option, Values, given_options
 
-Values = dict[str, Any]
+_NOT_CHOSEN = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
 SHAPE = {name for shape in ARCHITECTURES.values() for name in shape}
 """What an architecture's name stands for."""
 
 
-def _options_of(kind: Callable[..., Any], *others: str, **more: Any) -> dict[str, Any]:
-    """The names and types of a dataclass's fields, without `others`, and `more`."""
-    return {name: hint for name, hint in typing.get_type_hints(kind).items() if name not in others} | more
+def _types(kind: type, *others: str, **more: Any) -> dict[str, Any]:
+    """The names and types of a dataclass's options, without `others`, and `more`."""
+    options = {name: hint for name, (hint, _) in given_options(Given(kind)).items() if name not in others}
+    return options | more
 
 
 SECTIONS: dict[str, dict[str, Any]] = {
-    "prepare": _options_of(
-        PrepareOptions,
-        *("pairs", "source", "target", "out", "dev", "seed", "replace", "mix", "vocabulary", "processes", "rehearsal"),
-    ),
-    "model": _options_of(
-        ModelConfig, *("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"), architecture=str
-    ),
-    "training": _options_of(Recipe, "seed", epochs=float),
-    "export": _options_of(
-        ExportOptions,
-        *("run", "data", "out", "replace", "device", "initial", "parent", "evaluate_on"),
-        *("columns", "encoding", "below", "accept_loss", "blend", "accept_general_loss"),
-    ),
+    "prepare": _types(PrepareOptions, "pairs", "source", "target", "out", "dev", "seed", "replace", "processes"),
+    "model": {
+        **{name: hint for name, hint in typing.get_type_hints(ModelConfig).items() if name not in _NOT_CHOSEN},
+        "architecture": str,
+    },
+    "training": _types(Recipe, "seed", epochs=float),
+    "export": _types(ExportOptions, "device", "evaluate_on"),
 }
 """What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""
-TOP = {
-    "source": str,
-    "target": str,
-    "pairs": tuple[str, ...],
-    "dev": str,
-    "test": tuple[str, ...],
-    "seed": int,
-    "parent": str,
-}
 
 
 class RecipeFileError(ValueError):
@@ -76,13 +65,16 @@ class RecipeFile:
     `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
     """
 
-    source: str | None = None
-    target: str | None = None
-    pairs: tuple[str, ...] = ()
-    dev: str | None = None
-    test: tuple[str, ...] = ()
+    source: Annotated[str | None, SOURCE] = None
+    target: Annotated[str | None, TARGET] = None
+    pairs: Annotated[tuple[str, ...], PAIRS] = ()
+    dev: Annotated[str | None, DEVELOPMENT] = None
+    test: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
+    """Pairs to measure the finished bundle on; give it again for more."""
     seed: int | None = None
-    parent: str | None = None
+    """The same seed, the same model. (default: 1)"""
+    parent: Annotated[str | None, Option(metavar="BUNDLE")] = None
+    """Begin from the weights of this bundle for other languages: sooner good, from fewer pairs."""
     prepare: Values = field(default_factory=dict)
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)
@@ -150,6 +142,10 @@ class RecipeFile:
                 raise RecipeFileError(path, f"[{section}] {error}") from None
 
 
+TOP = {name: hint for name, (hint, _) in given_options(Given(RecipeFile)).items()}
+"""What may stand before the sections, and its type."""
+
+
 def read_toml(path: Path) -> Values:
     """The content of a TOML file. Raises RecipeFileError if it is none."""
     try:
@@ -197,27 +193,10 @@ def _value(value: Any, key: str, known: Mapping[str, Any], path: Path, section: 
         advice = f"it belongs to {places[0]}" if places else f"there are {', '.join(sorted(known))}"
         raise RecipeFileError(path, f"{section}{key} is unknown here: {advice}")
     try:
-        return _as(known[key], value)
-    except TypeError:
+        kind = TypeAdapter(known[key], config=ConfigDict(strict=True))
+        return kind.validate_python(tuple(value) if isinstance(value, list) else value)
+    except ValidationError:
         raise RecipeFileError(path, f"{section}{key} must be {_spelt(known[key])}, not {value!r}") from None
-
-
-def _as(kind: Any, value: Any) -> Any:
-    """`value` as an option of type `kind` takes it. TypeError if it is of another."""
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, UnionType):
-        for part in parts:
-            try:
-                return _as(part, value)
-            except TypeError:
-                continue
-    elif origin is tuple and isinstance(value, list):
-        kinds = parts[:1] * len(value) if parts[1:] == (...,) else parts
-        if len(kinds) == len(value):
-            return tuple(_as(*both) for both in zip(kinds, value, strict=True))
-    elif value in parts if origin is typing.Literal else type(value) is kind or (kind, type(value)) == (float, int):
-        return value
-    raise TypeError
 
 
 def _spelt(kind: Any) -> str:

@@ -1,10 +1,6 @@
-"""The verb `run`: from a file of sentence pairs to a bundle in one command, which goes on where it was stopped.
+"""Runs everything from a file of sentence pairs to a bundle, and goes on where it was stopped.
 
-    python -m training run --pairs my.tsv --source en --target fr --out mine/en-fr
-    python -m training run --pairs my.tsv --init bundles/en-fr --out mine/adapted
-    python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr --replace
-
-Knows the order of things; each is done by the verb's file that it is named after.
+Knows the order of things; each is done by the package that is named after it.
 """
 
 from __future__ import annotations
@@ -14,49 +10,49 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import torch
-import typer
 
 from model.atomic_files import check_replaceable
 from model.bundle import read_bundle
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
-from training.adapt.finetune import LEARNING_RATE, REHEARSE, said_changes
-from training.adapt.transfer import Parent
-from training.cleaning.rules import RULES
+from training.adapt.finetune import said_changes
 from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
-from training.data.prepare import already_prepared, damage, input_files, prepare_corpora, two_columns
+from training.data.prepare import already_prepared, damage, input_files, prepare_corpora
 from training.evaluation.evaluate import TestSet
-from training.evaluation.scoring import A_DIFFERENCE, Development, limits_for
+from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
 from training.export.run_folder import MOST_CANDIDATES, data_digest, record_origin
-from training.export.tradeoff import ACCEPTED, SHARES
+from training.export.tradeoff import SHARES
 from training.file_lock import alone_in, alone_making
 from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train
 from training.optim.trainer import TrainingError
-from training.pipeline.options import RunOptions, export_asked, prepare_asked, tuning_asked
+from training.pipeline.options import RunArguments, RunOptions, run_asked
 from training.pipeline.plan import Plan, measure, within_minutes
-from training.pipeline.recipe_file import RecipeFile
-from training.pipeline.work_folder import made_by, rivals, work_folder
+from training.pipeline.work_folder import made_by, rivals
 
 Say = Callable[[str], None]
 
 
-def run_all(options: RunOptions, say: Say = print) -> None:
+def run_all(arguments: RunArguments, say: Say = print) -> None:
     """Prepares, plans, trains and exports, leaving out what is done already.
 
     Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each in one line.
     """
+    keep_freed_memory()
+    use_threads(arguments.threads)
+    options = run_asked(arguments)
     began = time.monotonic()
     # Where nothing can be written, or another makes the same, that is said now and not after hours of training.
     with alone_in(options.work), alone_making(options.export.out):
         _do_what_is_left(options, began, say)
+    say("to serve it:")
+    say(f"  {serve_command(options.export.out)}")
 
 
 def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
@@ -197,204 +193,3 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, began: float, 
     with alone_in(run):  # `train` may be told to work there
         how = (device, limits, plan.save_every, initial)
         train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)
-
-
-_TUNING = "Fine-tuning"
-
-
-def run(
-    out: Annotated[Path, typer.Option(help="The bundle folder to make, such as mine/en-fr.")],
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pairs",
-            "--from",
-            metavar="FILE",
-            help="Your sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, as "
-            "a.en,b.fr. Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., "
-            "and mtdata:ID if mtdata is installed. Give the option again for more.",
-        ),
-    ] = None,
-    recipe: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file that says all this and more, such as recipes/en-fr.toml; what is given here wins.",
-        ),
-    ] = None,
-    corpora: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where the files are that the recipe names. (default: the current folder)"),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="CODE", help="The language to translate from, such as en or pt-BR.")
-    ] = None,
-    target: Annotated[str | None, typer.Option(metavar="CODE", help="The language to translate into.")] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="So long at most, preparing and export included. (default: until it stops getting better)"),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Where everything on the way is kept, for the same command to go on. "
-            "(default: runs/mine-en-fr for --out mine/en-fr)"
-        ),
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Swap a bundle that is there for the new one.")] = False,
-    dev: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Pairs to measure by. (default: some are set apart)")
-    ] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Pairs to measure the finished bundle on; give it again for more."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="N,N", help="The columns of source and target, such as 2,1. (default: found)")
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RULE", help=f"Do not apply a rule of cleaning: {', '.join(RULES)}, or all."),
-    ] = None,
-    architecture: Annotated[
-        str | None, typer.Option(help="tiny, small or base. (default: what suits the number of pairs)")
-    ] = None,
-    init: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="BUNDLE",
-            help="Adapt this bundle to your pairs, instead of beginning with nothing.",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    parent: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="BUNDLE",
-            help="Begin from the weights of this one for other languages: sooner good, from fewer pairs.",
-        ),
-    ] = None,
-    general: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Pairs of another field, to see what is lost there; again for more. (default: the bundle's, or ours)",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    mix: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE:N",
-            help="Learn also from these, N pairs for each of yours, to lose less elsewhere.",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    rehearse: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="Learn also from N general sentences for each of your pairs, with the translations that the bundle "
-            f"gives now, to lose less elsewhere; 0 for none. (default: {REHEARSE:g})",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    general_text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take those from this text in the source language, a sentence a line. (default: sentences of ours)",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help=f"The highest. (default: {LEARNING_RATE:g})", rich_help_panel=_TUNING)
-    ] = None,
-    accept_loss: Annotated[
-        float | None,
-        typer.Option(
-            metavar="BLEU",
-            help="Ship what was learnt even where it costs this much on the development set. (default: "
-            f"{A_DIFFERENCE:g}; if it costs more, the weights of the --init bundle ship)",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    accept_general_loss: Annotated[
-        float | None,
-        typer.Option(
-            metavar="BLEU",
-            help="Ship what loses this much on general pairs; where all that was learnt loses more, nothing is "
-            f"exported. (default: {ACCEPTED:g})",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    blend: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Ship weights that lie this far from the --init bundle's to those learnt, such as 0.75: what is lost "
-            "elsewhere comes back sooner than what is gained goes. (default: the best of several on your pairs that "
-            "loses no more elsewhere than is accepted)",
-            rich_help_panel=_TUNING,
-        ),
-    ] = None,
-    licence: Annotated[
-        str | None,
-        typer.Option(help="Under which licence the bundle may be used. (default: as the --init bundle, or not stated)"),
-    ] = None,
-    attribution: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Who made the pairs, as their licence asks; give it again for more. The --init bundle's stay."
-        ),
-    ] = None,
-    remark: Annotated[
-        list[str] | None,
-        typer.Option(help="A paragraph for the card: what the model is for, and not for; give it again for more."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed, the same model. (default: 1)")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: one a core; for `tiny` one)")] = None,
-) -> None:
-    """Do all in one go: from a file of sentence pairs to a bundle that the service loads.
-
-    Stopped at any moment, the same command goes on where it was.
-    """
-    keep_freed_memory()
-    use_threads(threads)
-    work = work or work_folder(out)
-    if corpora is not None and recipe is None:
-        raise ValueError("--corpora is where the files are that a recipe names: give one with --recipe")
-    below = corpora or Path()
-    said = (RecipeFile.load(recipe, below) if recipe else RecipeFile()).overridden(
-        pairs=tuple(pairs or ()),
-        source=source,
-        target=target,
-        dev=dev,
-        test=tuple(test or ()),
-        seed=seed,
-        parent=str(parent) if parent else None,
-        prepare={
-            "columns": two_columns(columns),
-            "encoding": encoding,
-            "keep": tuple(keep) if keep else None,
-        },
-        model={"architecture": architecture},
-        export={
-            "licence": licence,
-            "attribution": tuple(attribution) if attribution else None,
-            "remarks": tuple(remark) if remark else None,
-        },
-    )
-    tuning = tuning_asked(
-        init, general, mix, learning_rate, accept_loss, blend, accept_general_loss, rehearse, general_text
-    )
-    prepare = prepare_asked(said, work, tuning, tuple(mix or ()))
-    begun_from = Parent.load(Path(said.parent)) if said.parent else None
-    export = export_asked(said, work, tuning, begun_from, out, replace, device, below if recipe else None)
-    run_all(
-        RunOptions(work, prepare, export, said.model, said.training, minutes, tuning, begun_from, threads), typer.echo
-    )
-    typer.echo("to serve it:")
-    typer.echo(f"  {serve_command(out)}")

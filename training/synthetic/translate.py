@@ -1,9 +1,6 @@
-"""The verb `translate`: what a bundle makes of one side of a file, as pairs for a student to learn from.
+"""Translates one side of a file with a bundle, into pairs for a student to learn from.
 
-    python -m training translate --bundle mine/teacher --pairs train.tsv --out distilled.tsv
-    python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
-
-The first is sequence-level distillation (Kim & Rush 2016), the second back-translation (Sennrich et al. 2016). Reads,
+Sequence-level distillation (Kim & Rush 2016) and back-translation (Sennrich et al. 2016). Reads,
 shares out, writes and goes on after a kill; which translation is fit to be learnt is `training.synthetic.teacher`'s.
 """
 
@@ -20,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from tqdm import tqdm
 
 from model.bundle import Bundle, open_bundle
@@ -32,10 +28,10 @@ from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError, look_at_text
 from training.data.dataset import digests
 from training.data.options import MAX_RATIO, require
-from training.data.prepare import two_columns
 from training.evaluation.scoring import ROWS
 from training.file_lock import alone_making
 from training.optim.progress import duration
+from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option
 from training.process_map import in_order
 from training.synthetic.resumable_tsv import Unfinished
 from training.synthetic.teacher import Made, Teacher
@@ -54,23 +50,37 @@ class TranslateOptions:
     """What to translate, pairs or texts, and how; None is the default. Raises ValueError, naming the option."""
 
     bundle: Path
+    """The bundle folder that translates."""
     out: Path
-    pairs: str | None = None
-    texts: Path | None = None
+    """The TSV to make: the student's source, a tab, its target."""
+    pairs: Annotated[str | None, Option(metavar="FILE")] = None
+    """Pairs of which one side is translated; as `prepare` takes them."""
+    texts: Annotated[Path | None, Option(metavar="FILE")] = None
+    """Instead of pairs: plain text, one sentence a line."""
     back: bool = False
+    """Back-translation: the translation becomes the student's source. With --pairs the target is translated."""
     beam: int | None = None
+    """Beam size; 1 is greedy. (default: {DISTILLING_BEAM}, or 1 with --back or --sample)"""
     nearest: bool = False
-    sample: int | None = None
+    """Choose the hypothesis of the beam that is nearest to the other side, by BLEU."""
+    sample: Annotated[int | None, Option(metavar="K")] = None
+    """Draw each token among the K best, 10 for example, by their probabilities: for back-translation of much text."""
     seed: int = 1
+    """For --sample: the same seed and --rows, the same draws."""
     max_ratio: float = MAX_RATIO
-    columns: tuple[int, int] | None = None
-    encoding: str | None = None
-    precision: str = "auto"
-    device: str = "auto"
+    """Leave out longer pairs with one side this many times as long as the other, in tokens."""
+    columns: Columns = None
+    encoding: Encoding = None
+    precision: Annotated[str, Option(PRECISIONS)] = "auto"
+    device: Annotated[str, DEVICE] = "auto"
     rows: int | None = None
+    """Hypotheses decoded together. (default: {ROWS[cpu]}, on a GPU {ROWS[cuda]})"""
     processes: int | None = None
+    """Processes that share the work; the result is the same. (default: one a core)"""
     threads: int | None = None
+    """CPU threads of each process. (default: 1; one a core where there is a single process)"""
     replace: bool = False
+    """Replace the file, if there is one."""
 
     def __post_init__(self) -> None:
         require((self.pairs is None) != (self.texts is None), "give --pairs or --texts, one of them")
@@ -201,93 +211,3 @@ def credits(bundle: Bundle) -> Iterator[str]:
     if named:
         yield "whoever shares these pairs, or a bundle trained on them, must credit (`export --attribution`):"
     yield from (f"  {line}" for line in named)
-
-
-def translate(
-    bundle: Annotated[Path, typer.Option(help="The bundle folder that translates.")],
-    out: Annotated[Path, typer.Option(help="The TSV to make: the student's source, a tab, its target.")],
-    pairs: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Pairs of which one side is translated; as `prepare` takes them."),
-    ] = None,
-    texts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Instead of pairs: plain text, one sentence a line.")
-    ] = None,
-    back: Annotated[
-        bool,
-        typer.Option(
-            "--back",
-            help="Back-translation: the translation becomes the student's source. Of --pairs the target is translated.",
-        ),
-    ] = False,
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Width of the beam; 1 is greedy. (default: {DISTILLING_BEAM}, or 1 with --back or --sample)"
-        ),
-    ] = None,
-    nearest: Annotated[
-        bool,
-        typer.Option("--nearest", help="Of the beam's hypotheses take that nearest to the other side, by BLEU."),
-    ] = False,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="Draw each token among the K best, 10 for example, by their probabilities: for back-translation of "
-            "much text.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of --sample: the same seed and --rows, the same draws.")] = 1,
-    max_ratio: Annotated[
-        float,
-        typer.Option(help="Leave out longer pairs with one side this many times as long as the other, in tokens."),
-    ] = MAX_RATIO,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="N,N", help="The columns of the student's source and target in --pairs. (default: found)"),
-    ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Such as cp1252 or gb18030. (default: found)")] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, float16, int8, or auto, the service's choice.")
-    ] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU if there is one.")] = "auto",
-    rows: Annotated[
-        int | None,
-        typer.Option(help=f"Hypotheses decoded together. (default: {ROWS['cpu']}, on a GPU {ROWS['cuda']})"),
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(help="That share the work; the result is the same. (default: one a core)")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads of each process. (default: 1, of a single process one a core)")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the file, if there is one.")] = False,
-) -> None:
-    """Translate one side of a file with a bundle, as pairs to train on: distillation and back-translation.
-
-    Stopped at any moment, the same command goes on where it was.
-    """
-    translate_file(
-        TranslateOptions(
-            bundle=bundle,
-            out=out,
-            pairs=pairs,
-            texts=texts,
-            back=back,
-            beam=beam,
-            nearest=nearest,
-            sample=sample,
-            seed=seed,
-            max_ratio=max_ratio,
-            columns=two_columns(columns),
-            encoding=encoding,
-            precision=precision,
-            device=device,
-            rows=rows,
-            processes=processes,
-            threads=threads,
-            replace=replace,
-        ),
-        typer.echo,
-    )

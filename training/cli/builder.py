@@ -1,0 +1,86 @@
+"""Makes typer commands of verbs that take one frozen dataclass; its fields are the options.
+
+tyro would do so too, and more; but its lists and pairs are spelt otherwise than in every command written so far, and
+it would be a second library for command lines beside the service's typer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from training.options import Given, Option, Values, given_options, options_of
+
+
+def verb(work: Callable[[Any], None]) -> Callable[..., None]:
+    """`work`, whose argument `options` is a dataclass, as a function that `typer.Typer.command` takes."""
+    kind = get_type_hints(work)["options"]
+
+    @functools.wraps(work)
+    def command(**typed: Any) -> None:
+        work(_built(kind, typed))
+
+    parameters = list(_parameters(kind))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _parameters(kind: type) -> Iterator[inspect.Parameter]:
+    """One for each option, with what typer is to know of it."""
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    for name, (hint, declared) in options_of(kind).items():
+        if isinstance(declared, Given):
+            yield from (_parameter(name, *option, None) for name, option in given_options(declared).items())
+        else:
+            yield _parameter(name, hint, declared, defaults[name])
+
+
+def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
+    if default is dataclasses.MISSING:
+        default = inspect.Parameter.empty
+    elif default == ():
+        default = None
+    kind = _typed(hint, option)
+    if default is None:
+        kind |= None
+    told = typer.Option(*option.spelt(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+
+
+def _typed(hint: Any, option: Option) -> Any:
+    """What typer parses for a field of type `hint`; which texts it may be, the dataclass says itself."""
+    if option.parse:
+        return str
+    if get_origin(hint) in (Union, UnionType):
+        [hint] = [part for part in get_args(hint) if part is not NoneType]
+    return {Literal: str, tuple: list[str]}.get(get_origin(hint), hint)
+
+
+def _built(kind: type, typed: Values) -> Any:
+    """The dataclass with what was `typed`, by option. Raises ValueError."""
+    fields: Values = {}
+    for name, (_, declared) in options_of(kind).items():
+        if isinstance(declared, Given):
+            options = given_options(declared)
+            fields[name] = dict(_values({name: option for name, (_, option) in options.items()}, typed))
+        else:
+            fields.update(_values({name: declared}, typed))
+    return kind(**fields)
+
+
+def _values(options: dict[str, Option], typed: Values) -> Iterator[tuple[str, Any]]:
+    """Those of `options` that were given, as their fields take them."""
+    for name, option in options.items():
+        value = typed[name]
+        if value is None or value == []:
+            continue
+        if isinstance(value, list):
+            value = tuple(value)
+        yield name, option.parse(value) if option.parse else value

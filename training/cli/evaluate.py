@@ -1,0 +1,17 @@
+"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
+
+python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import verb
+from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
+
+
+@verb
+def evaluate(options: EvaluateOptions) -> None:
+    """Measure a bundle: sacreBLEU with its signature, and chrF, of a file of pairs as the service translates them."""
+    evaluate_bundle(options, typer.echo)

@@ -1,0 +1,18 @@
+"""The verb `prepare`: files of sentence pairs in, a data folder of token ids out, which `train` reads.
+
+python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import verb
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+
+
+@verb
+def prepare(options: PrepareOptions) -> None:
+    """Check and split sentence pairs, learn a vocabulary, and write a folder that `train` reads."""
+    prepare_corpora(options, typer.echo)

@@ -1,0 +1,23 @@
+"""The verb `run`: from a file of sentence pairs to a bundle in one command, which goes on where it was stopped.
+
+python -m training run --pairs my.tsv --source en --target fr --out mine/en-fr
+python -m training run --pairs my.tsv --init bundles/en-fr --out mine/adapted
+python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr --replace
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import verb
+from training.pipeline.options import RunArguments
+from training.pipeline.run import run_all
+
+
+@verb
+def run(options: RunArguments) -> None:
+    """Do all in one go: from a file of sentence pairs to a bundle that the service loads.
+
+    Stopped at any moment, the same command goes on where it was.
+    """
+    run_all(options, typer.echo)

@@ -1,0 +1,118 @@
+"""A training run on prepared data: chooses architecture and recipe by the corpus, then trains in a run folder.
+
+The steps are `training.optim.loop`'s, and which recipe suits a corpus is `training.optim.defaults`'s.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from model.config import ModelConfig
+from training.compute import pick_device, use_threads
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary
+from training.evaluation.scoring import limits_for
+from training.file_lock import BusyError, alone_in
+from training.optim.defaults import architecture_for, recipe_for, size_for
+from training.optim.distributed import World, joined
+from training.optim.loop import train
+from training.optim.signals import Stopped, python_here
+from training.optim.trainer import LENGTH, MACHINE, Recipe, TrainingError
+from training.options import DEVICE, Given, Option, Values
+
+MODEL = "Model"
+MODEL_OPTIONS = {
+    "dropout": Option("Share of values dropped; more for fewer pairs.", panel=MODEL),
+    "attention_dropout": Option("The same for attention weights. (default: 0)", panel=MODEL),
+    "norm": Option("Layer normalisation: post (the paper), pre or residual_post. (default: pre)", panel=MODEL),
+    "positions": Option("sinusoidal or learned. (default: sinusoidal)", panel=MODEL),
+    "share_embeddings": Option(
+        "Embedding matrices that are one: all, decoder, none. (default: all)", names=("--sharing",), panel=MODEL
+    ),
+    "attention_bias": Option("Biases in attention. (default: bias)", names=("--bias/--no-bias",), panel=MODEL),
+    "encoder_layers": Option("Instead of the architecture's.", panel=MODEL),
+    "decoder_layers": Option("Likewise.", panel=MODEL),
+    "d_model": Option("Width; likewise.", panel=MODEL),
+    "num_heads": Option("Attention heads; likewise.", panel=MODEL),
+    "d_ff": Option("Feed-forward width; likewise.", panel=MODEL),
+}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What to train on, and where; `model` and `recipe` are what is not left to the number of pairs."""
+
+    data: Path
+    """The data folder that `prepare` made."""
+    out: Path
+    """The run folder: made, or continued where it was stopped."""
+    epochs: Annotated[float | None, Option(panel=LENGTH)] = None
+    """Times to go through the data."""
+    architecture: Annotated[str | None, Option(panel=MODEL)] = None
+    """tiny, small or base: larger learns more, from more pairs."""
+    model: Annotated[Values, Given(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
+    recipe: Annotated[Values, Given(Recipe)] = field(default_factory=dict)
+    device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
+    compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
+    """Through torch.compile, which takes minutes to begin; for GPUs, and never run on one."""
+    threads: Annotated[int | None, Option(panel=MACHINE)] = None
+    """CPU threads. (default: one a core; for `tiny` one)"""
+    save_every: Annotated[int | None, Option(panel=MACHINE)] = None
+    """Steps between savings; an evaluation is one, too. (default: 100, on a GPU 1,000)"""
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and "steps" in self.recipe:
+            raise TrainingError("give --steps or --epochs, not both")
+
+
+def train_prepared(options: TrainOptions, say: Say = print) -> None:
+    """Trains on prepared data, or continues. Raises BusyError, TrainingError, ValueError, Stopped."""
+    summary, where = PreparedSummary.load(options.data), pick_device(options.device)
+    pairs, _ = load_pairs(options.data)
+    size = size_for(summary.own_pairs, where.type == "cuda")
+    shape = {"architecture": options.architecture, **options.model}
+    config = architecture_for(size, summary.vocab_size, summary.options["max_tokens"], **shape)
+    recipe = recipe_for(size, pairs, options.epochs, **options.recipe)
+    use_threads(options.threads, config)
+    save_every = options.save_every
+    if save_every is None:
+        save_every = 1000 if where.type == "cuda" else 100
+    with joined(where) as world, _alone_in(options.out, world):
+        try:
+            limits = limits_for(pairs, config)
+            how = (config, recipe, world.device, limits, save_every)
+            state = train(options.data, options.out, *how, world=world, compiled=options.compiled)
+        except Stopped:
+            if world.is_first:
+                raise
+    if not world.is_first:
+        return
+    say(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
+    run, data = shlex.quote(str(options.out)), shlex.quote(str(options.data))
+    say(
+        f"next: {python_here()} -m training export --run {run} --data {data} "
+        f"--out mine/{summary.source}-{summary.target}"
+    )
+
+
+@contextmanager
+def _alone_in(run: Path, world: World) -> Iterator[None]:
+    """The first process holds the lock of `run` for all. Raises BusyError, in all."""
+    with ExitStack() as held:
+
+        def refusal() -> str:
+            try:
+                held.enter_context(alone_in(run))
+            except BusyError as error:
+                return str(error)
+            return ""
+
+        if said := world.from_first(refusal):
+            raise BusyError(said)
+        yield

@@ -1,0 +1,108 @@
+"""Options declared once: fields of frozen dataclasses, whose docstrings are the help that a command line shows.
+
+Knows neither the command line (`training.cli.builder`) nor recipe files (`training.pipeline.recipe_file`), which both
+read these declarations.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from textwrap import dedent
+from typing import Annotated, Any, get_args, get_type_hints
+
+Values = dict[str, Any]
+"""Fields of a dataclass by name: those that are given."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field's docstring does not say of it as an option: `Annotated[Path, Option(metavar="DIR")]`."""
+
+    help: str = ""
+    """For fields of one meaning in several dataclasses; else the docstring is the help."""
+    names: tuple[str, ...] = ()
+    """Such as "--from"; by default the field's own name."""
+    metavar: str | None = None
+    panel: str | None = None
+    """The heading under which `--help` lists it."""
+    parse: Callable[[str], Any] | None = None
+    """Turns what is typed into the field's value. Raises ValueError, naming the option."""
+
+    def spelt(self, field: str) -> tuple[str, ...]:
+        """What is typed for the option of this `field`."""
+        return self.names or (f"--{field.replace('_', '-')}",)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Marks `Values` of `kind`: its options, here without defaults, as in `Annotated[Values, Given(Recipe)]`.
+
+    `only` these fields, or all that are options. `options` adds those of a dataclass that declares none itself.
+    """
+
+    kind: type
+    only: tuple[str, ...] = ()
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+def options_of(kind: type) -> dict[str, tuple[Any, Option | Given]]:
+    """Type and declaration of each field of the dataclass `kind` that is an option, or stands for several.
+
+    An option has a docstring or a help. What is not one, the docstring of `kind` explains.
+    """
+    documented, found = _docstrings(kind), {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        plain, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+        declared = next((each for each in more if isinstance(each, Option | Given)), Option())
+        if isinstance(declared, Option) and name in documented:
+            declared = replace(declared, help=documented[name])
+        if isinstance(declared, Given) or declared.help:
+            found[name] = plain, declared
+    return found
+
+
+@lru_cache
+def _docstrings(kind: type) -> dict[str, str]:
+    """Those below the fields of `kind`; names in braces are replaced by what the module calls so."""
+    [definition] = ast.parse(dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for pair in pairwise(definition.body):
+        match pair:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = " ".join(text.split()).format_map(vars(sys.modules[kind.__module__]))
+    return found
+
+
+def given_options(given: Given) -> dict[str, tuple[Any, Option]]:
+    """Type and declaration of each option that `given` stands for."""
+    hints = get_type_hints(given.kind)
+    declared = {name: option for name, (_, option) in options_of(given.kind).items() if isinstance(option, Option)}
+    chosen = {name: declared[name] for name in given.only} if given.only else declared
+    return {name: (hints[name], option) for name, option in {**given.options, **chosen}.items()}
+
+
+def two_columns(text: str) -> tuple[int, int]:
+    """Parses `--columns`. Raises ValueError."""
+    match = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
+    if not match or match[1] == match[2]:
+        raise ValueError(f"--columns must be two different numbers, counted from 1, such as 2,1, not {text!r}")
+    return int(match[1]), int(match[2])
+
+
+Columns = Annotated[
+    tuple[int, int] | None,
+    Option("The columns of source and target, such as 2,1. (default: detected)", metavar="N,N", parse=two_columns),
+]
+Encoding = Annotated[str | None, Option("Such as cp1252 or gb18030. (default: detected, UTF-8 most likely)")]
+SOURCE = Option("The language to translate from, such as en or pt-BR.", metavar="CODE")
+TARGET = Option("The language to translate into.", metavar="CODE")
+DEVICE = Option("cpu, cuda, or auto: a GPU if there is one.")
+PRECISIONS = "float32, bfloat16, float16, int8, or auto, the service's choice."
