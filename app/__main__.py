@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.exit_codes import EXIT_CODES
+from app.cli.training_verbs import add_training_verbs
 from app.settings import PREFIX, Settings, described
 
 
@@ -183,6 +184,21 @@ def translate(
             )
         )
     )
+
+
+def with_training() -> typer.Typer:
+    """The command `interlinear`: the verbs here, and the trainer's."""
+    both = typer.Typer(
+        add_completion=False, no_args_is_help=True, help="Interlinear: serves and trains translation models."
+    )
+    both.registered_commands += cli.registered_commands
+    add_training_verbs(both)
+    return both
+
+
+def interlinear() -> None:
+    """Runs the command `interlinear`."""
+    with_training()()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from app.__main__ import cli as app_cli
 from app.cli.exit_codes import EXIT_CODES
+from app.cli.training_verbs import TRAINER
 from app.runtime.metrics import Metrics
 from app.settings import PREFIX, described
 from model.bundle import CONFIG, SUMS, WEIGHTS
@@ -85,12 +86,19 @@ def read(name: str | Path) -> str:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """Each `python -m` or torchrun command in a page or a file's comments: its module with the verb, and what follows.
+    """Each `python -m`, torchrun or interlinear command in a page or a file's comments: its module with the verb, and
+    what follows.
 
     Lines that a backslash joins are one.
     """
     joined = re.sub(r"\\\n[#\s]*", " ", text).replace("make train ARGS=", "-m training run ")
+    joined = re.sub(r"(?<=bin/)interlinear ([a-z][\w-]*)", lambda match: f"-m {_module_of(match[1])}", joined)
     return re.findall(r"-m ((?:app|training) [a-z]\w*|(?:benchmarks|model)(?:\.\w+)+)\b([^\n`|;)]*)", joined)
+
+
+def _module_of(verb: str) -> str:
+    """The module behind a verb of `interlinear`, and what that calls it."""
+    return f"training {TRAINER[verb].name}" if verb in TRAINER else f"app {verb}"
 
 
 def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:

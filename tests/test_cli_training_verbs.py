@@ -1,0 +1,71 @@
+"""The command `interlinear`: it lists every verb, and those of the trainer are the trainer's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from app.__main__ import cli as service
+from app.__main__ import with_training
+from app.cli.training_verbs import TRAINER, missing
+from training.__main__ import VERBS
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = "from app.__main__ import interlinear; interlinear()"
+
+
+def interlinear(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", PROGRAM, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def test_it_lists_every_verb_of_the_service_and_of_the_trainer() -> None:
+    assert {verb.name for verb in TRAINER.values()} == set(VERBS)
+    shown = CliRunner().invoke(with_training(), ["--help"]).output
+    for name in [*TRAINER, *get_command(service).commands]:  # type: ignore[attr-defined]
+        assert f" {name} " in shown
+
+
+def test_it_is_the_script_that_is_installed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"interlinear": "app.__main__:interlinear"}
+
+
+def test_a_verb_of_the_trainer_gets_the_arguments_and_its_exit_code_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "training.py").write_text("print('not the trainer')")
+    done = interlinear(tmp_path, "train-step", "--data", "nowhere", "--out", "run", "--epochs", "1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nowhere is no data folder" in done.stderr
+    helped = interlinear(tmp_path, "train", "--help")
+    assert helped.returncode == 0
+    assert "python -m training run" in helped.stdout
+
+
+def test_a_verb_of_the_service_is_its_own() -> None:
+    result = CliRunner().invoke(with_training(), ["key", "alice"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("alice")
+
+
+@pytest.mark.parametrize(
+    ("extra", "names"), [("train", ["no-such-package", "nor.this"]), ("dev", ["no-such-package"]), ("other", [])]
+)
+def test_what_is_missing_of_an_extra_is_named(extra: str, names: list[str]) -> None:
+    requirements = [
+        "typer>=0.15",
+        'pytest>=8; extra == "train"',
+        'no-such-package~=1.0; extra == "train"',
+        "nor.this>=2; sys_platform != 'win32' and extra == 'train'",
+        'no-such-package~=1.0; extra == "dev"',
+    ]
+    assert missing(requirements, extra) == names
