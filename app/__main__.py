@@ -70,7 +70,9 @@ def serve(
     from app.services.startup import load_catalogue
     from app.settings import SettingsError, ignored_variables, load_settings
     from model.bundle import BundleError
+    from model.machine import share_heaps
 
+    share_heaps()
     log_to_stderr()
     for name in ignored_variables(os.environ):
         logging.warning("%s is not a setting; ignored", name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,36 @@ def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "interlinear"
+
+
+HEAPS = """
+import ctypes, sys, tempfile, threading
+from model.machine import share_heaps
+
+if sys.argv[1] == "shared":
+    assert share_heaps()
+all_are_here = threading.Barrier(7)
+
+def allocate() -> None:
+    kept = [bytearray(5_000) for _ in range(50)]
+    all_are_here.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(7)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as file:
+    stream = libc.fopen(file.name.encode(), b"w")
+    assert libc.malloc_info(0, ctypes.c_void_p(stream)) == 0
+    libc.fclose(ctypes.c_void_p(stream))
+    print(open(file.name).read().count("<heap nr="))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has heaps for threads")
+def test_threads_that_share_heaps_have_no_more_than_two() -> None:
+    def heaps(how: str) -> int:
+        return int(subprocess.run([sys.executable, "-c", HEAPS, how], check=True, capture_output=True).stdout)
+
+    assert heaps("shared") <= 2 < heaps("each its own")
