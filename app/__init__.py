@@ -1,1 +1,1 @@
-"""The service: bundles in, translations over HTTP out. Imports `model`, never `training`."""
+"""The service: serves bundles as translations over HTTP. Imports `model`, never `training`."""

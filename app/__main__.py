@@ -21,14 +21,14 @@ from app.settings import PREFIX, Settings, described
 
 
 class Format(StrEnum):
-    """Of standard input."""
+    """The format of standard input."""
 
     text = "text"
     html = "html"
 
 
 class Lines(Enum):
-    """What becomes of the line breaks within a paragraph; see app/text/line_breaks.py."""
+    """How to treat line breaks within a paragraph; see app/text/line_breaks.py."""
 
     keep = "keep"
     join = "join"
@@ -40,11 +40,11 @@ cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear,
 
 
 SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", described(), flags=re.MULTILINE)
-"""Each setting's meaning below it: side by side they are wider than a terminal."""
+"""Each setting's meaning on a line below it; side by side they do not fit in a terminal."""
 
 
 def _setting(name: str) -> Any:
-    """An option for the setting `name`, which verifies it; what it means is told there."""
+    """An option for the setting `name`, which verifies it and documents its meaning."""
     return typer.Option(help=f"{Settings.model_fields[name].description} (for {PREFIX}{name.upper()})")
 
 
@@ -57,9 +57,9 @@ def serve(
     precision: Annotated[str | None, _setting("precision")] = None,
     workers: Annotated[str | None, _setting("workers")] = None,
 ) -> None:
-    """Serves the bundles over HTTP: the page at /, the manual at /docs.
+    """Serve the bundles over HTTP: the page at /, the API reference at /docs.
 
-    An option wins over the environment's setting.
+    Options override the settings in the environment.
     """
     import uvicorn
 
@@ -87,11 +87,12 @@ def serve(
         raise typer.Exit(1) from None
     for line in catalogue.described():
         logging.info(line)
-    # What is here now stays: to look through a hundred thousand objects for garbage would stop all requests. And a
-    # request makes hundreds of objects that die by themselves: to look after every 700 takes a tenth of its time.
+    # Exempt existing objects from collection: scanning a hundred thousand objects would stall all requests. Requests
+    # also make hundreds of objects that need no collector, and a scan every 700 allocations takes a tenth of their
+    # time.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    # uvicorn finishes what it has accepted and then raises the signal again: to have been told to stop is no failure.
+    # uvicorn finishes what it has accepted and then raises the signal again; a requested shutdown is not a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):
@@ -99,7 +100,7 @@ def serve(
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
-    """uvicorn's."""
+    """Arguments for uvicorn."""
     from app.server.connection import Connection
 
     return {
@@ -110,18 +111,18 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "proxy_headers": False,  # the application looks at them itself, after it has seen who brings them
+        "proxy_headers": False,  # the application reads them itself, and knows which peer sent them
         "ws": "none",
-        # Longer than the minute for which proxies keep an idle connection: whoever closes it first must not be us, or
-        # a request that is on its way is lost.
+        # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
+        # its way would be lost.
         "timeout_keep_alive": 75,
         "timeout_graceful_shutdown": 30,
     }
 
 
 @cli.command()
-def key(name: Annotated[str, typer.Argument(help="Whose it is; this is shown in the log")]) -> None:
-    """Makes an API key, and shows it once; its line for INTERLINEAR_API_KEYS_FILE goes to standard output.
+def key(name: Annotated[str, typer.Argument(help="The key's name, as the log shows it")]) -> None:
+    """Create an API key and print it once; its line for INTERLINEAR_API_KEYS_FILE goes to standard output.
 
     python -m app key alice >> keys.txt
     """
@@ -143,32 +144,32 @@ def translate(
         Path | None,
         typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where it goes; report.fr.docx for report.docx")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Though that is there already")] = False,
+    out: Annotated[Path | None, typer.Option(help="Where to write it; report.fr.docx for report.docx")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite the output file")] = False,
     line_breaks: Annotated[
-        Lines, typer.Option(help="Of .txt: keep each line, join those of a paragraph, or tell by how it is wrapped")
+        Lines, typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping")
     ] = Lines.auto,
-    redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="Of .po: translate fuzzy entries anew")] = False,
-    glossary: Annotated[str, typer.Option(help="A file of terms, as tsv or csv, or the name of a served one")] = "",
-    markup: Annotated[Format, typer.Option("--format", help="html: of each line by itself")] = Format.text,
+    redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
+    glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
+    markup: Annotated[Format, typer.Option("--format", help="html: treat each line as HTML")] = Format.text,
     bundles: Annotated[str | None, _setting("bundles")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that decode; 0: one a core")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary of warnings")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary of warnings")] = False,
 ) -> None:
-    """Translates standard input, a line for a line, or a document, as fast as the engine can.
+    """Translate standard input line by line, or a document, as fast as the engine can.
 
-    What is typed, or comes from a pipe that pauses, is answered at once. No service has to run, but its settings for
-    bundles, device, precision, workers, glossaries and cache (`serve --help`) hold here as well.
+    Input that is typed, or that comes from a pipe that pauses, is answered at once. No service needs to run, but its
+    settings for bundles, device, precision, workers, glossaries and cache (`serve --help`) apply here as well.
     """
     from app.cli.offline_engine import Request
     from app.cli.translate import run
 
     if out and not file:
-        raise typer.BadParameter("--out is for what --file names; standard input goes to standard output")
+        raise typer.BadParameter("--out needs --file; standard input is translated to standard output")
     if not file and (redo_fuzzy or line_breaks is not Lines.auto):
-        raise typer.BadParameter("--redo-fuzzy and --line-breaks are for what --file names")
+        raise typer.BadParameter("--redo-fuzzy and --line-breaks need --file")
     if file and markup is Format.html:
-        raise typer.BadParameter("--format is for standard input; a file's name tells its own")
+        raise typer.BadParameter("--format is for standard input; a file's name decides its format")
     raise typer.Exit(
         run(
             Request(
@@ -189,7 +190,7 @@ def translate(
 
 
 def with_training() -> typer.Typer:
-    """The command `interlinear`: the verbs here, and the trainer's."""
+    """The command `interlinear`: the commands of this module, and the trainer's."""
     both = typer.Typer(
         add_completion=False, no_args_is_help=True, help="Interlinear: serves and trains translation models."
     )

@@ -1,6 +1,6 @@
-"""What can go wrong: one exception a kind, with its status of HTTP. Knows no web framework.
+"""The service's exceptions, each with its HTTP status. Independent of any web framework.
 
-`app.http.problems` puts them on the wire; how other services' APIs word a problem is their routes'.
+`app.http.problems` converts them to responses; the routes of other services' APIs have their own formats.
 
     ServiceError
     ├── WrongHost 400
@@ -29,14 +29,14 @@ from typing import ClassVar, NamedTuple
 
 
 class FieldFault(NamedTuple):
-    """What is wrong with one field of what was sent; `pointer` is a JSON Pointer as a URI fragment."""
+    """An error in one field of a request; `pointer` is a JSON Pointer as a URI fragment."""
 
     pointer: str
     detail: str
 
 
 class ServiceError(Exception):
-    """Anything that the service tells a client instead of an answer."""
+    """An error that the service reports to a client."""
 
     status: ClassVar[int]
     slug: ClassVar[str]
@@ -49,8 +49,8 @@ class ServiceError(Exception):
 
 
 class WrongHost(ServiceError):
-    status, slug, title = 400, "wrong-host", "No host, or more than one"
-    example = "A request over HTTP/1.1 has one header Host."
+    status, slug, title = 400, "wrong-host", "Missing or repeated Host header"
+    example = "An HTTP/1.1 request must have exactly one Host header."
 
 
 class NotJSON(ServiceError):
@@ -60,12 +60,12 @@ class NotJSON(ServiceError):
 
 class NotAuthorised(ServiceError):
     status, slug, title = 401, "not-authorised", "No valid API key"
-    example = "This service wants an API key, and got none or one that it does not know."
+    example = "This service requires an API key; the request has none, or an unknown one."
 
 
 class NotAllowed(ServiceError):
-    status, slug, title = 403, "not-allowed", "Not for this key"
-    example = "This is for keys with the word `admin` in the file of keys."
+    status, slug, title = 403, "not-allowed", "Not allowed for this key"
+    example = "Only keys marked `admin` in the API key file may do this."
 
 
 class PairNotServed(ServiceError):
@@ -74,7 +74,7 @@ class PairNotServed(ServiceError):
 
 
 class BodyTooSlow(ServiceError):
-    status, slug, title = 408, "body-too-slow", "The body came too slowly"
+    status, slug, title = 408, "body-too-slow", "The body arrived too slowly"
     example = "The body did not arrive within 60000 ms."
 
 
@@ -103,7 +103,7 @@ class InvalidFields(ServiceError):
 
     @classmethod
     def at(cls, pointer: str, detail: str) -> InvalidFields:
-        """With one fault, at `pointer`: "#/text/3", or "#" for the body as a whole."""
+        """An error with one fault, at `pointer`: "#/text/3", or "#" for the body as a whole."""
         return cls.of([FieldFault(pointer=pointer, detail=detail)])
 
 
@@ -118,23 +118,23 @@ class TooManyCharacters(TooManyRequests):
 
 
 class ClientLeft(ServiceError):
-    """Nobody reads this answer; the status, nginx's, is for the log and the metrics."""
+    """The client disconnected. The status, nginx's, is only for the log and the metrics."""
 
     status, slug, title = 499, "client-left", "The client closed the connection"
 
 
 class StepFailed(ServiceError):
     status, slug, title = 500, "step-failed", "The model failed on this text"
-    example = "The step that this sentence was in failed; the service's log says why."
+    example = "The decoding step of this sentence failed; see the service's log."
 
 
 class Unavailable(ServiceError):
-    status, slug, title = 503, "unavailable", "Not able to translate"
+    status, slug, title = 503, "unavailable", "Unable to translate"
     example = "The engine has stopped: OSError: device lost"
 
 
 class Overloaded(Unavailable):
-    slug, title = "overloaded", "Too much to do"
+    slug, title = "overloaded", "Overloaded"
     example = "The queue is full. Retry after 3 s."
 
 

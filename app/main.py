@@ -1,4 +1,4 @@
-"""Puts the service together: `create_app`. What lives while it runs is in the lifespan's state; nothing is global."""
+"""Assembles the service in `create_app`. State lives in the lifespan; there are no globals."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ EXPOSED = [
     "X-Interlinear-Warnings",
     "X-Interlinear-Report",
 ]
-"""Headers that a page of another origin may read."""
+"""Headers that pages of other origins may read."""
 DOWNLOADS = 4
-"""So many files of the largest size are kept for those who fetch them later."""
+"""How many files of the maximum size are kept for download."""
 ERRANDS = 16
-"""So many are translated in the background, or wait to be, or to be fetched."""
+"""How many documents are translated in the background, waiting, or ready to download."""
 
 
 def create_app(
@@ -63,8 +63,8 @@ def create_app(
 ) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
-    `detect_early`: what tells languages is loaded at the start, and not when it is first asked for, which then waits.
-    Raises SettingsError and BundleError.
+    `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
+    SettingsError and BundleError.
     """
     metrics, stop = Metrics(), Stop()
     door = Door(settings)
@@ -87,7 +87,7 @@ def create_app(
         trimming = asyncio.create_task(trim(rooms.all()))
         if admin:
             admin.start()
-            logging.info("/health, /ready and /metrics are also on port %d", admin.port)
+            logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
         loading = asyncio.create_task(asyncio.to_thread(fleet.libraries.load)) if detect_early else None
         try:
             yield State(
@@ -118,16 +118,16 @@ def create_app(
             if admin:
                 admin.stop()
 
-    # As FastAPI, but the assets of /docs come from here and not from the network.
+    # Like FastAPI's, but with the assets of /docs from this package and not from the network.
     app: FastAPI = FastAPIOffline(
         redoc_url=None,
-        # To be sent to another address is to send text and key again, and in clear if the proxy's scheme is not known.
+        # A redirect would send text and key again, unencrypted if the proxy's scheme is unknown.
         redirect_slashes=False,
         title="Interlinear",
         version=__version__,
         description=openapi.DESCRIPTION,
         openapi_tags=openapi.TAGS,
-        # FastAPI's own would tell whoever is configured to listen what was in the requests.
+        # FastAPI's own handler would pass request contents to any configured listener.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
@@ -138,7 +138,7 @@ def create_app(
 
 
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> Voices:
-    """Returns how each API words its errors."""
+    """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
     for module in (translate, files, attention, models):
         app.include_router(module.router, prefix=ours)
@@ -153,7 +153,7 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> Voices:
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, voices: Voices) -> None:
-    """What is added last is met first."""
+    """The last one added runs first."""
     straight = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=settings.prefixes[0])
     app.add_middleware(OneHost, count=metrics.refused, voices=voices)

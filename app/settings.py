@@ -1,6 +1,6 @@
-"""The service's settings: INTERLINEAR_* in the environment, verified once at the start.
+"""The service's settings: INTERLINEAR_* in the environment, verified once at startup.
 
-Knows no model; whether the machine has the device is found out when bundles are loaded.
+Whether the machine has the requested device is checked when bundles are loaded.
 """
 
 from __future__ import annotations
@@ -18,72 +18,76 @@ from app.runtime.rate_limits import Rate
 
 PREFIX = "INTERLINEAR_"
 INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
-"""Where each API is, but for the one at the root."""
+"""The path of each API that is not at the root."""
 
 
 class SettingsError(ValueError):
-    """A setting has no meaning; one line that names it."""
+    """A setting is invalid; the message is one line that names it."""
 
 
 class Settings(BaseSettings):
-    """How to serve. Every field is the environment variable INTERLINEAR_<FIELD>."""
+    """The service's configuration. Each field is an environment variable, INTERLINEAR_<FIELD>."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, arbitrary_types_allowed=True)
 
     host: str = Field(default="127.0.0.1", description="0.0.0.0: reachable from other machines")
-    port: int = Field(default=8000, ge=0, le=65535, description="0: any that is free; the log says which")
+    port: int = Field(default=8000, ge=0, le=65535, description="0: any free port, which the log shows")
     admin_port: int | None = Field(
-        default=None, ge=0, le=65535, description="Also /health, /ready and /metrics there, however busy the other is"
+        default=None,
+        ge=0,
+        le=65535,
+        description="Also serve /health, /ready and /metrics here, however busy the main port is",
     )
     bundles: Annotated[tuple[Path, ...], NoDecode] = Field(
         default=(Path("bundles"),),
-        description="Folders of bundles, or bundles, separated by commas: a later one's take the place of an earlier's",
+        description="Bundles or folders of bundles, separated by commas; later ones replace earlier ones",
     )
-    watch_bundles: bool = Field(default=False, description="Serve what is there now whenever these folders change")
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if there is one")
+    watch_bundles: bool = Field(default=False, description="Reload whenever these folders change")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if available")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
-        default="auto", description="auto: the fastest that is close to float32 on this processor"
+        default="auto", description="auto: the fastest on this processor that stays close to float32"
     )
-    workers: int = Field(default=0, ge=0, description="Processes that decode; 0: one a core, on a GPU one")
-    max_body_bytes: int = Field(default=1 << 20, ge=1, description="Size of one request")
-    max_file_bytes: int = Field(default=16 << 20, ge=1, description="Size of one file to translate")
+    workers: int = Field(default=0, ge=0, description="Worker processes; 0: one per core, or one on a GPU")
+    max_body_bytes: int = Field(default=1 << 20, ge=1, description="Maximum size of a request")
+    max_file_bytes: int = Field(default=16 << 20, ge=1, description="Maximum size of a file to translate")
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")
     max_items: int = Field(default=1_000, ge=1, description="Texts in one request")
     queue_tokens: int = Field(
-        default=1 << 19, ge=1, description="Source tokens that may wait, each sentence's rounded up to 16"
+        default=1 << 19, ge=1, description="Source tokens that may wait, rounded up to 16 for each sentence"
     )
     max_wait_ms: int = Field(
-        default=250, ge=1, description="A request whose turn would come later than this is refused at once"
+        default=250, ge=1, description="Requests that would wait longer than this are refused at once"
     )
     glossaries: Path | None = Field(default=None, description="A folder of glossaries, NAME.SOURCE-TARGET.tsv")
     glossary_store: Path | None = Field(
-        default=None, description="A folder in which glossaries made over HTTP are kept; else a restart loses them"
+        default=None, description="A folder for glossaries made over HTTP, which a restart otherwise loses"
     )
-    cache_bytes: int = Field(default=64 << 20, ge=0, description="Finished sentences that are kept; 0: none")
-    deadline_ms: int = Field(default=60_000, ge=1, description="Longest time for a request; it may ask for less")
+    cache_bytes: int = Field(default=64 << 20, ge=0, description="Memory for cached sentences; 0: no cache")
+    deadline_ms: int = Field(default=60_000, ge=1, description="Maximum time for a request, which may ask for less")
     drain_ms: int = Field(
-        default=0, ge=0, description="Told to stop, it still takes requests for this long, while /ready is 503"
+        default=0, ge=0, description="On shutdown, keep accepting requests for this long, while /ready is 503"
     )
     send_timeout_ms: int = Field(
-        default=30_000, ge=1, description="A client that takes nothing of its answer for so long is cut off"
+        default=30_000, ge=1, description="Disconnect clients that read nothing of their response for this long"
     )
-    api_keys_file: Path | None = Field(default=None, description="Who may translate; lines of `python -m app key NAME`")
+    api_keys_file: Path | None = Field(default=None, description="API keys; lines that `python -m app key NAME` prints")
     rate_requests: Annotated[Rate | None, NoDecode] = Field(
-        default=None, description="For each key, or address without keys, such as 600/minute"
+        default=None, description="Limit per key, or per address without keys, such as 600/minute"
     )
-    rate_characters: Annotated[Rate | None, NoDecode] = Field(default=None, description="The same, such as 1000000/day")
+    rate_characters: Annotated[Rate | None, NoDecode] = Field(default=None, description="Likewise, such as 1000000/day")
     root_api: Literal["interlinear", "libretranslate"] = Field(
-        default="interlinear", description="Whose API is at /; where it is LibreTranslate's, ours is below /interlinear"
+        default="interlinear", description="The API at /; with libretranslate, ours moves to /interlinear"
     )
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")
     root_path: str = Field(default="", description="The path under which a proxy shows the service, such as /mt")
     trusted_proxies: Annotated[list[str], NoDecode] = Field(
-        default=[], description="Whose X-Forwarded-For, -Proto and X-Request-ID are believed: addresses, networks, or *"
+        default=[],
+        description="Proxies whose X-Forwarded-For, -Proto and X-Request-ID are trusted: addresses, networks, or *",
     )
 
     @property
     def prefixes(self) -> tuple[str, str]:
-        """Where our own API is, and LibreTranslate's."""
+        """The paths of our own API and of LibreTranslate's."""
         return ("", LIBRETRANSLATE) if self.root_api == "interlinear" else (INTERLINEAR, "")
 
     @field_validator("bundles", mode="before")
@@ -91,7 +95,7 @@ class Settings(BaseSettings):
     def _split_folders(cls, value: object) -> object:
         folders = cls._split(value)
         if not folders:
-            raise ValueError("name a folder at least")
+            raise ValueError("name at least one folder")
         return folders
 
     @field_validator("cors_origins", "trusted_proxies", mode="before")
@@ -105,7 +109,7 @@ class Settings(BaseSettings):
         origins = [origin.lower().removesuffix("/") for origin in value]
         for origin in origins:
             if not re.fullmatch(r"\*|null|[a-z][a-z0-9+.-]*://[^/\s]+", origin):
-                raise ValueError("an origin has a scheme and a host, and a port perhaps, such as https://example.org")
+                raise ValueError("an origin has a scheme, a host and an optional port, such as https://example.org")
         return origins
 
     @field_validator("trusted_proxies")
@@ -142,7 +146,7 @@ class Settings(BaseSettings):
 
 
 def described() -> str:
-    """The settings, one a line: variable, default, meaning."""
+    """The settings, one per line: variable, default, meaning."""
     return "\n".join(
         f"{f'{PREFIX}{name.upper()}={_written(field.default)}':<38} {field.description or ''}".rstrip()
         for name, field in Settings.model_fields.items()
@@ -158,8 +162,8 @@ def _written(default: object) -> str:
 
 
 def load_settings(options: Mapping[str, object] | None = None) -> Settings:
-    """The settings in the environment, but for the fields that `options` of a command line say otherwise; None counts
-    for nothing. Raises SettingsError."""
+    """The settings from the environment, overridden by the command line's `options`; None does not override. Raises
+    SettingsError."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     try:
         return Settings(**given)  # type: ignore[arg-type]
@@ -173,7 +177,7 @@ def _as_given(field: str, options: Mapping[str, object]) -> str:
 
 
 def ignored_variables(environ: Mapping[str, str]) -> list[str]:
-    """The variables in `environ` that look like settings and are none: misspelt, or Kubernetes' own."""
+    """Variables in `environ` that look like settings but are not: misspelt, or set by Kubernetes."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
     ours = [name for name in environ if name.upper().startswith(PREFIX)]
     return sorted(name for name in ours if name.upper() not in known or _from_kubernetes(environ[name]))

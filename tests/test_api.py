@@ -217,9 +217,9 @@ def test_who_sends_what_libretranslate_takes_is_told_where_that_is(service: Serv
 @pytest.mark.parametrize(
     ("path", "detail"),
     [
-        ("/translate", "GET is not offered at /translate, which takes POST."),
-        ("/libretranslate/translate", "GET is not offered at /libretranslate/translate, which takes POST."),
-        ("/deepl/v2/document", "GET is not offered at /deepl/v2/document, which takes POST."),
+        ("/translate", "GET is not allowed at /translate, which accepts POST."),
+        ("/libretranslate/translate", "GET is not allowed at /libretranslate/translate, which accepts POST."),
+        ("/deepl/v2/document", "GET is not allowed at /deepl/v2/document, which accepts POST."),
     ],
 )
 def test_a_method_that_is_not_offered_is_named_and_so_are_those_that_are(
@@ -258,7 +258,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> N
 
 def test_a_body_without_a_type_is_told_so(service: Service) -> None:
     detail = service.request("POST", "/translate", content=b"{}").json()["detail"]
-    assert detail == "The body must be application/json; it is of no type: the header Content-Type is missing."
+    assert detail == "The body must be application/json; it is of no type: the Content-Type header is missing."
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])

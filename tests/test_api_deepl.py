@@ -158,7 +158,7 @@ def test_where_there_are_keys_a_wrong_one_opens_nothing(
             lambda: stranger.translate_document_upload(b"Hello.", filename="a.txt", **EN_FR),
         ]
         for call in calls:
-            with pytest.raises(deepl.AuthorizationException, match="does not know"):
+            with pytest.raises(deepl.AuthorizationException, match="the one that was sent is unknown"):
                 call()
         refused = httpx.post(f"{url}/deepl/v2/translate", content=b"{", headers={"Authorization": f"Bearer {ann}"})
         assert refused.status_code == 403
@@ -167,7 +167,7 @@ def test_where_there_are_keys_a_wrong_one_opens_nothing(
         with client_of(url, bob) as other:
             handle = client.translate_document_upload(b"Hello.", filename="a.txt", **EN_FR)
             made = client.create_glossary("Animals", "EN", "FR", {"cat": "chat"})
-            with pytest.raises(deepl.DeepLException, match="no such document"):
+            with pytest.raises(deepl.DeepLException, match="No such document"):
                 other.translate_document_get_status(handle)
             with pytest.raises(deepl.GlossaryNotFoundException):
                 other.get_glossary(made.glossary_id)

@@ -82,7 +82,7 @@ def test_a_document_is_asked_after_and_fetched_once(deepl_client: deepl.DeepLCli
         deepl.DocumentHandle("F" * 32, handle.document_key),
         deepl.DocumentHandle(handle.document_id, "é"),
     ):
-        with pytest.raises(deepl.DeepLException, match="no such document"):
+        with pytest.raises(deepl.DeepLException, match="No such document"):
             deepl_client.translate_document_get_status(stranger)
         with pytest.raises(deepl.DeepLException, match="Not found"):
             deepl_client.translate_document_download(stranger, io.BytesIO())
@@ -98,7 +98,7 @@ def _is_there(client: deepl.DeepLClient, handle: deepl.DocumentHandle) -> bool:
     try:
         return client.translate_document_get_status(handle).done
     except deepl.DeepLException as gone:
-        return "no such document" not in str(gone)
+        return "No such document" not in str(gone)
 
 
 def test_a_document_that_is_not_translated_yet_is_not_ready(bundle_folder: Path, gate: Gate, impatient: None) -> None:
@@ -134,10 +134,10 @@ def test_a_document_that_cannot_be_translated_says_why(
     ("name", "options", "said"),
     [
         ("a.pdf", {}, "must end in one of .*docx"),
-        ("a.txt", {"output_format": "docx"}, "stays of its own format, txt"),
+        ("a.txt", {"output_format": "docx"}, "keeps its own format, txt"),
         ("a.txt", {"target_lang": "XX"}, "'target_lang' not supported"),
         ("a.txt", {"formality": "more"}, "'formality' is not supported"),
-        ("a.txt", {"glossary": "none"}, "no such glossary"),
+        ("a.txt", {"glossary": "none"}, "No such glossary"),
     ],
 )
 def test_a_document_that_cannot_be_taken_is_refused_at_once(

@@ -28,7 +28,7 @@ def test_a_glossary_is_made_listed_used_and_deleted(deepl_client: deepl.DeepLCli
     for gone in (deepl_client.get_glossary, deepl_client.get_glossary_entries, deepl_client.delete_glossary):
         with pytest.raises(deepl.GlossaryNotFoundException):
             gone(made.glossary_id)
-    with pytest.raises(deepl.DeepLException, match="no such glossary"):
+    with pytest.raises(deepl.DeepLException, match="No such glossary"):
         deepl_client.translate_text("The cat sleeps.", glossary=made, **EN_FR)
 
 
@@ -67,9 +67,9 @@ def test_a_glossary_of_several_pairs_is_changed_a_dictionary_at_a_time(tmp_path:
         assert (replaced.source_lang, replaced.entry_count) == ("EN", 1)
         assert "Bär" in str(client.translate_text("The cat sleeps.", glossary=made.glossary_id, **EN_FR))
         client.delete_multilingual_glossary_dictionary(made, source_lang="FR", target_lang="EN")
-        with pytest.raises(deepl.GlossaryNotFoundException, match="no such dictionary"):
+        with pytest.raises(deepl.GlossaryNotFoundException, match="No such dictionary"):
             client.delete_multilingual_glossary_dictionary(made, source_lang="FR", target_lang="EN")
-        with pytest.raises(deepl.GlossaryNotFoundException, match="no such dictionary"):
+        with pytest.raises(deepl.GlossaryNotFoundException, match="No such dictionary"):
             client.get_multilingual_glossary_entries(made, "FR", "EN")
         (left,) = client.list_multilingual_glossaries()
         assert [(each.source_lang, each.entry_count) for each in left.dictionaries] == [("EN", 1)]
@@ -93,12 +93,12 @@ def test_of_several_glossaries_the_first_that_has_a_term_holds(deepl_client: dee
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"entries": "cat"}, "line 1: it must be a term and its translation, and has 1 parts"),
+        ({"entries": "cat"}, "line 1: it must be a term and its translation, but has 1 parts"),
         ({"entries": "cat\ta\ncat\tb"}, "line 2: the term 'cat' is given twice"),
-        ({"entries": "cat,a,de,fr", "entries_format": "csv"}, "line 1: it is of other languages"),
+        ({"entries": "cat,a,de,fr", "entries_format": "csv"}, "line 1: its languages are not"),
         ({"entries": 'cat,"a', "entries_format": "csv"}, "line 1"),
         ({"entries": "\n"}, "at least one term"),
-        ({"target_lang": "DE"}, "the pairs of languages served: en-fr"),
+        ({"target_lang": "DE"}, "the language pairs served: en-fr"),
         ({"name": " "}, "1 to 1024 characters"),
         ({"entries_format": "xml"}, "#/entries_format"),
     ],
@@ -116,7 +116,7 @@ def test_the_services_own_glossaries_are_there_by_name(bundle_folder: Path, tmp_
         assert [each.glossary_id for each in client.list_glossaries()] == ["own"]
         assert client.get_glossary_entries("own") == {"cat": "Büffel"}
         assert "Büffel" in str(client.translate_text("The cat sleeps.", glossary="own", **EN_FR))
-        with pytest.raises(deepl.DeepLException, match="stays as it is"):
+        with pytest.raises(deepl.DeepLException, match="cannot be changed"):
             client.delete_glossary("own")
 
 

@@ -107,7 +107,7 @@ def test_a_glossary_comes_with_the_file(service: Service, glossary: tuple[str | 
     [
         ("terms.tsv", b"Hello\tAhoy\nHello\n", "line 2"),
         ("terms.tsv", b"Hello\xff\tAhoy\n", "line 1: not UTF-8"),
-        ("terms.csv", b"Hello,Ahoy,de,fr", "line 1: it is of other languages"),
+        ("terms.csv", b"Hello,Ahoy,de,fr", "line 1: its languages are not"),
         ("terms.tsv", b"".join(b"t%d\tt\n" % number for number in range(10_001)), "at most 10,000 terms"),
     ],
 )

@@ -89,8 +89,8 @@ def test_what_cannot_be_translated_comes_out_as_it_went_in_and_is_named(capsys: 
     assert translated(b"a\n?\nb\n?", report=report) == b"A\n?\nB\n?"
     assert report.close() == 3
     assert capsys.readouterr().err.splitlines() == [
-        "interlinear: line 2 is not translated: Alas.",
-        "interlinear: line 4 is not translated: Alas.",
+        "interlinear: line 2 was not translated: Alas.",
+        "interlinear: line 4 was not translated: Alas.",
     ]
 
 
@@ -210,7 +210,7 @@ def test_a_passage_that_cannot_be_translated_stays_as_it_was_and_is_named(
     report = Report(quiet=False)
     assert translated_file(path, report) == b'{"a": "YES", "b": "broken", "c": "NO"}'
     assert report.close() == 3
-    assert capsys.readouterr().err == "interlinear: line 1, $.b is not translated: Alas.\n"
+    assert capsys.readouterr().err == "interlinear: line 1, $.b was not translated: Alas.\n"
 
 
 def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path)
     written = (tmp_path / "page.fr.html").read_text(encoding="utf-8")
     assert re.fullmatch(r"<h1>.+</h1><p lang=x>.*<b>.*</b>.*", written, re.DOTALL)
     again = command(bundle_folder, words)
-    assert b"is there already" in again.communicate(timeout=WAIT_S)[1]
+    assert b"already exists" in again.communicate(timeout=WAIT_S)[1]
     assert again.returncode == 4
 
 

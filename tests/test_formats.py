@@ -404,7 +404,7 @@ def test_a_language_with_one_form_has_the_plural() -> None:
 
 def test_a_catalogue_that_is_the_name_of_a_file_opens_none(tmp_path: Path) -> None:
     (tmp_path / "secret.po").write_text('msgid "secret"\nmsgstr ""\n')
-    with pytest.raises(UnreadableDocument, match="no gettext catalogue"):
+    with pytest.raises(UnreadableDocument, match="not a gettext catalogue"):
         read("a.po", str(tmp_path / "secret.po").encode())
 
 

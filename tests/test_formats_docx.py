@@ -330,7 +330,7 @@ def test_two_parts_of_one_name_are_refused() -> None:
     packed = io.BytesIO(word(RICH))
     with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("word/document.xml", "<a/>")
-    with pytest.raises(UnreadableDocument, match="two parts of one name"):
+    with pytest.raises(UnreadableDocument, match="two parts with the same name"):
         read("a.docx", packed.getvalue())
 
 

@@ -50,18 +50,18 @@ def test_a_key_may_have_rates_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("lines", "fault"),
     [
-        ([], "there is no key in it"),
-        (["# nobody"], "there is no key in it"),
+        ([], "it contains no key"),
+        (["# nobody"], "it contains no key"),
         (["alice"], "line 1: after the name"),
-        ([f"al/ice {HASH}"], "line 1: a line begins with a name"),
+        ([f"al/ice {HASH}"], "line 1: a line must begin with a name"),
         (["# x", "alice my-secret"], "line 2: after the name"),
-        ([f"alice {HASH} often"], "line 1: after the hash come requests=RATE"),
-        ([f"alice {HASH} my-secret"], "line 1: after the hash come requests=RATE"),
+        ([f"alice {HASH} often"], "line 1: after the hash may come requests=RATE"),
+        ([f"alice {HASH} my-secret"], "line 1: after the hash may come requests=RATE"),
         ([f"alice {HASH} requests=5"], "line 1: '5' is not a rate"),
         ([f"alice {HASH} requests=5/day burst my"], "line 1: '5/day burst my' is not a rate"),
-        ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: after the hash come requests=RATE"),
-        ([f"alice {HASH}", f"bob {HASH}"], "line 2: this name or this key"),
-        ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: this name or this key"),
+        ([f"alice {HASH} requests=5/day requests=6/day"], "line 1: after the hash may come requests=RATE"),
+        ([f"alice {HASH}", f"bob {HASH}"], "line 2: duplicate name or key"),
+        ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: duplicate name or key"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_line_and_without_a_key(lines: list[str], fault: str) -> None:
@@ -111,7 +111,7 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
         asyncio.run(watched())
     bad, gone = caplog.messages
     assert "line 1: " in bad
-    assert "stay as they were" in gone
+    assert "keeping the previous API keys" in gone
 
 
 def put_folder(path: Path) -> None:
@@ -146,7 +146,7 @@ def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
 
     with caplog.at_level("WARNING"):
         asyncio.run(watched())
-    assert "stay as they were" in caplog.messages[0]
+    assert "keeping the previous API keys" in caplog.messages[0]
     assert found.find(key)
     with pytest.raises(SettingsError, match="INTERLINEAR_API_KEYS_FILE="):
         Keys(file)

@@ -38,5 +38,5 @@ def test_what_is_not_done_when_the_service_ends_is_answered_503(
             gate.opened.set()  # or its worker would not end
         thread.join()
     assert found.startswith(b"HTTP/1.1 503 ") and b"connection: close" in found
-    assert b"The service stops" in found
+    assert b"The service is shutting down" in found
     assert "Exception in ASGI application" not in caplog.text

@@ -106,7 +106,7 @@ def test_told_to_stop_the_service_is_not_ready_and_serves_on_for_a_while(
             monkeypatch.setattr("app.server.server.TICK_S", 0.0)  # the rest of the while is over at once
             thread.join()
         assert listener.fileno() == -1
-    assert ready.status_code == 503 and "told to stop" in ready.text
+    assert ready.status_code == 503 and "shutting down" in ready.text
     assert done.status_code == 200 and done.headers["connection"] == "close"
 
 
@@ -160,5 +160,5 @@ def test_without_file_descriptors_clients_wait_and_none_is_cut_off(loop: str) ->
         assert process.stderr is not None
         said, lasted_s = process.stderr.read(), time.monotonic() - began
     assert answered == 100
-    assert 1 <= said.count("new connections wait") <= 1 + lasted_s / SAY_EVERY_S
+    assert 1 <= said.count("new connections have to wait") <= 1 + lasted_s / SAY_EVERY_S
     assert "Traceback" not in said

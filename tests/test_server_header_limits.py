@@ -90,7 +90,7 @@ def test_whose_head_is_too_long_is_told_so() -> None:
         # One more than may be: nothing is left unread at the refusal, which the kernel would make a reset of.
         connection.sendall(b"a" * (MOST_BYTES // 2 - len(beginning) + 1))
         found = ended(connection)
-    assert found.startswith(b"HTTP/1.1 400 ") and found.endswith(b"The head of the request is too long.")
+    assert found.startswith(b"HTTP/1.1 400 ") and found.endswith(b"The request head is too long.")
 
 
 @pytest.mark.parametrize("beginning", [b"", POST, b"\r\n"], ids=["nothing", "a half", "an empty line"])

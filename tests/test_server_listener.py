@@ -30,8 +30,8 @@ def test_a_port_that_is_taken_is_told_in_a_line_before_anything_starts(
         result = CliRunner().invoke(cli, ["serve"])
     assert result.exit_code == 1
     assert result.stderr == (
-        f"interlinear: cannot listen on port {port} of 127.0.0.1: something listens there already; "
-        "stop it, or set INTERLINEAR_PORT to another port\n"
+        f"interlinear: cannot listen on port {port} of 127.0.0.1: it is already in use; "
+        "stop what listens there, or set INTERLINEAR_PORT to another port\n"
     )
 
 

@@ -324,7 +324,7 @@ def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptu
         assert after != before
         site.spoil("en-fr", "model.safetensors")
         service.run(until(changed=False))
-        assert "stay as they were" in _errors(caplog)[-1]
+        assert "keeping the bundles that are being served" in _errors(caplog)[-1]
         assert site.translate(service).json()["model"] == after
 
 

@@ -52,8 +52,8 @@ def test_line_ends_and_marks_of_other_systems_are_none_of_the_entries() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a\tb\nc", "line 2: it must be a term and its translation, and has 1 parts"),
-        ("a\tb\tc", "line 1: it must be a term and its translation, and has 3 parts"),
+        ("a\tb\nc", "line 2: it must be a term and its translation, but has 1 parts"),
+        ("a\tb\tc", "line 1: it must be a term and its translation, but has 3 parts"),
         ("a\tb\n\na\tc", "line 3: the term 'a' is given twice"),
     ],
 )

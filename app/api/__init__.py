@@ -1,4 +1,4 @@
-"""Routes, their schemas and the OpenAPI document: our own API, LibreTranslate's, DeepL's, and the page.
+"""Routes, their schemas and the OpenAPI document, for our own API, LibreTranslate's, DeepL's, and the page.
 
-Imports every other package of app but cli.
+Imports every other package of app except cli.
 """

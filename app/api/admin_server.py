@@ -1,6 +1,6 @@
-"""/health, /ready and /metrics on a port of their own, from threads that do not wait for the event loop.
+"""Serves /health, /ready and /metrics on a separate port, from threads that do not wait for the event loop.
 
-Knows the lifespan's objects, of which it only reads; what the event loop does with them is not its concern.
+Only reads the lifespan's objects, and never changes them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from app.settings import PREFIX, SettingsError
 from app.translation.translator import Translator
 
 AT_ONCE = 8
-"""Connections; more are closed unanswered."""
+"""Maximum number of open connections; more are closed unanswered."""
 PATIENCE_S = 5.0
-"""A client may be silent for so long."""
+"""How long a client may be silent."""
 SILENT_S = 10.0
-"""An event loop that has not turned for so long is not healthy."""
+"""The process is unhealthy when its event loop has not turned for this long."""
 
 
 class Answer(NamedTuple):
-    """What is sent."""
+    """A response: status, media type and body."""
 
     status: int
     media_type: str
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Operation:
-    """What each path answers. `serving` gives the engine and the translator that serve now."""
+    """Answers for each path. `serving` returns the engine and the translator that serve now."""
 
     def __init__(
         self, lag: LoopLag, metrics: Metrics, door: Door, stop: Stop, serving: Callable[[], tuple[Engine, Translator]]
@@ -49,7 +49,8 @@ class Operation:
         self._lag, self._metrics, self._door, self._stop, self._serving = lag, metrics, door, stop, serving
 
     def answer(self, path: str, key: str | None) -> Answer | None:
-        """`key`: as in the header Authorization; None if there is no such path."""
+        """Answers the request for `path`, or returns None if there is no such path. `key`: the Authorization header's
+        value."""
         paths: dict[str, Callable[[], Answer]] = {
             "/health": self._health,
             "/ready": self._ready,
@@ -80,7 +81,7 @@ class Operation:
 
 
 class AdminServer(ThreadingHTTPServer):
-    """Listens from its making on, and answers from `start` to `stop`."""
+    """Listens as soon as it is constructed, and answers between `start` and `stop`."""
 
     daemon_threads = True
     block_on_close = False
@@ -124,7 +125,7 @@ class AdminServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that left, or was silent for too long: nobody is to be told."""
+        """Ignores clients that disconnect or time out."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
-        """Probes are not logged."""
+        """Does not log probes."""
 
 
 def _as_json(content: dict[str, object]) -> Answer:

@@ -26,12 +26,12 @@ from model.tokenizer import Piece
 router = APIRouter(route_class=JSONRoute)
 _SVG = "image/svg+xml"
 _SAFE = {
-    # Shown by a browser as it is, the picture runs nothing and fetches nothing: its pixels are in it.
+    # Opened directly in a browser, the picture runs and fetches nothing: its pixels are inline.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
     "X-Content-Type-Options": "nosniff",
 }
 _ANSWER: dict[str, Any] = {
-    "description": "As `as` says: an AttentionResponse, a list of AttentionView, or a picture",
+    "description": "Depending on `as`: an AttentionResponse, a list of AttentionView, or an SVG picture",
     "content": {
         _SVG: {"schema": {"type": "string"}, "example": '<svg xmlns="http://www.w3.org/2000/svg" ...>...</svg>'}
     },
@@ -46,7 +46,7 @@ _ANSWER: dict[str, Any] = {
     tags=["translation"],
 )
 async def attention(body: AttentionRequest, request: Request) -> Response:
-    """Translates one sentence and shows every attention weight of the pass that did it."""
+    """Translate one sentence and return every attention weight of that decoding pass."""
     translator: Translator = request.state.translator
     client: Client = request.state.client
     texts = [body.text, body.target_text or ""]
@@ -58,17 +58,18 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     shown = await while_connected(request, work)
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, shown, selection), media_type=_SVG, headers=_SAFE)
-    # The weights are held until the last of them is sent.
+    # The weights are held until the last of them has been sent.
     rooms: Rooms = request.state.rooms
     hold(request.scope, rooms.answers).take(sum(weights.nbytes for weights in shown.weights.values()))
     return _Streamed(shown, _views(shown) if body.form == "bertviz" else _written(shown))
 
 
 class _Streamed(StreamingResponse):
-    """The weights of `shown` as JSON in pieces. Drops them when it ends.
+    """Iterates over the weights of `shown` as pieces of JSON, and drops them at the end.
 
-    Where a client leaves, the frames of the cancelled task refer to each other until Python next collects garbage, and
-    with them the iterator: without this the weights would stay in memory after their place in the room is given back.
+    When a client disconnects, the frames of the cancelled task refer to each other until Python next collects garbage,
+    and keep the iterator alive: without this the weights would stay in memory after their bytes are returned to the
+    budget.
     """
 
     def __init__(self, shown: Attention, written: Iterator[str]) -> None:
@@ -83,7 +84,7 @@ class _Streamed(StreamingResponse):
 
 
 def _written(shown: Attention) -> Iterator[str]:
-    """An AttentionResponse in pieces, since the weights of a long sentence are tens of megabytes."""
+    """Yields an AttentionResponse in pieces, since the weights of a long sentence are tens of megabytes."""
     fields = {
         "translation": shown.translation,
         "source_tokens": [_token(piece) for piece in shown.source_tokens],
@@ -99,7 +100,7 @@ def _written(shown: Attention) -> Iterator[str]:
 
 
 def _views(shown: Attention) -> Iterator[str]:
-    """A list of AttentionView, in pieces likewise."""
+    """Yields a list of AttentionView, also in pieces."""
     for number, kind in enumerate(list(shown.weights)):
         queries, keys = shown.axes(kind)
         fields = {"name": kind.capitalize(), "left_text": queries, "right_text": keys}
@@ -110,7 +111,7 @@ def _views(shown: Attention) -> Iterator[str]:
 
 
 def _nested(shown: Attention, kind: Kind) -> Iterator[str]:
-    """[layer, head, query, key] as JSON, a head at a time. Refers to no weights between two pieces."""
+    """Yields [layer, head, query, key] as JSON, one head at a time. Holds no weights between two pieces."""
     layers, heads = shown.weights[kind].shape[:2]
     for layer in range(layers):
         yield ", [" if layer else "[["

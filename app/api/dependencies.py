@@ -1,4 +1,4 @@
-"""What routes are given, out of the application's state.
+"""Dependencies of routes, taken from the application's state.
 
 They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs each.
 """
@@ -26,27 +26,27 @@ from app.translation.translator import Translator
 
 
 class State(TypedDict):
-    """What lives as long as the application runs."""
+    """State that lives as long as the application."""
 
     settings: Settings
     stop: Stop
     deadlines: Deadlines
-    """Of the setting's length."""
+    """With the length of the setting."""
     rooms: Rooms
     intake: Intake
-    """Where requests begin."""
+    """The queue where requests start."""
     door: Door
     downloads: Downloads
     errands: Errands[Any]
-    """Documents that are translated in the background, for DeepL's API."""
+    """Documents that DeepL's API translates in the background."""
     sending: Sending
-    """Of answers."""
+    """Monitors how responses are sent."""
     glossaries: GlossaryStore
-    """Made over HTTP."""
+    """Glossaries made over HTTP."""
     metrics: Metrics
     fleet: Fleet
     engine: Engine
-    """Of the generation that serves this request; so is `translator`."""
+    """Those of the generation that serves this request, as is `translator`."""
     translator: Translator
 
 
@@ -85,7 +85,7 @@ async def _identified(request: Request) -> Client:
 EngineState = Annotated[Engine, Depends(_engine)]
 MetricsState = Annotated[Metrics, Depends(_metrics)]
 IdentifiedClient = Annotated[Client, Depends(_identified)]
-"""Nothing of whose rate is taken."""
+"""Charges nothing to the client's rate."""
 KnownClient = Annotated[Client, Depends(_client)]
 StopState = Annotated[Stop, Depends(_stop)]
 TranslatorState = Annotated[Translator, Depends(_translator)]

@@ -1,4 +1,4 @@
-"""What is told of a file's translation beside the file: which of its texts have warnings."""
+"""Reports which texts of a translated file have warnings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from app.formats import Document
 from app.translation.types import Translations
 
 _SHOWN = 80
-"""Characters of a text by which it is known again."""
+"""Characters of a text that identify it."""
 
 
 def report_of(name: str, document: Document, done: Translations) -> FileReport:
-    """`name`: the translated file's."""
+    """`name`: of the translated file."""
     warnings = []
     for passage, place, item in zip(document.passages, document.places, done.items, strict=True):
         for offset, warning in item.located_warnings:

@@ -31,21 +31,21 @@ router = APIRouter()
 
 
 class FileFields(Body):
-    """What is sent beside the file."""
+    """Fields sent along with the file."""
 
     source: Language = Field(description="The language of the document, or `auto`")
     target: Language = Field(description="The language to translate into")
     glossary: Glossary | SkipJsonSchema[None] = Field(
         None,
-        description="The name of a glossary that the service has; or terms with the translations that they must have, "
-        "as JSON or as a file: `.tsv`, on each line a term, a tab and its translation, or `.csv`",
+        description="The name of one of the service's glossaries; or terms with their required translations, as JSON "
+        "or as a file: `.tsv` (a term, a tab and its translation on each line) or `.csv`",
     )
     line_breaks: LineBreaks = Field(
         "auto",
-        description="Of .txt: `keep` each line; `join` the lines of a paragraph, which is then wrapped again; `auto`: "
-        "join them where the text looks as if it was wrapped",
+        description="For .txt: `keep` translates each line separately; `join` translates a paragraph as a whole and "
+        "wraps it again; `auto` joins where the text looks wrapped",
     )
-    redo_fuzzy: bool = Field(False, strict=False, description="Of .po: fuzzy entries are translated anew")
+    redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
 
 
 _FORM = {
@@ -65,15 +65,17 @@ _FETCHED = fetched(
             "schema": {"type": "string"},
             "example": "en-fr@0123456789ab",
         },
-        "X-Interlinear-Warnings": {"description": "How many there were", "schema": {"type": "integer"}},
+        "X-Interlinear-Warnings": {"description": "Number of warnings", "schema": {"type": "integer"}},
         "X-Interlinear-Report": {
-            "description": "The path of a FileReport, which tells the warnings by place, for ten minutes",
+            "description": (
+                "The path of a FileReport, which lists the warnings with their locations; it is kept for ten minutes"
+            ),
             "schema": {"type": "string"},
             "example": "/translate/file/report/0123456789abcdef0123456789abcdef.report.fr.docx.json",
         },
     },
 )
-_GONE = "There is no such report, or it is not kept any more: it is for ten minutes at most."
+_GONE = "There is no such report. Reports are kept for ten minutes at most."
 _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", status=404, detail=_GONE)
 
 
@@ -86,10 +88,10 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     tags=["translation"],
 )
 async def translate_file(request: Request, client: KnownClient) -> Response:
-    """Translates the text of a document, and gives it back with all else as it was: layout, markup, code, numbers.
+    """Translate the text of a document, and keep everything else: layout, markup, code, numbers.
 
-    Catalogues (.po, .xliff) are filled in where they have no translation yet, and say that a machine did it. If any
-    part of the document cannot be translated, the answer is why.
+    Catalogues (.po, .xliff) get translations where they have none yet, marked as machine translated. If any part of the
+    document cannot be translated, the response is an error.
     """
     check_load(request)
     settings: Settings = request.state.settings
@@ -123,7 +125,7 @@ async def _translated(
 
 
 def _glossary(sent: Fields) -> dict[str, Any]:
-    """The field, if its terms came with the request. Raises InvalidFields."""
+    """The field's glossary, if its terms came with the request. Raises InvalidFields."""
     text = sent.one("glossary")
     try:
         if file := sent.files.get("glossary"):
@@ -141,17 +143,17 @@ def _glossary(sent: Fields) -> dict[str, Any]:
 
 @router.get(
     "/translate/file/report/{name}",
-    summary="Which texts of a translated document have warnings",
+    summary="List the warnings about a translated document",
     response_model=FileReport,
     responses=documented(*ENTERING, others={"not-found": _NOT_FOUND}),
     tags=["translation"],
 )
 async def file_report(
-    name: Annotated[str, Path(description="The end of the path that X-Interlinear-Report has told")],
+    name: Annotated[str, Path(description="The last part of the path in X-Interlinear-Report")],
     request: Request,
     client: KnownClient,
 ) -> Response:
-    """The report of a file that was translated in the last ten minutes."""
+    """Return the report about a file that was translated in the last ten minutes."""
     downloads: Downloads = request.state.downloads
     found = downloads.find(name)
     if found is None or found.media_type != JSON:

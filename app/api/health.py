@@ -1,4 +1,4 @@
-"""GET /health, /ready and /metrics: for whoever runs the service. Probes that send HEAD are answered too."""
+"""GET /health, /ready and /metrics, for operators. They also answer HEAD."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ router = APIRouter(tags=["operation"])
 
 
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Is the process alive?")
+@router.get("/health", summary="Liveness: does the process answer?")
 async def health() -> Health:
-    """Answers while the process does, whatever the engine is busy with."""
+    """Answers as long as the process does, however busy the engine is."""
     return Health()
 
 
 @router.head("/ready", include_in_schema=False)
-@router.get("/ready", summary="Can it translate?", responses=documented(errors.Unavailable))
+@router.get("/ready", summary="Readiness: can the service translate?", responses=documented(errors.Unavailable))
 async def ready(engine: EngineState, translator: TranslatorState, stop: StopState) -> Ready:
-    """Answers 200 once every bundle's samples came out right, and as long as the engine runs; else 503 and why."""
+    """Answers 200 while the engine runs and every bundle's samples came out right; otherwise 503 with the reason."""
     check_ready(engine, stop)
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 
 @router.get(
     "/metrics",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses={
         200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
@@ -39,6 +39,6 @@ async def ready(engine: EngineState, translator: TranslatorState, stop: StopStat
     },
 )
 async def metrics(metrics: MetricsState, client: IdentifiedClient) -> Response:
-    """Metrics in Prometheus' text format. Where the service wants API keys, this wants one, as `Bearer`; it takes
-    nothing of the key's rate."""
+    """Return metrics in Prometheus' text format. If the service has API keys, this requires one, as `Bearer`, and
+    charges nothing to its rate."""
     return Response(metrics.exposition(), media_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""GET /languages and /models: what is served."""
+"""GET /languages and /models, and POST /reload."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from model.languages import language_name
 router = APIRouter(tags=["what is served"])
 
 
-@router.get("/languages", summary="Languages, and what each is translated into")
+@router.get("/languages", summary="List languages, with the targets of each")
 async def languages(translator: TranslatorState) -> list[ServedLanguage]:
-    """The source languages, and what each is translated into."""
+    """List the source languages, each with its targets."""
     targets: dict[str, list[str]] = {}
     for bundle in translator.catalogue:
         targets.setdefault(bundle.source, []).append(bundle.target)
     return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
 
 
-@router.get("/models", summary="Models, their training and their quality")
+@router.get("/models", summary="List models, with their training and quality")
 async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
-    """The bundles, as their own records describe them, and how they are computed here."""
+    """List the bundles, as their own records describe them, and how they run here."""
     return [_served(bundle, engine) for bundle in translator.catalogue]
 
 
 @router.post(
     "/models/reload",
-    summary="Serve the bundles that are there now",
+    summary="Reload the bundles from disk",
     responses=documented(*ENTERING, errors.NotAllowed, errors.BundlesRefused),
 )
 async def reload(request: Request, client: KnownClient) -> Reloaded:
-    """Looks into the folder of bundles again, and serves what is there if it is not served yet.
+    """Look into the folders of bundles again, and serve any changes.
 
-    New bundles are loaded and check their samples while the old ones serve; requests that have begun end with those.
-    If anything is wrong with a new one, all stays as it was. It wants a key with the word `admin` in the file of keys.
+    New bundles load and check their samples while the old ones serve; requests in progress finish with the old ones. If
+    anything is wrong with a new bundle, nothing changes. This requires a key marked `admin` in the API key file.
     """
     client.check_admin()
     fleet: Fleet = request.state.fleet

@@ -1,4 +1,4 @@
-"""The OpenAPI document as a whole: what holds for all routes, and which none says for itself."""
+"""The OpenAPI document as a whole: everything that applies to all routes."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from app.api.schemas import StreamedPart
 from app.errors import NotAuthorised
 from app.http.access_log import ID_HEADER
 
-DESCRIPTION = """Translates text with models of your own, and shows their attention; [the page](./) does so for people.
+DESCRIPTION = """Translates text with your own models, and shows their attention. [The page](./) does so in a browser.
 
-Errors are `application/problem+json` (RFC 9457); below the paths of LibreTranslate and DeepL they are as the clients of
-those know them. Unknown fields are refused; by the routes of LibreTranslate and DeepL they are passed over. Where the
-service has API keys, the routes with a lock want one. Every answer has an `X-Request-ID`, which is in the service's log
-as well."""
+Errors are `application/problem+json` (RFC 9457); the LibreTranslate and DeepL routes use the formats that their clients
+expect. Unknown fields are refused, except by the LibreTranslate and DeepL routes, which ignore them. If the service has
+API keys, the routes with a lock require one. Every response has an `X-Request-ID`, which the log has too."""
 TAGS = [
     {"name": "translation", "description": "Texts, documents, and how a sentence was translated"},
     {"name": "what is served", "description": "Languages and models"},
-    {"name": "operation", "description": "For whoever runs the service, and for what watches it"},
+    {"name": "operation", "description": "For operators and monitoring"},
     {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},
-    {"name": "DeepL", "description": "DeepL's API, for its clients: version 2, and version 3 of glossaries"},
+    {"name": "DeepL", "description": "DeepL's API, for its clients: version 2, and version 3 for glossaries"},
 ]
 _BEARER = {"type": "http", "scheme": "bearer", "description": "A key of this service: `Authorization: Bearer KEY`"}
 _FIELD = {
     "type": "apiKey",
     "in": "query",
     "name": "api_key",
-    "description": "The same key, as LibreTranslate's clients send it: here, or in the field of this name",
+    "description": "The same key, as LibreTranslate's clients send it: in the query, or in the body field of this name",
 }
 _DEEPL = {
     "type": "apiKey",
     "in": "header",
     "name": "Authorization",
-    "description": "The same key, as DeepL's clients send it. All of the header is written here: `DeepL-Auth-Key KEY`",
+    "description": "The same key, as DeepL's clients send it. Enter the whole header value: `DeepL-Auth-Key KEY`",
 }
 _SCHEMES = {"key": _BEARER, "api_key": _FIELD, "DeepL-Auth-Key": _DEEPL}
 _TAKEN: dict[str, list[str]] = {"LibreTranslate": ["api_key", "key"], "DeepL": ["DeepL-Auth-Key"]}
-"""By tag: how the routes that want a key take it."""
+"""By tag: how the routes that require a key accept it."""
 _ID = {
-    "description": "The request's name, under which it is in the service's log",
+    "description": "The request's id, as in the service's log",
     "schema": {"type": "string"},
     "example": "0123456789abcdef",
 }
 
 
 def complete(app: FastAPI, with_keys: bool) -> None:
-    """Adds to the OpenAPI document of `app` what holds for all of its routes."""
+    """Adds to the OpenAPI document of `app` what applies to all of its routes."""
     written = app.openapi
 
     def document() -> dict[str, Any]:
@@ -63,12 +62,12 @@ def complete(app: FastAPI, with_keys: bool) -> None:
 def _complete(document: dict[str, Any], with_keys: bool) -> None:
     components = document["components"]
     components["headers"] = {ID_HEADER: _ID}
-    components["schemas"]["StreamedPart"] = StreamedPart.model_json_schema()  # events are no answers to FastAPI
+    components["schemas"]["StreamedPart"] = StreamedPart.model_json_schema()  # FastAPI does not include events
     if with_keys:
         components["securitySchemes"] = _SCHEMES
     for operation in _operations(document):
         responses = operation["responses"]
-        if "HTTPValidationError" in str(responses.get("422")):  # which we never send
+        if "HTTPValidationError" in str(responses.get("422")):  # never sent
             del responses["422"]
         _offer_examples(operation, components["schemas"])
         for response in responses.values():
@@ -80,7 +79,7 @@ def _complete(document: dict[str, Any], with_keys: bool) -> None:
 
 
 def _offer_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Of what a body's schema has: the page shows a choice of a body's own alone."""
+    """Copies the examples of a body's schema to the body: the page offers a choice only of a body's own examples."""
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = schemas.get(content["schema"].get("$ref", "").rpartition("/")[2], {})
         if "examples" in schema and "examples" not in content:

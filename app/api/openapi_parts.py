@@ -1,4 +1,4 @@
-"""What routes say in the OpenAPI document alike: the errors that they may end in, files that are sent and fetched."""
+"""Shared parts of the OpenAPI document: errors that routes may end in, and uploaded and downloaded files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.formats import FORMATS
 from app.http.problems import Problem, ProblemResponse, Voice, refusal
 
 ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
-"""How a request may end at the door."""
+"""Errors before the body is read."""
 READING_FORM = (errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
 READING = (errors.NotJSON, *READING_FORM)
-"""What may be wrong with a body; of a form all but that it is no JSON."""
+"""Errors in reading a body; a form has all of them except that it is not JSON."""
 TRANSLATING = (
     errors.PairNotServed,
     errors.TooManyCharacters,
@@ -26,13 +26,13 @@ TRANSLATING = (
     errors.Overloaded,
     errors.DeadlinePassed,
 )
-FORMAT_OF_NAME = f"Its name tells the format: {', '.join(FORMATS)}"
+FORMAT_OF_NAME = f"Its name decides the format: {', '.join(FORMATS)}"
 _BYTES = {"type": "string", "format": "binary"}
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
 class _Said(NamedTuple):
-    """An error as an API words it."""
+    """An error in an API's own format."""
 
     slug: str
     title: str
@@ -45,9 +45,9 @@ def documented(
     schema: Mapping[str, Any] = _PROBLEM,
     others: Mapping[str, Problem] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may end in these errors, each with an example, for the OpenAPI page.
+    """The `responses` of a route that may end in these errors, each with an example.
 
-    `voice` words them, in the shape of `schema`. `others`: problems that are no ServiceErrors, by name.
+    `voice` formats them, as `schema`. `others`: problems that are not ServiceErrors, by name.
     """
     said = [_Said(kind.slug, kind.title, refusal(kind(kind.example), voice)) for kind in kinds]
     said += [_Said(slug, problem.title, voice(problem, {})) for slug, problem in (others or {}).items()]
@@ -71,18 +71,18 @@ def _documented_headers(said: list[_Said]) -> dict[str, Any]:
     if any("www-authenticate" in each.response.headers for each in said):
         return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
     if any(each.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for each in said):
-        return {"Retry-After": {"description": "Seconds after which to try again", "schema": {"type": "integer"}}}
+        return {"Retry-After": {"description": "Seconds to wait before retrying", "schema": {"type": "integer"}}}
     return {}
 
 
 def with_file(schema: dict[str, Any], described: str = FORMAT_OF_NAME) -> dict[str, Any]:
-    """The schema of a form, and a file in it that is `described`."""
+    """The schema of a form with a file that is `described`."""
     properties = {"file": {**_BYTES, "description": described}, **schema["properties"]}
     return {**schema, "properties": properties, "required": ["file", *schema["required"]]}
 
 
 def fetched(described: str, **headers: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is a file, `described` but for its media type, with the `headers`."""
+    """A response that is a file: `described`, with its media type and the `headers`."""
     return {
         "description": f"{described}, of the media type of its format",
         "content": {media_type: {"schema": _BYTES} for _, media_type in FORMATS.values()},

@@ -1,4 +1,4 @@
-"""GET /: the page, and what it is made of. Knows its files and its security policy, not what it does."""
+"""GET /: the page and its files, with its security policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(include_in_schema=False)
 
 _FOLDER = Path(__file__).parent.parent / "static" / "page"
 _FILES = StaticFiles(directory=_FOLDER)
-# What the machine's own tables say differs, and a browser takes no script of another type.
+# The machine's own tables differ, and a browser accepts scripts of no other type.
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -26,14 +26,14 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Names stay the same from version to version, so a browser asks each time whether its copy is still the one.
+    # File names stay the same across versions, so browsers revalidate their copy each time.
     "Cache-Control": "no-cache",
 }
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
-    """The page, with what it has to know of this service filled in."""
+    """The page, with the facts about this service that it needs filled in."""
     content = _written(request.state.settings)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
@@ -44,7 +44,7 @@ async def page(request: Request) -> Response:
 
 @router.api_route("/page/{path:path}", methods=["GET", "HEAD"])
 async def part_of_page(path: str, request: Request) -> Response:
-    """A file of the page. Raises HTTPException, 404, for any other."""
+    """A file of the page. Raises HTTPException 404 for any other."""
     response = await _FILES.get_response(path, request.scope)
     response.headers.update(_HEADERS)
     if isinstance(response, FileResponse) and (media_type := _MEDIA_TYPES.get(PurePath(path).suffix)):

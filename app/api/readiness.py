@@ -1,4 +1,4 @@
-"""Whether the service can translate: what /ready says on either port."""
+"""Decides whether the service can translate, which /ready reports on either port."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from app.runtime.shutdown import Stop
 
 
 def check_ready(engine: Engine, stop: Stop) -> None:
-    """Raises Unavailable, with why."""
+    """Raises Unavailable with the reason."""
     if stop.begun:
-        raise Unavailable("The service has been told to stop.")
+        raise Unavailable("The service is shutting down.")
     if not engine.ready:
         raise Unavailable(engine.failure or "The workers are loading the bundles and checking their samples.")

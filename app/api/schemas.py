@@ -1,4 +1,4 @@
-"""The shapes of requests and answers: what the OpenAPI page shows. Knows no model."""
+"""Schemas of requests and responses, as the OpenAPI page shows them."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def _unicode(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("holds a lone surrogate, which is no character") from None
+        raise ValueError("contains a lone surrogate, which is not a character") from None
     return text
 
 
 def _not_auto(code: str) -> str:
     if code.lower() == AUTO:
-        raise ValueError("the language is not detected here; name it")
+        raise ValueError("this route does not detect the language; name it")
     return code
 
 
 def _distinct(numbers: list[int]) -> list[int]:
     if len(set(numbers)) < len(numbers):
-        raise ValueError("a number is given twice")
+        raise ValueError("contains a duplicate number")
     return numbers
 
 
 def _terms(value: object) -> object:
-    """Tells the first fault alone, and not each of ten thousand."""
+    """Reports only the first error, not each of ten thousand."""
     if isinstance(value, dict):
         wrong = next((term for term, translation in value.items() if not isinstance(translation, str)), None)
         if wrong is not None:
@@ -61,7 +61,7 @@ def _shape(value: object) -> str:
 
 Text = Annotated[str, AfterValidator(_unicode)]
 Language = Annotated[str, StringConstraints(min_length=1, max_length=35)]
-"""Not a Text: what has a length to be checked is checked for surrogates by pydantic itself."""
+"""Not a Text: pydantic itself checks strings with length limits for surrogates."""
 Texts = Annotated[
     Annotated[Text, Tag("string")] | Annotated[list[Text], Field(fail_fast=True), Tag("list")],
     Discriminator(_shape),
@@ -78,9 +78,9 @@ Indices = Annotated[
 
 
 class Body(BaseModel):
-    """A request: no field that we do not know, no value of another type.
+    """A request. Refuses unknown fields and values of another type.
 
-    Of a list, the first fault is told and no more, and so it is with fields by the thousand: listing them all could
+    Reports only the first error of a list, and stops early if there are thousands of fields: listing all errors could
     keep the service busy for seconds.
     """
 
@@ -95,7 +95,7 @@ class Body(BaseModel):
 
 
 class StreamRequest(Body):
-    """Text to translate, whose translation is sent as it comes."""
+    """Text to translate, with the translation streamed."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"text": "Hello. How are you?", "source": "en", "target": "fr"}]}
@@ -105,22 +105,22 @@ class StreamRequest(Body):
     @classmethod
     def _not_libretranslates(cls, value: object) -> object:
         if isinstance(value, dict) and "q" in value and "text" not in value:
-            raise ValueError(f"the text belongs into `text`; `q` is a field of {LIBRETRANSLATES}")
+            raise ValueError(f"the text belongs in `text`; `q` is a field of {LIBRETRANSLATES}")
         return value
 
-    text: Texts = Field(description="One text or several, of any length within the limits, in paragraphs or not")
-    source: Language = Field(description="The language of the text; `auto`: each text's is detected by itself")
+    text: Texts = Field(description="One text or a list of texts, of any length within the limits; paragraphs are kept")
+    source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field(
-        "text", description="`html`: the text is HTML or XML, whose markup stays as it is"
+        "text", description="`html`: the text is HTML or XML, and its markup is preserved"
     )
     glossary: Glossary | None = Field(
         None,
-        description="Terms and the translations that they must have, or the name of a glossary of the service",
+        description="Terms with their required translations, or the name of one of the service's glossaries",
         examples=[{"loss": "fonction de perte"}],
     )
     deadline_ms: int | None = Field(
-        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit holds as well."
+        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit applies as well."
     )
 
 
@@ -144,61 +144,67 @@ class TranslateRequest(StreamRequest):
         0,
         ge=0,
         le=8,
-        description="So many other translations at most, the best first. The translation is then the best of a beam "
-        "search, and takes several times as long",
+        description="Maximum number of alternative translations, best first. Uses beam search, which takes several "
+        "times as long",
     )
-    alignment: bool = Field(False, description="Which words became which; of plain text whose lines are kept only")
+    alignment: bool = Field(
+        False, description="Return which words were translated by which; plain text with `line_breaks` `keep` only"
+    )
     line_breaks: LineBreaks = Field(
         "keep",
-        description="Of plain text: `keep` translates each line by itself; `join` the lines of a paragraph together, "
-        "which is then wrapped again; `auto`: the same, where the text looks as if it was wrapped",
+        description="For plain text: `keep` translates each line separately; `join` translates a paragraph as a whole "
+        "and wraps it again; `auto` joins where the text looks wrapped",
     )
 
 
 class Alternative(BaseModel):
     """Another translation."""
 
-    text: str = Field(examples=["Salut."], description="The whole text, translated otherwise")
-    score: float = Field(examples=[-0.42], description="As the translation's own")
+    text: str = Field(examples=["Salut."], description="An alternative translation of the whole text")
+    score: float = Field(examples=[-0.42], description="Computed as the translation's own score")
 
 
 class AlignedWords(BaseModel):
-    """Words of the text sent and of the text returned, as code point spans [start, end)."""
+    """Aligned words of the source and the translation, as code point spans [start, end)."""
 
     source: tuple[int, int] = Field(examples=[[0, 5]], description="In the text sent")
     target: tuple[int, int] = Field(examples=[[0, 7]], description="In the text returned")
 
 
 class Translation(BaseModel):
-    """What became of one text."""
+    """The result of one text."""
 
-    text: str | None = Field(examples=["Bonjour."], description="null if this text failed alone: see `error`")
-    source: str = Field(examples=["en"], description="As given, or as detected; `und`: the text holds no words")
+    text: str | None = Field(examples=["Bonjour."], description="null if this text failed: see `error`")
+    source: str = Field(
+        examples=["en"], description="The language given or detected; `und`: the text contains no words"
+    )
     confidence: float | None = Field(
-        examples=[None], description="If the language was to be detected: the probability that it is `source`"
+        examples=[None], description="The probability that the language is `source`, if it was detected"
     )
     score: float | None = Field(
         examples=[-0.21],
         description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none",
     )
     finish_reason: Literal["stop", "length"] | None = Field(
-        examples=["stop"], description="`length`: a sentence's translation was stopped where it seemed to have no end"
+        examples=["stop"], description="`length`: a sentence's translation was stopped at the length limit"
     )
     warnings: list[str] = Field(
         default=[],
-        description="What seems wrong: repetitions, which are cut; words copied, made up or left out; a sentence cut "
-        "in two; a text that looks to be in another language",
+        description="Suspected errors: repetitions, which are cut; words copied, made up or left out; a sentence cut "
+        "in two; a text that seems to be in another language",
     )
-    alternatives: list[Alternative] = Field(default=[], description="As many as were asked for, or as there are")
-    alignment: list[AlignedWords] | None = Field(default=None, description="In the order of the translation")
-    error: Problem | None = Field(default=None, description="Why this text failed alone; null: it did not")
+    alternatives: list[Alternative] = Field(
+        default=[], description="As many as requested, or fewer if there are no more"
+    )
+    alignment: list[AlignedWords] | None = Field(default=None, description="In target order")
+    error: Problem | None = Field(default=None, description="Why this text failed; null if it did not")
 
 
 class Usage(BaseModel):
     """Tokens, end symbols included."""
 
-    source_tokens: int = Field(examples=[3], description="Of the texts sent, as they were translated")
-    target_tokens: int = Field(examples=[4], description="Of their translations")
+    source_tokens: int = Field(examples=[3], description="Source tokens that were translated")
+    target_tokens: int = Field(examples=[4], description="Tokens of the translations")
 
 
 class TranslateResponse(BaseModel):
@@ -210,38 +216,41 @@ class TranslateResponse(BaseModel):
 
 
 class FileWarning(BaseModel):
-    """What seems wrong with one of a file's texts."""
+    """A suspected error in one of a file's texts."""
 
-    line: int | None = Field(examples=[12], description="Of the file that was sent, from 1; null: it has no lines")
-    name: str | None = Field(
-        examples=["$.menu.open"], description="What the format calls the place: a path, a unit, a cue, a paragraph"
+    line: int | None = Field(
+        examples=[12], description="Line of the uploaded file, from 1; null if the format has no lines"
     )
-    text: str = Field(examples=["The old house"], description="How it begins")
-    warning: str = Field(examples=["Perhaps not translated: “old”."], description="As in the warnings of a Translation")
+    name: str | None = Field(
+        examples=["$.menu.open"],
+        description="The location in the format's own terms: a path, a unit, a cue, a paragraph",
+    )
+    text: str = Field(examples=["The old house"], description="The beginning of the text")
+    warning: str = Field(examples=["Perhaps not translated: “old”."], description="As in `warnings` of a Translation")
 
 
 class FileReport(BaseModel):
-    """What is to be looked at in a translated file."""
+    """The warnings about a translated file."""
 
     file: str = Field(examples=["report.fr.docx"], description="Its name")
     model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
-    texts: int = Field(examples=[120], description="Passages that were translated")
-    warnings: list[FileWarning] = Field(description="In the order of the file")
+    texts: int = Field(examples=[120], description="Number of passages translated")
+    warnings: list[FileWarning] = Field(description="In file order")
 
 
 class StreamedPart(BaseModel):
-    """The event `part`: what follows of an item's translation. An item's parts, joined, are its translation."""
+    """The event `part`: the next part of an item's translation. The joined parts of an item are its translation."""
 
-    item: int = Field(examples=[0], description="Which text it is of, from 0")
-    text: str = Field(examples=["Bonjour."], description="A sentence, and before it what is copied")
+    item: int = Field(examples=[0], description="Index of the text, from 0")
+    text: str = Field(examples=["Bonjour."], description="A sentence, preceded by any text that is copied")
     source: tuple[int, int] | None = Field(
-        examples=[[0, 6]], description="Its code points in a plain text; null in HTML and for copied ends"
+        examples=[[0, 6]], description="Its code point span in a plain text; null for HTML and for copied ends"
     )
-    score: float | None = Field(examples=[-0.21], description="null if all of it is copied")
+    score: float | None = Field(examples=[-0.21], description="null if the whole part is copied")
 
 
 class AttentionRequest(Body):
-    """A sentence to translate, and what to show of how."""
+    """A sentence to translate, and which attention weights to return."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -254,55 +263,54 @@ class AttentionRequest(Body):
         }
     )
 
-    text: Text = Field(description="One sentence, within the model's limit in tokens; it is not split")
+    text: Text = Field(description="One sentence, within the model's token limit; it is not split")
     source: SourceLanguage = Field(description="The language of the text")
     target: Language = Field(description="The language to translate into")
-    target_text: Text | None = Field(None, description="Force this translation; null: the model's own")
+    target_text: Text | None = Field(None, description="Force this translation; null uses the model's own")
     kinds: list[Kind] = Field(
         ["encoder", "decoder", "cross"],
         min_length=1,
         max_length=3,
-        description="Whose attention: the source tokens' to each other, the target tokens' to those before them, the "
-        "target tokens' to the source's",
+        description="Which attention to return: encoder self-attention, decoder self-attention, cross-attention",
     )
     layers: Indices | None = Field(None, description="null: all; the first is 0")
     heads: Indices | None = Field(None, description="null: all; the first is 0")
     form: Literal["json", "bertviz", "svg"] = Field(
         "json",
         alias="as",
-        description="`json`: an AttentionResponse; `bertviz`: what BertViz takes as its attention, a list of "
-        "AttentionView; `svg`: a picture",
+        description="`json`: an AttentionResponse; `bertviz`: a list of AttentionView, the attention format of "
+        "BertViz; `svg`: a picture",
     )
 
 
 class Token(BaseModel):
     """A token and the code points [start, end) that it covers; `</s>`, the last, covers none."""
 
-    piece: str = Field(examples=["▁Hello"], description="As the vocabulary spells it; `▁` is a space")
+    piece: str = Field(examples=["▁Hello"], description="The vocabulary's spelling; `▁` is a space")
     start: int = Field(examples=[0], description="Its first code point")
     end: int = Field(examples=[5], description="The code point after its last")
 
 
 class AttentionResponse(BaseModel):
-    """Attention weights: the very ones of the pass that produced the tokens.
+    """The attention weights of the decoding pass that produced the tokens.
 
     Rows of `decoder` and `cross` are the target tokens as they were generated. The decoder's keys are the same tokens
     shifted right by one, `<s>` first, so it is square and lower triangular.
     """
 
-    translation: str = Field(examples=["Bonjour."], description="As the model wrote it: repetitions are not cut")
-    source_tokens: list[Token] = Field(description="Spans are of the text sent")
-    target_tokens: list[Token] = Field(description="Spans are of the translation")
+    translation: str = Field(examples=["Bonjour."], description="The model's raw output: repetitions are not cut")
+    source_tokens: list[Token] = Field(description="Spans refer to the text sent")
+    target_tokens: list[Token] = Field(description="Spans refer to the translation")
     attention: dict[Kind, list[list[list[list[float]]]]] = Field(description="[layer][head][query][key], by kind")
     alignment: list[tuple[int, int]] = Field(
-        description="[source index, target index]: for each target token the source token, but for the end symbol, "
+        description="[source index, target index]: for each target token the source token, other than the end symbol, "
         "with the highest cross-attention, averaged over all layers and heads"
     )
     model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
 
 
 class AttentionView(BaseModel):
-    """One kind of attention as BertViz keeps it: an entry of the list `attention` of its page's `params`."""
+    """One kind of attention in BertViz's format: an entry of the list `attention` of its page's `params`."""
 
     name: Literal["Encoder", "Decoder", "Cross"] = Field(description="What BertViz calls this kind")
     attn: list[list[list[list[float]]]] = Field(description="[layer][head][query][key]")
@@ -311,48 +319,48 @@ class AttentionView(BaseModel):
 
 
 class ServedLanguage(BaseModel):
-    """A source language and what it is translated into."""
+    """A source language and its targets."""
 
-    code: str = Field(examples=["en"], description="As requests name it")
+    code: str = Field(examples=["en"], description="Language code, as in requests")
     name: str = Field(examples=["English"], description="In English")
-    targets: list[str] = Field(examples=[["fr"]], description="Codes of the languages it is translated into")
+    targets: list[str] = Field(examples=[["fr"]], description="Codes of its target languages")
 
 
 class ServedModel(BaseModel):
     """A bundle, as its own record describes it."""
 
     model: str = Field(examples=["en-fr@0123456789ab"], description="Its name, and the checksum of its weights")
-    source: str = Field(examples=["en"], description="The language that it translates")
-    target: str = Field(examples=["fr"], description="The language that it translates into")
-    architecture: dict[str, Any] = Field(description="Sizes and numbers of its parts")
-    parameters: int = Field(description="Numbers that were learnt")
-    metrics: list[dict[str, Any]] = Field(description="How well it does: test set, figures, and at which precision")
-    corpora: list[dict[str, Any]] = Field(description="What it was trained on, with sizes")
-    licence: str | None = Field(description="Of its weights; null: its record names none")
+    source: str = Field(examples=["en"], description="The source language")
+    target: str = Field(examples=["fr"], description="The target language")
+    architecture: dict[str, Any] = Field(description="Architecture settings: sizes and numbers of layers")
+    parameters: int = Field(description="Number of trained parameters")
+    metrics: list[dict[str, Any]] = Field(description="Quality: test set, scores and precision")
+    corpora: list[dict[str, Any]] = Field(description="Training corpora, with sizes")
+    licence: str | None = Field(description="Licence of the weights; null if the bundle names none")
     checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
-    device: str = Field(description="Where it is computed", examples=["cpu"])
-    precision: str = Field(description="In which numbers it is computed", examples=["int8"])
+    device: str = Field(description="Device that it runs on", examples=["cpu"])
+    precision: str = Field(description="Numeric precision that it runs in", examples=["int8"])
     tokens_per_second: float = Field(
-        description="Target tokens decoded, a second, over the last ten; not those that were found finished",
+        description="Target tokens decoded per second over the last ten seconds; cache hits do not count",
         examples=[1234.5],
     )
 
 
 class Reloaded(BaseModel):
-    """What is served now."""
+    """What is served after the reload."""
 
-    changed: bool = Field(description="Whether that is something else than before", examples=[True])
-    models: list[str] = Field(description="The bundles", examples=[["en-fr@0123456789ab"]])
+    changed: bool = Field(description="Whether the models changed", examples=[True])
+    models: list[str] = Field(description="The bundles served now", examples=[["en-fr@0123456789ab"]])
 
 
 class Health(BaseModel):
     """The process answers."""
 
-    status: Literal["ok"] = Field(default="ok", description="There is no other answer")
+    status: Literal["ok"] = Field(default="ok", description="The only value")
 
 
 class Ready(BaseModel):
-    """Every bundle's samples came out right."""
+    """The service can translate: every bundle's samples came out right."""
 
-    status: Literal["ready"] = Field(default="ready", description="Any other is an error")
-    models: list[str] = Field(examples=[["en-fr@0123456789ab"]], description="Those that translate")
+    status: Literal["ready"] = Field(default="ready", description="The only value; anything else is an error")
+    models: list[str] = Field(examples=[["en-fr@0123456789ab"]], description="Models that are ready")

@@ -1,4 +1,4 @@
-"""POST /translate, and POST /translate/stream, which sends the same a sentence at a time."""
+"""POST /translate, and POST /translate/stream, which sends the translation sentence by sentence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ data: {"translations":[...],"model":"en-fr@0123456789ab","usage":{"source_tokens
 """
 
 _AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Nobody on the way keeps events back; the second is nginx's word for it."""
+"""Keeps proxies from buffering events; the second header is nginx's."""
 
 
 @router.post(
@@ -62,12 +62,12 @@ _AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     tags=["translation"],
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
-    """Translates texts. All that is no text stays as it is: white space, placeholders, and of HTML the markup."""
+    """Translate texts. Everything that is not text is kept: white space, placeholders, and the markup of HTML."""
     joins = body.line_breaks != "keep"
     if body.format == "html" and (joins or body.alignment):
-        raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "offered for plain text only")
+        raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "only available for plain text")
     if joins and body.alignment:
-        raise InvalidFields.at("#/alignment", "offered where `line_breaks` is `keep` only")
+        raise InvalidFields.at("#/alignment", "only available if `line_breaks` is `keep`")
     translator: Translator = request.state.translator
     texts = _texts(request, body)
     if joins:
@@ -76,7 +76,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         done = await asyncio.to_thread(_wrapped, lines, await while_connected(request, work))
     else:
         done = await while_connected(request, translator.translate(texts, _options(request, body)))
-    # In the shape of a TranslateResponse, but not made as one: validating our own words is 5 % of a short request.
+    # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.
     return Response(to_json(_answer(done), inf_nan_mode="null"), media_type="application/json")
 
 
@@ -95,10 +95,10 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     tags=["translation"],
 )
 async def stream(body: StreamRequest, request: Request) -> Response:
-    """Translates texts, and sends each sentence as soon as it and all before it are translated."""
+    """Translate texts, and send each sentence as soon as it and all before it are translated."""
     translator: Translator = request.state.translator
     parts = translator.stream(_texts(request, body), _options(request, body))
-    # What is wrong with the request, or with its first sentence, is an error as of any other route.
+    # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_AT_ONCE)
 
@@ -135,7 +135,7 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
 
 
 def _wrapped(texts: Sequence[Lines], done: Translations) -> Translations:
-    """As it is answered, where lines were joined."""
+    """Restores the line wrapping where lines were joined."""
     items = []
     for lines, item in zip(texts, done.items, strict=True):
         text = None if item.text is None else lines.wrapped(item.text)

@@ -1,5 +1,5 @@
-"""`python -m app translate`: standard input or a file, through an engine of its own. Knows no HTTP. Also the
-trainer's verbs, which it starts as processes.
+"""`python -m app translate`, which translates standard input or a file with its own engine and no HTTP; also the
+trainer's commands, which run as processes.
 
 Imports app.translation, app.engine, app.formats and all below them.
 """

@@ -1,6 +1,6 @@
-"""A document of the command line: read, translated in windows of passages, and written whole or not at all.
+"""Translates a document on the command line: reads it, translates windows of passages, and writes it atomically.
 
-Knows files. Formats are app.formats', engines a session's.
+Formats are in app.formats, engines in app.cli.offline_engine.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from model.atomic_files import write_atomically
 
 
 def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
-    """Where the translation of `path` goes: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
+    """The path for the translation of `path`: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
     place = out or path.with_name(formats.translated_name(path.name, target))
     if place.exists() and not replace:
-        raise CommandError(UNREADABLE, f"{place} is there already; --replace puts another in its place")
+        raise CommandError(UNREADABLE, f"{place} already exists; use --replace to overwrite it")
     if not place.parent.is_dir():
-        raise CommandError(UNREADABLE, f"{place.parent} is no folder")
+        raise CommandError(UNREADABLE, f"{place.parent} is not a folder")
     return place
 
 
@@ -45,7 +45,7 @@ def read_document(
 async def translate_document(
     document: formats.Document, session: Session, report: Report, advance: Callable[[int], None]
 ) -> bytes:
-    """The document in the other language. A passage that cannot be translated stays as it was, and is named."""
+    """The translated document. A passage that cannot be translated stays as it was, and is reported."""
     room = asyncio.Semaphore(session.at_once)
 
     async def translated(first: int, window: Sequence[Passage]) -> list[str]:
@@ -68,7 +68,7 @@ async def translate_document(
 
 
 def write_file(place: Path, content: bytes) -> None:
-    """Whole or not at all. Raises CommandError."""
+    """Writes the file atomically. Raises CommandError."""
     try:
         write_atomically(place, content)
     except OSError as error:

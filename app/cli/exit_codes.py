@@ -1,4 +1,4 @@
-"""Exit codes of the command line, for scripts. Knows nothing of what they are given for."""
+"""Exit codes of the command line, for scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERRUPTED, NOBODY_READS = 128 + signal.SIGINT, 128 + signal.SIGPIPE
 EXIT_CODES = """0    all well
 1    cannot serve: no bundle, a wrong setting, no worker
 2    wrong usage, or a language pair that is not served
-3    some texts could not be translated: they are named, and come out as they went in
-4    input that is not UTF-8 or cannot be read, output that cannot be written or is there
+3    some texts could not be translated; they are named, and copied unchanged
+4    input is unreadable or not UTF-8, or output already exists or cannot be written
 130  interrupted
-141  nobody reads the output any more"""
+141  the output was closed early (broken pipe)"""

@@ -1,4 +1,4 @@
-"""Standard input as lines, read by a thread as they come. Knows bytes and UTF-8; not what lines are for."""
+"""Reads standard input as lines, in a thread, as they come."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 READ_BYTES = 1 << 16
 LINE_CHARS = 20_000
-"""A line that is longer comes in parts of at most this length."""
+"""A longer line is split into parts of at most this length."""
 BATCHES = 4
-"""Pieces of the input that are read before they are asked for."""
+"""Chunks of input that are read ahead."""
 _SENTENCE_ENDS = (". ", "? ", "! ", "。", "？", "！")
 
 
 class NotUTF8(ValueError):
-    """Says which line."""
+    """Names the line that is not UTF-8."""
 
 
 class Line(NamedTuple):
-    """A line of the input, from 1 on, or a part of one that is very long: then only the last part has an `end`."""
+    """A line of the input, counted from 1, or a part of a very long one; then only the last part has an `end`."""
 
     number: int
     text: str
@@ -30,14 +30,15 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """Puts lines together from pieces of bytes. They end at "\\n"; all else is text."""
+    """Assembles lines from chunks of bytes. Lines end at "\\n"; everything else is text."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._rest, self._number = "", 1
 
     def add(self, piece: bytes) -> Iterator[Line]:
-        """The lines that `piece` completes; after an empty one, what is left. Raises NotUTF8 after those before it."""
+        """The lines that `piece` completes; an empty piece flushes the rest. Raises NotUTF8 after returning the lines
+        before it."""
         fault = None
         try:
             text = self._decoder.decode(piece, final=not piece)
@@ -58,9 +59,9 @@ class Lines:
 
 
 async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
-    """What has come, again and again until the end. Raises NotUTF8 and what `read` does.
+    """Yields what has come so far, until the end of the input. Raises NotUTF8 and what `read` raises.
 
-    `read` takes a number of bytes and may wait; it is called in a thread, which nobody waits for.
+    `read` takes a number of bytes and may block; it is called in a thread, which is never joined.
     """
     loop = asyncio.get_running_loop()
     batches: asyncio.Queue[list[Line] | Exception | None] = asyncio.Queue()
@@ -71,7 +72,7 @@ async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
         loop.call_soon_threadsafe(batches.put_nowait, batch)
 
     def work() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed and no longer reads
             try:
                 for batch in _batches(read):
                     put(batch)
@@ -103,7 +104,7 @@ def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
 
 
 def _parts(line: str) -> list[str]:
-    """`line`, cut after the last sentence end that fits, else after the last space, else where it must be."""
+    """`line`, cut after the last sentence end that fits, else after the last space, else at the limit."""
     parts, start = [], 0
     while len(line) - start > LINE_CHARS:
         end = start + LINE_CHARS

@@ -1,6 +1,6 @@
-"""Standard input of the command line: a line comes out for each that goes in, in order and as soon as it can.
+"""Translates standard input on the command line: writes one line for each line read, in order and as soon as possible.
 
-Knows windows of lines. Reading them is app.cli.line_reader's, translating them a session's.
+Reading lines is in app.cli.line_reader, translating them in app.cli.offline_engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from app.formats import Place
 from app.translation.types import Translated
 
 Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
-"""What is being translated, in the order of the lines; then how the input ended."""
+"""The windows being translated, in the order of the lines; then how the input ended."""
 
 
 async def translate_lines(
@@ -25,9 +25,10 @@ async def translate_lines(
     report: Report,
     advance: Callable[[int], None] = lambda size: None,
 ) -> None:
-    """Writes one line for each that is read, in order and as soon as it is there. Raises CommandError, BrokenPipeError.
+    """Writes one line for each line read, in order and as soon as it is translated. Raises CommandError,
+    BrokenPipeError.
 
-    `advance` is told the bytes of what is done.
+    `advance` is called with the number of bytes done.
     """
     windows: Windows = asyncio.Queue(session.at_once)
     try:
@@ -59,5 +60,6 @@ async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Win
 
 
 def _written(line: Line, done: Translated) -> str:
-    """The translation and the line's own end; a line break within, which the model spelt in bytes, becomes a space."""
+    """The translation and the line's own ending; a line break in the translation, which the model spelt in bytes,
+    becomes a space."""
     return (line.text if done.text is None else done.text.replace("\n", " ")) + line.end

@@ -1,6 +1,6 @@
-"""An engine of the command line's own: started for one input, without the limits by which a service defends itself.
+"""The command line's own engine: started for one input, without the limits that protect a service.
 
-Knows bundles, settings and what is told at the end. Where texts come from and go to is others'.
+Also reads its bundles and settings, and reports failures and warnings at the end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from app.translation.types import AUTO, Item, Options, Translated
 from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
-"""Texts that are handed to the translator together."""
+"""Texts that are passed to the translator together."""
 WINDOWS, WINDOWS_A_WORKER = 4, 3
-"""Windows that are translated at once: more sentences than the workers hold, and few, since they end together."""
+"""Windows that are translated concurrently: they hold more sentences than the workers, but are few, since they end
+together."""
 NAMED = 20
-"""Texts that are named because they could not be translated, and warnings that are told; the others are counted."""
+"""Maximum number of failed texts and of warnings to name; the rest are counted."""
 FOR_EVER_MS, NO_LIMIT = 10**12, 1 << 60
 
 Translate = Callable[[Sequence[Item]], Awaitable[list[Translated]]]
@@ -69,21 +70,21 @@ class Request:
     file: Path | None = None
     """A document, instead of standard input."""
     wishes: Wishes = field(default_factory=Wishes)
-    """How that is to be read."""
+    """How to read that document."""
     out: Path | None = None
     replace: bool = False
 
 
 @dataclass(frozen=True)
 class Session:
-    """An engine at work: what translates with it, and how many windows it takes to keep its workers busy."""
+    """A running engine: its translator, and how many windows keep its workers busy."""
 
     translate: Translate
     at_once: int
 
 
 class Report:
-    """Says on standard error what went wrong: failures at once, warnings at the end."""
+    """Reports to standard error: failures at once, warnings at the end."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -91,19 +92,19 @@ class Report:
         self._named: list[str] = []
 
     def add(self, place: Place, done: Translated) -> None:
-        """`place`: of the text in what is translated."""
+        """`place`: where the text is in the input."""
         self.texts += 1
         if done.error:
             self.failed += 1
             if self.failed <= NAMED:
-                say(f"{place} is not translated: {done.error.detail}")
+                say(f"{place} was not translated: {done.error.detail}")
         elif found := done.located_warnings:
             self.warned += 1
             self.warnings += len(found)
             self._named += (f"{place.at(offset)}: {warning}" for offset, warning in found[: NAMED - len(self._named)])
 
     def close(self) -> int:
-        """The exit code."""
+        """Prints the summary and returns the exit code."""
         if self.failed > NAMED:
             say(f"{self.failed:,} of {self.texts:,} texts are not translated")
         if self.warned and not self.quiet:
@@ -121,7 +122,7 @@ def say(message: str) -> None:
 
 @asynccontextmanager
 async def translating(request: Request, launch: Launch) -> AsyncIterator[Session]:
-    """An engine of our own, without the limits by which a service defends itself. Raises CommandError."""
+    """Starts an engine without the limits that protect a service. Raises CommandError."""
     try:
         settings = settings_of(request)
         bundles = load_catalogue(settings)
@@ -136,7 +137,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
     options = Options(request.source, request.target, glossary_of(request, glossaries))
     metrics = Metrics()
     engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
-    decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files say many things several times
+    decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 
     async def translate(items: Sequence[Item]) -> list[Translated]:
@@ -146,7 +147,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
             done = (await translator.translate(items, options)).items
         except InvalidFields as error:
             raise CommandError(WRONG_USAGE, error.detail) from None
-        except ServiceError as error:  # all of them failed
+        except ServiceError as error:  # all workers failed
             done = [Translated(None, None, None, error=error) for _ in items]
         for item in done:
             if isinstance(item.error, Unavailable):
@@ -161,7 +162,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
 
 
 def check_languages(request: Request, bundles: Catalogue) -> None:
-    """Raises CommandError if no bundle translates what is asked for."""
+    """Raises CommandError if no bundle translates the languages asked for."""
     if request.source == AUTO and any(bundle.target == request.target for bundle in bundles):
         return
     try:
@@ -178,7 +179,7 @@ def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str
     path = Path(name)
     if not path.suffix and not path.exists():
         known = ", ".join(glossaries.names) or "none"
-        raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a glossary that is served: {known}")
+        raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a served glossary: {known}")
     try:
         terms = read_file(path.name, path.read_bytes(), request.source, request.target)
         return terms if request.source == AUTO else Glossary(terms, request.source)
@@ -189,14 +190,14 @@ def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str
 
 
 def settings_of(request: Request) -> Settings:
-    """The environment's, with what the command line says and without limits. Raises SettingsError."""
+    """The environment's settings, with the command line's options and without limits. Raises SettingsError."""
     chosen = load_settings({"bundles": request.bundles, "workers": request.workers or None})
     limits = {"max_text_chars": NO_LIMIT, "max_items": NO_LIMIT, "queue_tokens": NO_LIMIT, "deadline_ms": FOR_EVER_MS}
     return chosen.model_copy(update=limits)
 
 
 def windows_of(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """`texts` in pieces that are handed to the translator together; `length`: characters of one."""
+    """Splits `texts` into windows for the translator; `length` gives the characters of one text."""
     start, chars = 0, 0
     for number, text in enumerate(texts):
         if number > start and (number - start == WINDOW_TEXTS or chars + length(text) > WINDOW_CHARS):

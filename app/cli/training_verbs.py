@@ -1,4 +1,4 @@
-"""The trainer's verbs of the command `interlinear`: each becomes `python -m training`, of which nothing is imported."""
+"""The trainer's commands in `interlinear`: each executes `python -m training`, without importing it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from app.cli.exit_codes import CANNOT_SERVE
 
 class Verb(NamedTuple):
     name: str
-    """What `python -m training` calls it."""
+    """The command's name in `python -m training`."""
     help: str
 
 
 TRAINER = {
-    "train": Verb("run", "Makes a bundle from a file of sentence pairs, or adapts one, in one go."),
-    "prepare": Verb("prepare", "Makes token ids, a vocabulary and a development set from sentence pairs."),
+    "train": Verb("run", "Trains a bundle from sentence pairs, or adapts one, in a single command."),
+    "prepare": Verb("prepare", "Prepares sentence pairs for training: vocabulary, token ids, development set."),
     "train-step": Verb("train", "Trains a model on prepared data."),
-    "export": Verb("export", "Makes a bundle from a trained model, or a CTranslate2 model from a bundle."),
+    "export": Verb("export", "Exports a trained model as a bundle, or a bundle as a CTranslate2 model."),
     "evaluate": Verb("evaluate", "Measures BLEU and chrF of a bundle, as the service translates."),
-    "distil": Verb("translate", "Translates one side of a file with a bundle, as pairs to train on."),
+    "distil": Verb("translate", "Translates one side of a file with a bundle, to make training pairs."),
     "toy": Verb("toy", "Learns to drop the first number of a sequence, in a minute, without any files."),
     "d2l": Verb("d2l", 'Redoes the exercise of the textbook "Dive into Deep Learning".'),
 }
 
 
 def missing(requirements: Iterable[str], extra: str) -> list[str]:
-    """The packages of `extra` that are not installed; `requirements` as `importlib.metadata.requires` has them."""
+    """The packages of `extra` that are not installed; `requirements` is in the format of
+    `importlib.metadata.requires`."""
     found = []
     for requirement in requirements:
         if re.search(rf"extra == ['\"]{extra}['\"]", requirement):
@@ -48,17 +49,17 @@ def missing(requirements: Iterable[str], extra: str) -> list[str]:
 
 
 def trainer_missing() -> list[str]:
-    """What keeps the trainer from starting, by package; nothing if it is there."""
+    """The missing packages that keep the trainer from starting."""
     if find_spec("training") is None:
         return ["training"]
     try:
         return missing(requires("interlinear") or (), "train")
-    except PackageNotFoundError:  # a checkout that is not installed
+    except PackageNotFoundError:  # a checkout that was not installed
         return []
 
 
 def starts(verb: Verb) -> Callable[[typer.Context], None]:
-    """A command that runs `python -m training` with this `verb` and the arguments given."""
+    """A command that runs `python -m training` with this `verb` and its arguments."""
 
     def start(context: typer.Context) -> None:
         if absent := trainer_missing():
@@ -68,22 +69,22 @@ def starts(verb: Verb) -> Callable[[typer.Context], None]:
                 file=sys.stderr,
             )
             raise typer.Exit(CANNOT_SERVE)
-        # -P: a file or folder called `training` where the user is must not be taken for the trainer.
+        # -P: a file or folder called `training` in the current directory must not be mistaken for the trainer.
         command = [sys.executable, "-P", "-m", "training", verb.name, *context.args]
         if sys.platform == "win32":
             raise typer.Exit(subprocess.call(command))
-        os.execv(command[0], command)  # this process becomes the trainer's: signals and exit codes are its own
+        os.execv(command[0], command)  # replaces this process, so that signals and exit codes are the trainer's
 
     return start
 
 
 def add_training_verbs(cli: typer.Typer) -> None:
-    """Gives `cli` a command for each verb of the trainer."""
+    """Adds a command to `cli` for each command of the trainer."""
     for name, verb in TRAINER.items():
         cli.command(
             name,
             help=verb.help,
             rich_help_panel="Training",
-            add_help_option=False,  # `--help` too is the trainer's to answer
+            add_help_option=False,  # the trainer answers `--help` itself
             context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
         )(starts(verb))

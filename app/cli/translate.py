@@ -1,6 +1,6 @@
-"""`python -m app translate`: standard input, or a file, through an engine of its own, without HTTP.
+"""`python -m app translate`: translates standard input or a file with its own engine, without HTTP.
 
-Knows the terminal and how commands end.
+Handles the terminal and how the command ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from app.engine.launch import Launch, WorkerProcess
 
 
 def run(request: Request, launch: Launch = WorkerProcess) -> int:
-    """Translates standard input to standard output; the exit code."""
+    """Translates standard input to standard output, and returns the exit code."""
     try:
         return asyncio.run(_run(request, launch))
     except CommandError as error:
         say(str(error))
         return error.status
     except BrokenPipeError:
-        # Python itself would flush at the end, and complain.
+        # Python itself would flush at exit, and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     except KeyboardInterrupt:
@@ -52,14 +52,14 @@ async def _run(request: Request, launch: Launch) -> int:
 
 
 def _write(texts: Iterable[str]) -> None:
-    """What is read at once shall be answered at once: flushed every time."""
+    """Flushes every time, so that each line read is answered at once."""
     sys.stdout.buffer.write("".join(texts).encode("utf-8", "surrogatepass"))
     sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager
 def progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if that is a terminal; of an unknown `total`, 0, what is done."""
+    """A progress bar on standard error, if that is a terminal; with `total` 0, unknown, it shows only what is done."""
     if not shown or not sys.stderr.isatty():
         yield lambda size: None
         return

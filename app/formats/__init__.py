@@ -1,7 +1,6 @@
-"""Documents: a file is read into passages, and written with their translations in their places.
+"""Document formats: reads a file into passages, and writes it with their translations.
 
-A reader for each format, by the suffix of the file's name. Knows no translator. Imports app.text, app.markup and
-model.languages.
+One reader per format, chosen by the file's suffix. Imports app.text, app.markup and model.languages.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ _TOLD: dict[_Reader, Sequence[str]] = {
     xliff.read: ("target",),
     html.read: ("target", "source"),
 }
-"""What readers are told beside the content."""
+"""Additional arguments of readers."""
 
 
 class Wishes(TypedDict, total=False):
-    """How a document is to be read, where its format leaves a choice."""
+    """Options of formats that can be read in more than one way."""
 
     line_breaks: LineBreaks
-    """Of plain text: whether lines are joined."""
+    """For plain text: whether to join lines."""
     redo_fuzzy: bool
-    """Of gettext catalogues: whether fuzzy translations are made again."""
+    """For gettext catalogues: whether to translate fuzzy entries again."""
 
 
 def read(
@@ -62,11 +61,11 @@ def read(
     source: str = "",
     **wishes: Unpack[Wishes],
 ) -> Document:
-    """The document in `content`, of the format that the suffix of `name` tells.
+    """Reads `content` as a document; the suffix of `name` decides the format.
 
-    `target` is the language that it will be in, and `source` the one that it is in, or auto, for those that say so
-    themselves; `longest`, how many characters a passage may have, for those that can be cut anywhere. Raises
-    UnreadableDocument, and of it UnknownFormat. Takes seconds for megabytes; so does writing.
+    `target` is the language to translate into, for formats that record it, and `source` the file's language or auto;
+    `longest` is the maximum number of characters per passage, for formats that can be cut anywhere. Raises
+    UnreadableDocument, including its subclass UnknownFormat. Takes seconds for megabytes; so does writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FORMATS:
@@ -80,6 +79,6 @@ def read(
 
 
 def translated_name(name: str, target: str) -> str:
-    """ "report.fr.docx" for "report.docx"; without the folders that some clients put before it."""
+    """Returns "report.fr.docx" for "report.docx"; drops the folders that some clients send."""
     path = PurePath(name.replace("\\", "/").rpartition("/")[2])
     return f"{path.stem}.{target}{path.suffix}"

@@ -1,4 +1,4 @@
-"""A catalogue's string, of whatever format: a message with branches, a label with a mnemonic, or plain text."""
+"""Strings of catalogues in any format: messages with branches, labels with mnemonics, or plain text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.text import icu_messages, mnemonics
 
 
 class String(NamedTuple):
-    """`pieces` to translate, and `finish`, which makes the string out of them once they are put together."""
+    """`pieces` to translate, and `finish`, which completes the string once they are joined."""
 
     pieces: Sequence[Piece]
     finish: Callable[[str], str] = str
@@ -21,7 +21,7 @@ class String(NamedTuple):
 
 
 def read_string(text: str, target: str, marks: frozenset[str]) -> String:
-    """`target`: the language that it will be in; `marks`: of mnemonics, those that its catalogue surely has."""
+    """`target`: the language to translate into; `marks`: the mnemonic marks that its catalogue certainly uses."""
     if (pieces := icu_messages.pieces_of(text)) is not None:
         return String(pieces)
     if found := mnemonics.without(text, marks):

@@ -1,4 +1,4 @@
-"""What a document is to those who have it translated. Knows no format."""
+"""Types common to all formats: documents, passages' places, and slots of a text."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from app.markup.render import unchanged
 T = TypeVar("T")
 _LINE_END = re.compile(r"\r\n?|\n")
 MOST_PASSAGES = 50_000
-"""Of one document. A small file, packed, may hold ten times as many paragraphs of a letter each, and to read them takes
-minutes, in which whoever else is in the process has to wait for seconds."""
+"""Per document. A small compressed file may hold ten times as many one-letter paragraphs, which would take minutes to
+read and delay other requests by seconds."""
 
 
 class UnreadableDocument(ValueError):
-    """The file is not what its name says, or not safe to open; one line that says why."""
+    """The file does not have the format that its name says, or is not safe to open; one line says why."""
 
 
 class UnknownFormat(UnreadableDocument):
-    """The file's name has a suffix that no reader is for."""
+    """No reader handles the suffix of the file's name."""
 
 
 def few(found: Iterable[T]) -> list[T]:
-    """All of what becomes passages. Raises UnreadableDocument as soon as there are too many."""
+    """The items of `found`, which become passages. Raises UnreadableDocument as soon as there are too many."""
     listed = list(islice(found, MOST_PASSAGES + 1))
     if len(listed) > MOST_PASSAGES:
         raise UnreadableDocument(f"The file has over {MOST_PASSAGES} paragraphs or strings to translate. Split it.")
@@ -37,14 +37,15 @@ def few(found: Iterable[T]) -> list[T]:
 
 
 class Place(NamedTuple):
-    """Where a passage stands in its file, for whoever looks for it there."""
+    """A passage's location in its file, for display."""
 
     line: int | None = None
-    """Its first one; the file's first is 1."""
+    """The passage's first line, counted from 1."""
     name: str = ""
-    """What the format itself calls it, such as a key's path, or how it counts it."""
+    """The format's own name or number for it, such as a key's path."""
     lines: Sequence[tuple[int, int]] = ()
-    """If the passage is lines of the file: the offset in its text at which each begins, and the line's number."""
+    """If the passage consists of lines of the file: for each, the offset in its text where it begins, and its
+    number."""
 
     def at(self, offset: int) -> Place:
         """The place of a character of the passage."""
@@ -56,7 +57,7 @@ class Place(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a format's reader finds. `places`: of each passage; none: they are only counted."""
+    """What a reader finds. `places`: one per passage; if empty, passages are only counted."""
 
     passages: Sequence[Passage]
     write: Callable[[Sequence[str]], bytes]
@@ -65,25 +66,25 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """A file to translate: `passages`, in the order of the file.
+    """A file to translate: `passages`, in file order.
 
-    `write` gives the file with a translation for each passage in its place, each as the translator gives it: already
-    spelt by the passage's own `write`, with its tags and what is kept. What comes back as it was leaves the file there
-    as it was, to the byte, save in .po and .xliff, whose translations stand beside their sources.
+    `write` returns the file with a translation in the place of each passage, as the translator returns it: encoded by
+    the passage's own `write`, with its tags and protected text. Unchanged passages leave the file unchanged, to the
+    byte, except in .po and .xliff, where translations are beside their sources.
     """
 
     passages: Sequence[Passage]
     write: Callable[[Sequence[str]], bytes]
     media_type: str
     places: Sequence[Place]
-    """Of each passage."""
+    """One per passage."""
 
 
 class Slot(NamedTuple):
-    """Characters [start, end) of a text that are `content`: a passage, or pieces of which some are passages.
+    """Characters [start, end) of a text that contain `content`: a passage, or pieces of which some are passages.
 
-    `spell` makes what goes there out of the content's translation. `name` and `lines` are its place's; where there are
-    no `lines`, it has the line that it begins in.
+    `spell` encodes the content's translation for the file. `name` and `lines` are those of its place; without `lines`,
+    it has the line in which it begins.
     """
 
     start: int
@@ -103,7 +104,7 @@ class Slot(NamedTuple):
 
 
 def slotted(text: str, slots: Sequence[Slot], encode: Callable[[str], bytes]) -> Content:
-    """The document that is `text`, of which nothing but the slots may change. They are in order and do not overlap."""
+    """The document `text`, in which only the slots may change. They are in order and do not overlap."""
 
     def write(translations: Sequence[str]) -> bytes:
         parts, done, waiting = [], 0, iter(translations)
@@ -121,11 +122,11 @@ def slotted(text: str, slots: Sequence[Slot], encode: Callable[[str], bytes]) ->
 
 
 def filled(pieces: Sequence[Piece], translations: Iterator[str]) -> str:
-    """`pieces` with the next translation for each passage."""
+    """`pieces` with each passage replaced by the next translation."""
     return "".join(piece if isinstance(piece, str) else next(translations) for piece in pieces)
 
 
 def line_numbers(text: str) -> Callable[[int], int]:
-    """What tells the line of a character: lines end as in editors, and the first is 1."""
+    """Returns a function from a character's offset to its line, counted from 1; lines end as in editors."""
     ends = [found.end() for found in _LINE_END.finditer(text)]
     return lambda place: bisect_right(ends, place) + 1

@@ -1,8 +1,8 @@
-"""Word documents: paragraphs of the body, tables, text boxes, headers, footers and notes; what is said of pictures; the
-document's title, subject and description. Comments stay.
+"""Word documents: paragraphs of the body, tables, text boxes, headers, footers and notes; alternative texts of
+pictures; the document's title, subject and description. Comments are not translated.
 
-lxml over the zip file: python-docx has no text boxes or notes, and writes parts anew that nobody asked it to. Which
-elements of a paragraph are what is app/formats/docx_paragraphs.py's.
+Uses lxml on the zip file: python-docx does not support text boxes and notes, and rewrites parts that did not change.
+The elements of a paragraph are in app/formats/docx_paragraphs.py.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MAIN = "wordprocessingml.document.main+xml"
 _ABOUT = "package.core-properties+xml"
 _PARTS = (_ABOUT, _MAIN, *(f"{_WORD}{kind}+xml" for kind in ("header", "footer", "footnotes", "endnotes")))
 _PROPERTIES = {"title", "subject", "description"}
-"""Of the document, that are words for its readers (ECMA-376, part 2, chapter 11)."""
+"""Document properties that are text for readers (ECMA-376, part 2, chapter 11)."""
 _OF_PICTURES = ("title", "descr")
 
 
 class _Property(NamedTuple):
-    """An attribute of an element, or its text: plain."""
+    """An attribute of an element, or its text, without markup."""
 
     element: Element
     attribute: str = ""
@@ -57,11 +57,13 @@ def read(content: bytes) -> Content:
     if not any(kind.endswith(_MAIN) for kind in types.values()):
         macros = any("macroEnabled" in kind for kind in types.values())
         raise UnreadableDocument(
-            "The file has macros; save it as .docx." if macros else "The file is no Word document: it has no main part."
+            "The file has macros; save it as .docx."
+            if macros
+            else ("The file is not a Word document: it has no main part.")
         )
     names = [name for name, kind in types.items() if kind.endswith(_PARTS)]
     parts = {name: package.read(name) for name in names}
-    package.check()  # before the work, and not after it
+    package.check()  # before the work rather than after it
     passages: list[Passage] = []
     places: list[Place] = []
     for name in names:
@@ -85,7 +87,7 @@ def read(content: bytes) -> Content:
 
 
 def _held(root: Element) -> list[Paragraph | _Property]:
-    """What of a part is translated. Raises UnreadableDocument."""
+    """The translatable items of a part. Raises UnreadableDocument."""
     if local(root) == "coreProperties":
         said = [_Property(element) for element in root if local(element) in _PROPERTIES and not len(element)]
     else:
@@ -95,14 +97,14 @@ def _held(root: Element) -> list[Paragraph | _Property]:
 
 
 def _numbers(held: Sequence[Paragraph | _Property]) -> list[int]:
-    """Which translation each has: the two copies of a text box have the same one."""
+    """Numbers the translations; both copies of a text box get the same one."""
     known: dict[Hashable, int] = {}
     keys = ((one.box, one.passage) if one.box is not None else object() for one in held)
     return [known.setdefault(key, len(known)) for key in keys]
 
 
 def _fill(root: Element, waiting: Iterator[str]) -> bool:
-    """Puts the part's translations in; whether any differs from what was there."""
+    """Inserts the part's translations, and returns whether any of them changed it."""
     differs = False
     held = _held(root)
     translations: list[str] = []

@@ -1,4 +1,4 @@
-"""What the elements of a Word paragraph are: text, what has text, values of the sentence, or none of these.
+"""Classifies the elements of a Word paragraph: text, containers of text, values of the sentence, or none of these.
 
 ECMA-376, part 1, chapter 17.
 """
@@ -14,9 +14,9 @@ from app.markup.passage import OBJECT, VALUE
 
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
-"""Kinds of content control whose text is not free."""
+"""Kinds of content control that do not allow free text."""
 _UNSEEN_FIELDS = {"ASK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"}
-"""Fields that show nothing where they stand."""
+"""Fields that display nothing."""
 _COMPUTED = {"pgNum", *(f"{part}{length}" for part in ("day", "month", "year") for length in ("Short", "Long"))}
 _OBJECTS = {"object", "oMath", "sym"}
 _CHARACTERS = {"tab": "\t", "cr": "\n", "noBreakHyphen": "\u2011"}
@@ -27,7 +27,7 @@ def is_word(element: Element) -> bool:
 
 
 def characters(element: Element) -> str | None:
-    """The text that an element of a run stands for."""
+    """The text of an element of a run."""
     name = local(element)
     if name == "t":
         return element.text or ""
@@ -37,7 +37,7 @@ def characters(element: Element) -> str | None:
 
 
 def shown(element: Element) -> str:
-    """What the text shows for an element that is no text: VALUE, OBJECT, or nothing."""
+    """The placeholder for an element that is not text: VALUE, OBJECT, or nothing."""
     name = local(element)
     if name == "fldSimple":
         return field_shown(_attribute(element, "instr"))
@@ -49,7 +49,7 @@ def shown(element: Element) -> str:
 
 
 def _is_in_line(element: Element) -> bool:
-    """Whether a picture stands between words, and not beside the text."""
+    """Whether a picture is inline, and not beside the text."""
     if local(element) == "AlternateContent":
         choice = next((e for e in element if local(e) == "Choice"), ())
         return any(map(_is_in_line, choice))
@@ -61,17 +61,17 @@ def _is_in_line(element: Element) -> bool:
 
 
 def is_link(instruction: str) -> bool:
-    """Whether a field of that instruction is a link, whose text is translated."""
+    """Whether a field with this instruction is a link, whose text is translated."""
     return _kind(instruction) == "HYPERLINK"
 
 
 def field_shown(instruction: str) -> str:
-    """What the text shows for another field."""
+    """The placeholder for any other field."""
     return "" if _kind(instruction) in _UNSEEN_FIELDS else VALUE
 
 
 def _kind(instruction: str) -> str:
-    """The first word, in capitals."""
+    """The first word, in upper case."""
     return (instruction.upper().split() or [""])[0]
 
 
@@ -90,12 +90,12 @@ def is_container(element: Element) -> bool:
 
 
 def _control(element: Element) -> set[str]:
-    """What the properties of a content control are."""
+    """The properties of a content control."""
     return {local(e) for e in next((e for e in element if local(e) == "sdtPr"), ())}
 
 
 def fields(elements: Sequence[Element]) -> dict[int, tuple[int | None, int]]:
-    """Where fields begin, and where such a one has its separator and its end, if those are among them as well."""
+    """Where fields begin, and for each its separator and end, if those are among `elements`."""
     found: dict[int, tuple[int | None, int]] = {}
     opened: list[list[int]] = []
     for index, element in enumerate(elements):

@@ -1,8 +1,8 @@
-"""A Word paragraph as a passage, and back: which of its elements are text, formatting, or neither.
+"""Converts a Word paragraph to a passage and back.
 
-Runs of the paragraph's main formatting are its text; other formatting, links and tracked insertions are tags around
-theirs; fields, formulas and images in the line are values of the sentence; notes, bookmarks, deletions and images
-beside the text are marks. ECMA-376, part 1, chapter 17.
+Runs with the paragraph's main formatting are its text; other formatting, links and tracked insertions are tags around
+theirs; fields, formulas and inline images are values of the sentence; notes, bookmarks, deletions and images beside the
+text are marks. ECMA-376, part 1, chapter 17.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from app.markup.passage import Passage
 
 _PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
-"""What was noted about this very text."""
+"""Annotations of the original text, which do not apply to the translation."""
 _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
 _SHOWS_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
-"""Lines and colours: forms have white space with a line under it, to be filled in."""
+"""Lines and colours: forms have underlined white space to fill in."""
 _MOST_COPIED = 256 << 20
-"""Characters of formatting that paragraphs are filled with. What stands once in a file goes to each run of a paragraph,
-and may be of megabytes."""
+"""Limit on the formatting, in characters, that is copied into paragraphs. Properties that occur once in a file are
+copied to each run of a paragraph, and may be megabytes long."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 class _Look(NamedTuple):
-    """A run's formatting: equal where runs look the same."""
+    """A run's formatting: equal for runs that look the same."""
 
     of_text: bytes
     of_space: bytes
@@ -47,19 +47,19 @@ _PLAIN = _Look(b"", b"")
 
 @dataclass
 class _Atom:
-    """A child of a run, with the run's properties; or else of the paragraph, or of a container in it."""
+    """A child of a run, with the run's properties, or of the paragraph or a container in it."""
 
     element: Element
     in_run: bool = False
     properties: Element | None = None
     text: str | None = None
-    """If it is text."""
+    """Set if it is text."""
     format: _Look = _PLAIN
 
 
 @dataclass
 class _Thing:
-    """What a reference stands for: atoms that stay as they are, and what opens or closes then."""
+    """The target of a reference: atoms that are kept, and what opens or closes there."""
 
     atoms: Sequence[_Atom] = ()
     opens: bool = False
@@ -70,7 +70,7 @@ class _Thing:
 
 
 def paragraphs(root: Element) -> list[Paragraph]:
-    """The paragraphs with something to translate, those in text boxes and tables too, in order.
+    """The paragraphs with something to translate, including text boxes and tables, in order.
 
     Raises UnreadableDocument.
     """
@@ -94,12 +94,13 @@ class Paragraph:
 
     @property
     def box(self) -> Element | None:
-        """What it is in that stands in the file twice, once for readers that know less: as text boxes do."""
+        """The enclosing element that is in the file twice, once for older readers, as text boxes are."""
         return next((e for e in [*self.element.iterancestors()][::-1] if local(e) == "AlternateContent"), None)
 
     @property
     def copied(self) -> int:
-        """Characters of formatting that `fill` copies, about: for all in runs, and for the text beside each thing."""
+        """The approximate number of characters of formatting that `fill` copies: for all runs, and for the text beside
+        each thing."""
         length = cache(_length)
         in_runs = sum(length(atom.properties) for thing in self.things for atom in thing.atoms if atom.in_run)
         of_text = (self.properties, *(thing.properties for thing in self.things))
@@ -111,7 +112,7 @@ class Paragraph:
         _Filler(self).fill(translation)
 
     def _content(self, parent: Element) -> Element | None:
-        """Collects what `parent` holds. Returns the properties of most of its text."""
+        """Collects the content of `parent`. Returns the properties of most of its text."""
         atoms = list(_atoms(parent))
         lengths: Counter[_Look] = Counter()
         for atom in atoms:
@@ -125,7 +126,7 @@ class Paragraph:
         return reference(len(self.things) - 1)
 
     def container(self, element: Element) -> None:
-        """Collects a container: a tag around what it holds."""
+        """Collects a container: a tag around its content."""
         key, thing = object(), _Thing(opens=True, container=element)
         self.collector.open(self.refer(thing), key)
         thing.properties = self._content(_inside(element))
@@ -133,7 +134,7 @@ class Paragraph:
 
 
 class _Walk:
-    """Goes through the atoms of a paragraph or container, whose main format is `main`."""
+    """Walks through the atoms of a paragraph or container whose main format is `main`."""
 
     def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: _Look) -> None:
         self.paragraph, self.atoms, self.main = paragraph, atoms, main
@@ -141,7 +142,7 @@ class _Walk:
         self.format = main
         self.key: object = None
         self.links: list[tuple[int, object]] = []
-        """Fields that are links: where they end."""
+        """Open link fields, with their ends."""
 
     def walk(self) -> None:
         found = fields([atom.element for atom in self.atoms])
@@ -171,7 +172,7 @@ class _Walk:
         self.collector.text(atom.text)
 
     def _change(self, wanted: _Look, properties: Element | None = None) -> None:
-        """From one formatting to another."""
+        """Switches to another formatting."""
         if self.format not in (wanted, self.main):
             self.collector.close(self.paragraph.refer(_Thing(closes=True)), self.key)
         if wanted not in (self.format, self.main):
@@ -180,7 +181,7 @@ class _Walk:
         self.format = wanted
 
     def _field(self, start: int, separator: int | None, end: int) -> int:
-        """A field is a value with all that it holds, but of a link, the text is to be translated."""
+        """Collects a field: a value with all its content, except that a link's text is translated."""
         self._change(self.main)
         instruction = "".join(
             atom.element.text or "" for atom in self.atoms[start:separator] if local(atom.element) == "instrText"
@@ -196,7 +197,7 @@ class _Walk:
         return separator + 1
 
     def _put(self, atoms: Sequence[_Atom], text: str) -> None:
-        """What stays as it is: a value, if it is shown as one, else a mark."""
+        """Adds content that is kept: as a value, if it displays one, else as a mark."""
         raw = self.paragraph.refer(_Thing(atoms))
         if text:
             self.collector.keep(text, raw)
@@ -214,7 +215,7 @@ class _Filler:
 
     paragraph: Paragraph
     points: list[Element] = field(default_factory=list)
-    """Where content is put, innermost last."""
+    """Insertion points, innermost last."""
     properties: list[Element | None] = field(default_factory=list)
 
     def fill(self, translation: str) -> None:

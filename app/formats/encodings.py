@@ -1,4 +1,4 @@
-"""Bytes to text and back: UTF-8, or UTF-16 that says so by its byte order mark. Guesses nothing."""
+"""Decodes and encodes files: UTF-8, or UTF-16 with a byte order mark. Never guesses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _UTF = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)
 
 
 def decoded(content: bytes) -> tuple[str, Callable[[str], bytes]]:
-    """The text, without a byte order mark, and what makes such bytes of a text. Raises UnreadableDocument."""
+    """The text without its byte order mark, and a function that encodes text the same way. Raises
+    UnreadableDocument."""
     mark, encoding = next(((m, name) for m, name in _MARKS.items() if content.startswith(m)), (b"", "utf-8"))
     try:
         text = content[len(mark) :].decode(encoding)
@@ -26,9 +27,9 @@ def decoded(content: bytes) -> tuple[str, Callable[[str], bytes]]:
 
 
 def refuse_other(declared: re.Match[str] | None) -> None:
-    """Raises UnreadableDocument if the first group, the encoding that a file says it has, is none that is read here.
+    """Raises UnreadableDocument if the first group, the encoding that the file declares, is not supported.
 
-    Its text may be ASCII and its translation not, and would then be read in the encoding declared.
+    The file may be ASCII while its translation is not, and would then be read in the declared encoding.
     """
     if declared and not _UTF.fullmatch(declared[1]):
         raise UnreadableDocument(f"The file says that its encoding is {declared[1]}. Save it as UTF-8.")

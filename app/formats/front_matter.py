@@ -1,6 +1,6 @@
-"""The words of a Markdown file's front matter: its title and description, each with its place, and YAML's quoting.
+"""Translatable values of a Markdown file's front matter, its title and description, and their YAML quoting.
 
-Only what stands in the outermost mapping, on a line of its own or in an indented block; all else stays as it is.
+Handles only values of the outermost mapping, on one line or in an indented block; everything else is kept.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _BLOCK = re.compile(
     r"([|>])[-+]?[ \t]*(?:\r\n?|\n)((?:([ \t]+)\S[^\r\n]*(?:\r\n?|\n|\Z))(?:\3\S[^\r\n]*(?:\r\n?|\n|\Z))*)"
 )
 _GOES_ON = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t]+\S")
-"""A value whose next line is part of it."""
+"""A value that continues on the next line."""
 _NO_TEXT = re.compile(r"(?:null|true|false|yes|no|on|off|~|[-+.\d][\d.,:eE_+-]*)", re.IGNORECASE)
-"""What YAML takes for something else than text."""
+"""Values that YAML does not read as strings."""
 _LINE = re.compile(r"[^\r\n]+")
 
 
 def slots(text: str, start: int, end: int) -> Iterator[Slot]:
-    """The values in characters [start, end) of the file that are words, in order."""
+    """The text values in characters [start, end) of the file, in order."""
     for key in _KEY.finditer(text, start, end):
         at = key.end()
         if block := _BLOCK.match(text, at, end):
@@ -57,7 +57,7 @@ def _slot(start: int, end: int, value: str, spell: Callable[[str], str]) -> Slot
 
 
 def _block(text: str, start: int, end: int, folded: bool) -> Iterator[Slot]:
-    """Of a folded block its lines together, of another one each."""
+    """A folded block as a whole, or each line of a literal block."""
     found = _LINE.finditer(text, start, end)
     lines = [(line.end() - len(line[0].lstrip()), line.end()) for line in found]
     if not folded:
@@ -86,6 +86,6 @@ def _in_single(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without quotation marks, if YAML reads the same text from it."""
+    """`text` without quotation marks, if YAML reads the same text from it."""
     found = _PLAIN.fullmatch(text)
     return text if found and not _NO_TEXT.fullmatch(text) and text == text.strip() else f'"{_in_double(text)}"'

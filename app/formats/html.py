@@ -1,6 +1,4 @@
-"""Web pages: what app/markup/extract.py finds in them, in the file's encoding; and the language that the page says it
-is in.
-"""
+"""Web pages: the pieces that app/markup/extract.py finds, in the file's encoding, and the page's declared language."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from model.languages import language_alone
 _IN_XML = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
 _IN_HTML = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _HEAD = 4_096
-"""Characters in which an encoding is declared."""
+"""The number of characters in which an encoding may be declared."""
 
 
 def read(content: bytes, target: str = "", source: str = "") -> Content:
-    """`target` is the language that the page is to say it is in, if it says `source` or that is "" or auto.
+    """Reads a page. It will declare `target` as its language if it declares `source`, or if `source` is "" or auto.
 
     Raises UnreadableDocument.
     """
@@ -31,7 +29,7 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
 
 
 def _in_language(text: str, source: str, target: str) -> str:
-    """`text`, whose root says that it is in `target`."""
+    """`text` with `target` declared as its root's language."""
     at = 0
     for token in tokens(text):
         if token.name:

@@ -1,4 +1,5 @@
-"""JSON catalogues (i18next, ARB and their like): the string values. Keys, order, numbers and layout stay."""
+"""JSON catalogues (i18next, ARB and similar): translates the string values. Keys, order, numbers and layout are
+kept."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
 
 def read(content: bytes, target: str = "") -> Content:
-    """Raises UnreadableDocument. `target`: the language that labels will be in."""
+    """Raises UnreadableDocument. `target`: the language to translate labels into."""
     text, encode = decoded(content)
     _check(text)
     # Who spelt "é" as "\u00e9" has a reason to stay within ASCII.
@@ -28,7 +29,7 @@ def read(content: bytes, target: str = "") -> Content:
     for start, end, path in _values(text):
         value: str = json.loads(text[start:end])
         if any("\ud800" <= character <= "\udfff" for character in value):
-            raise UnreadableDocument(f"The string at character {start} holds a lone surrogate, which is no character.")
+            raise UnreadableDocument(f"The string at character {start} has a lone surrogate, which is not a character.")
         if any(map(str.isalpha, value)):
             values.append((start, end, path, value))
     marks = marks_in(value for *_, value in values)
@@ -45,7 +46,7 @@ def _spelt(string: String, ascii_only: bool, translation: str) -> str:
 
 
 def _check(text: str) -> None:
-    """Once it is known to be JSON, what stands where can be told by its brackets and quotes."""
+    """Checks that `text` is JSON; then brackets and quotes suffice to locate its values."""
     try:
         json.loads(text, parse_int=str, parse_float=str)
     except RecursionError:
@@ -55,11 +56,11 @@ def _check(text: str) -> None:
 
 
 def _values(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where the string values stand, quotes included, and their paths: not those of a key with "@", which is ARB's or
-    JSON-LD's own."""
+    """The positions of the string values, quotes included, and their paths, except for keys with "@", which belong to
+    ARB or JSON-LD."""
     hidden = -1
     path: list[str | int] = []
-    """Of each object that is open the key that came last, and of each list the number of what comes."""
+    """For each open object its latest key, and for each open list the index of its next item."""
     for token in _TOKEN.finditer(text):
         if token[0] in "{[":
             path.append("" if token[0] == "{" else 0)
@@ -79,7 +80,7 @@ def _values(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _written(path: Sequence[str | int]) -> str:
-    """As JSONPath has it (RFC 9535): $.menu.items[0]."""
+    """In JSONPath notation (RFC 9535): $.menu.items[0]."""
     parts = ["$"]
     for part in path:
         is_plain = isinstance(part, str) and _PLAIN_KEY.fullmatch(part)

@@ -1,8 +1,8 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes and front matter. Its parser tells what is what.
+"""Markdown: CommonMark with tables, strikethrough, footnotes and front matter, parsed by markdown-it-py.
 
-Headings, paragraphs and cells are passages, and so are what is said of pictures, the titles of links, and the title and
-description in front matter; code, HTML blocks and all else in front matter stay as they are.
-Where in the file a passage stands, and what its lines begin with, is app/formats/markdown_blocks.py's.
+Headings, paragraphs and cells are passages, as are alternative texts of images, titles of links, and the title and
+description in front matter; code, HTML blocks and the rest of the front matter are kept. The positions of blocks and
+their line prefixes are in app/formats/markdown_blocks.py.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _SPECIAL = re.compile(
     r"[`\[\]]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
     r"|\\(?=[!-/:-@\[-`{-~\n]|\Z)"
 )
-"""What may be markup, from what stands beside it; at its ends a piece of text may touch anything."""
+"""Characters that may be markup, judging by their neighbours; at its ends a piece of text may touch anything."""
 _BESIDE_BRACKET = re.compile(r"!\Z|\A\^")
-"""Before a link, which would become an image; at its beginning, where a footnote would be."""
+"""Would turn a following link into an image, or a footnote if at its beginning."""
 _LINE_START = re.compile(r"(?:[+-](?=\s|$)|--|#{1,6}(?=\s|$)|>|=+\s*$|~~~|[:|][:|-])|(\d{1,9})[.)](?=\s|$)")
-"""What begins a block, or makes the line before it a heading or a table."""
+"""Would begin a block, or turn the line before it into a heading or a table."""
 _TITLE = re.compile(
     r"""(?<=[ \t\n])(?:"(?P<double>(?:\\.|[^"\\])*)"|'(?P<single>(?:\\.|[^'\\])*)'|\((?P<round>(?:\\.|[^()\\])*)\))
     (?=[ \t\n]*\)?\Z)""",
     re.DOTALL | re.VERBOSE,
 )
-"""In what follows a link's text, or defines it: its title, with the marks around it."""
+"""The title, with its quotes, in what follows a link's text or defines a link."""
 _IN_TITLE = re.compile(r"&(?=#?\w{1,32};)|\\(?=[!-/:-@\[-`{-~\n]|\Z)")
 _AROUND_TITLE = {"double": '"', "single": "'", "round": "()"}
 _HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -64,7 +64,7 @@ def _slots(text: str) -> Iterator[Slot]:
 
 
 def _title(markup: str, title: object) -> tuple[slice, Passage] | None:
-    """Where in `markup`, which ends with it, a title stands, and its passage; None if that is not to be told."""
+    """The position of a title at the end of `markup`, and its passage; None if it cannot be determined."""
     found = _TITLE.search(markup) if isinstance(title, str) and any(map(str.isalpha, title)) else None
     if not found or not found.lastgroup or unescapeAll(found[found.lastgroup]) != title:
         return None
@@ -78,7 +78,7 @@ def _written_title(around: str, text: str) -> str:
 
 
 def _spelt(block: Block, translation: str) -> str:
-    """The translation with the block's line ends and prefixes, and nothing in it that would begin another block."""
+    """The translation with the block's line ends and prefixes, escaped so that nothing begins another block."""
     first, *others = translation.split("\n")
     lines = [_guarded(first) if block.can_begin else first]
     separators = [*block.separators, *[" "] * len(others)]
@@ -104,13 +104,13 @@ class _Inline:
     """Makes a passage of a block's inline tokens."""
 
     def __init__(self, tokens: Sequence[Token], can_hold: bool) -> None:
-        """`can_hold`: whether pictures' descriptions and titles become insets."""
+        """`can_hold`: whether descriptions and titles of images become insets."""
         self.tokens, self.can_hold = tokens, can_hold
         self.insets: list[Inset] = []
         self.titles: list[object] = []
-        """Of the links that are open."""
+        """Titles of the open links."""
         self.collector = Collector()
-        # "_" marks no part of a word, and a translation may want that; "*" does.
+        # "_" cannot mark part of a word, which a translation may need; "*" can.
         self.only_underscores = all(token.markup.startswith("_") for token in tokens if token.tag in {"em", "strong"})
         self.closing: dict[str, list[int]] = {}
         for index, token in enumerate(tokens):
@@ -130,7 +130,7 @@ class _Inline:
         return replace(self.collector.all(write), insets=insets) if insets else None
 
     def _take(self, index: int) -> int:
-        """Collects the token there, and those that it is the beginning of. Returns where the next one is."""
+        """Collects the token at `index` and those that it opens. Returns the index of the next token."""
         token = self.tokens[index]
         if token.type in {"text", "text_special"}:
             self.collector.text(token.content)
@@ -176,13 +176,13 @@ class _Inline:
         return index + 1
 
     def _image(self, token: Token) -> str:
-        """A picture's markup, which refers to its description and its title."""
+        """An image's markup, with references to its description and title."""
         described = _Inline(token.children or [], can_hold=False).passage() if self.can_hold else None
         label = self._refer(described) if described else token.meta["label"]
         return f"![{label}{self._titled(token.meta['closing'], token.attrs.get('title'))}"
 
     def _titled(self, closing: str, title: object) -> str:
-        """The end of a link or a picture, which refers to its title, if it has one there."""
+        """The end of a link or an image, with a reference to its title, if any."""
         found = _title(closing, title) if self.can_hold else None
         return f"{closing[: found[0].start]}{self._refer(found[1])}{closing[found[0].stop :]}" if found else closing
 
@@ -200,12 +200,12 @@ class _Inline:
 
 
 def _name(token: Token) -> str:
-    """Of an element; "" if this is a comment or suchlike."""
+    """An element's name; "" for a comment or similar."""
     found = _HTML_TAG.match(token.content)
     return found[2].lower() if found else ""
 
 
 def _raw(token: Token) -> str:
-    """What stands in the file."""
+    """The token's source text."""
     raw: str = token.meta.get("raw", token.markup or token.content)
     return raw

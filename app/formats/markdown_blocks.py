@@ -1,6 +1,7 @@
-"""Where in a Markdown file its blocks of text stand, line by line, and their inline tokens, each with its own spelling.
+"""Locates the text blocks of a Markdown file, line by line, and their inline tokens with their source text.
 
-markdown-it-py knows the lines of a block but not the place of an inline token; its rules are watched for that.
+markdown-it-py reports the lines of a block but not the position of an inline token; its rules are instrumented for
+that.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from app.formats.document import UnreadableDocument
 
 _MOST_CHARS = 1_000_000
-"""The parser takes up to 20 s for so many, if they are made to be hard."""
+"""The parser takes up to 20 s for this many characters of adversarial input."""
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
 _NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
-"""What a paragraph of a GitHub task or alert begins with."""
+"""The beginning of a GitHub task or alert."""
 _CELL = re.compile(r"(?:[^|]++|(?<=\\)\|)*+")
-"""To the next bar without a backslash before it, were that one escaped itself: so the parser has it."""
+"""Up to the next bar without a backslash before it, even if that backslash is escaped: the parser does the same."""
 _BLANK = " \t"
-"""White space by CommonMark (section 2.1), which only the ends of a line have; any other is text."""
+"""White space by CommonMark (section 2.1), which is trimmed only at the ends of a line; any other white space is
+text."""
 _WATCHED = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
 
 
 class Block(NamedTuple):
-    """Characters [start, end) of the file that are a block's text, the beginnings of its lines between them included.
+    """Characters [start, end) of the file that are a block's text, including the prefixes of its inner lines.
 
-    `separators` are what stands between its lines. `can_begin` says whether its first line might begin another kind of
-    block. `finish` spells what has another meaning in all of the block.
+    `separators` are the text between its lines. `can_begin` tells whether its first line might begin another kind of
+    block. `finish` escapes what has a special meaning in the whole block.
     """
 
     start: int
@@ -53,7 +55,7 @@ class _Line(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """Characters [start, end) of the file that define where a link leads, and what is said of it."""
+    """Characters [start, end) of the file with a link's destination, and its title."""
 
     start: int
     end: int
@@ -61,16 +63,17 @@ class Definition(NamedTuple):
 
 
 class FrontMatter(NamedTuple):
-    """Characters [start, end) of the file that are the front matter, its fences included."""
+    """Characters [start, end) of the file that are the front matter, including its fences."""
 
     start: int
     end: int
 
 
 def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
-    """The headings, paragraphs and table cells of `text`, and what is said beside them. Raises UnreadableDocument."""
+    """The headings, paragraphs and table cells of `text`, and its definitions and front matter. Raises
+    UnreadableDocument."""
     if "\0" in text:
-        raise UnreadableDocument("The file holds a null character; it is no text.")
+        raise UnreadableDocument("The file contains a null character; it is not text.")
     if len(text) > _MOST_CHARS:
         raise UnreadableDocument(f"The file has {len(text)} characters; Markdown may have {_MOST_CHARS}. Split it.")
     lines = [_Line(found.start(), found.start(1)) for found in _LINE.finditer(text)]
@@ -88,7 +91,7 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
             if token.map[0] != row:
                 row = token.map[0]
                 cell_start = lines[row].start
-            if content := token.content.strip():  # the parser leaves what only Python takes for white space
+            if content := token.content.strip():  # the parser keeps what only Python considers white space
                 start, end, cell_start = _cell(text, content, cell_start, lines[row])
                 yield Block(start, end, _tokens(content, env), [], False, _in_cell)
             continue
@@ -116,7 +119,7 @@ def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: d
 
 
 def _place(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int]:
-    """Where `content` stands in the line: at its end."""
+    """The position of `content` in the line: at its end."""
     blank = None if is_atx else _BLANK  # a heading's content comes without any white space
     core, shown = content.strip(blank), text[line.start : line.end].rstrip(blank)
     if is_atx and not shown.endswith(core):
@@ -126,12 +129,12 @@ def _place(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int
 
 
 def _cell(text: str, content: str, start: int, line: _Line) -> tuple[int, int, int]:
-    """Where `content` stands, from `start` on, and where the next cell begins."""
+    """The position of `content`, searched from `start`, and of the next cell."""
     while start <= line.end:
         end = _CELL.match(text, start, line.end).end()  # type: ignore[union-attr]  # it matches anything
         shown = text[start:end].rstrip()
         spelt = content.replace("|", "\\|")
-        # In the first cell, the prefix of the line comes before it.
+        # The first cell comes after the line's prefix.
         if shown.strip() == spelt or (start == line.start and shown.endswith(spelt)):
             return start + len(shown) - len(spelt), start + len(shown), end + 1
         start = end + 1
@@ -143,7 +146,7 @@ def _in_cell(markup: str) -> str:
 
 
 def _in_heading(markup: str) -> str:
-    """A heading's last "#" would be taken for a closing mark."""
+    """Escapes a heading's last "#", which would be taken for a closing mark."""
     return re.sub(r"#+\Z", r"\\\g<0>", markup)
 
 
@@ -153,7 +156,8 @@ def _tokens(content: str, env: dict[str, object]) -> list[Token]:
 
 
 def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
-    """`rule`, whose content has all of its lines: the parser strips it of lines that are, say, no-break spaces."""
+    """`rule`, but its content has all of its lines: the parser strips lines that consist, for example, of no-break
+    spaces."""
 
     def with_its_lines(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
         if not rule(state, start_line, end_line, silent):
@@ -168,7 +172,7 @@ def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Calla
 
 
 def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """`rule`, which leaves in the meta of its tokens what they were made of."""
+    """`rule`, but it records in its tokens' meta their source text."""
 
     def watched(state: StateInline, silent: bool) -> bool:
         start, count = state.pos, len(state.tokens)
@@ -182,14 +186,14 @@ def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
 
 
 def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
-    # What was pending before it has become a token of its own.
+    # Pending text before it has become a separate token.
     made = [token for token in tokens if token.type not in {"text", "text_special"} and "raw" not in token.meta]
     if not made:
         return
     if made[0].type == "link_open" and made[0].markup != "autolink":
         end_of_label = state.md.helpers.parseLinkLabel(state, start, True)
         closing = state.src[end_of_label : state.pos]
-        if closing in {"]", "][]"}:  # the label is the text, which is to be another one
+        if closing in {"]", "][]"}:  # the label is the text, which will change
             closing = f"][{state.src[start + 1 : end_of_label]}]".replace("\n", " ")
         made[0].meta["raw"], made[-1].meta["raw"] = "[", closing
         return
@@ -208,7 +212,7 @@ def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
 def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     markdown.use(front_matter_plugin).use(footnote_plugin)
-    # The inline content is parsed by us, where it stands, and no token is to be joined with another.
+    # We parse the inline content ourselves, at its position, and tokens must not be joined.
     markdown.disable(["inline", "footnote_tail", "text_join", "fragments_join"])
     for name, block_rule in (("paragraph", paragraph), ("lheading", lheading)):
         markdown.block.ruler.at(name, _with_its_lines(block_rule))

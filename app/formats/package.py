@@ -1,7 +1,4 @@
-"""An office document's package: a zip file whose parts are read within limits, and written back with some exchanged.
-
-Knows zip and content types; no paragraphs.
-"""
+"""An office document's package: a zip file whose parts are read within limits, and written back with some replaced."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ from app.formats.document import UnreadableDocument
 from app.formats.xml_parts import local, parsed
 
 _MOST_BYTES = 256 << 20
-"""All parts together, unpacked. What is not text is copied part by part, and never held together."""
+"""All parts together, unpacked. Parts that are not text are copied one by one, never held together."""
 _MOST_PARTS = 10_000
 _MOST_TEXT_BYTES = 48 << 20
-"""Of the parts that are parsed: their trees take ten times as much."""
+"""For parsed parts, whose trees take ten times as much memory."""
 _AT_ONCE = 1 << 16
-"""Bytes of a part that nobody parses."""
+"""Chunk size in bytes for parts that are only copied."""
 _PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""ECMA-376, part 2, has no others; and zipfile unpacks others without a bound: a kilobyte of bzip2 to gigabytes."""
+"""ECMA-376, part 2, allows no others; zipfile would unpack others without limit: a kilobyte of bzip2 to gigabytes."""
 _ENCRYPTED = b"\xd0\xcf\x11\xe0"
 
 
@@ -35,7 +32,9 @@ class Package:
     def __init__(self, content: bytes) -> None:
         self.content = content
         if content.startswith(_ENCRYPTED):
-            raise UnreadableDocument("The file is protected by a password, or of Word before 2007; save it as .docx.")
+            raise UnreadableDocument(
+                "The file is password-protected, or from a Word version before 2007; save it as .docx."
+            )
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self.parts = {info.filename: info for info in archive.infolist()}
@@ -43,15 +42,17 @@ class Package:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             raise UnreadableDocument(f"The file is not .docx: {error}.") from None
         if repeated:
-            raise UnreadableDocument("The file has two parts of one name.")
+            raise UnreadableDocument("The file has two parts with the same name.")
         if len(self.parts) > _MOST_PARTS or sum(info.file_size for info in self.parts.values()) > _MOST_BYTES:
             raise UnreadableDocument(f"Unpacked, the file is over {_MOST_BYTES >> 20} MiB or {_MOST_PARTS} parts.")
         if odd := next((info for info in self.parts.values() if info.compress_type not in _PACKINGS), None):
-            raise UnreadableDocument(f"The part {odd.filename} cannot be unpacked: .docx has no such compression.")
+            raise UnreadableDocument(
+                f"The part {odd.filename} cannot be unpacked: .docx does not allow its compression."
+            )
         self._text_bytes = 0
 
     def read(self, name: str) -> bytes:
-        """The part of that name, for it to be parsed. Raises UnreadableDocument."""
+        """The part with this name, for parsing. Raises UnreadableDocument."""
         if name not in self.parts:
             raise UnreadableDocument(f"The file is not .docx: it has no part {name}.")
         self._text_bytes += self.parts[name].file_size
@@ -59,11 +60,11 @@ class Package:
             raise UnreadableDocument(f"Unpacked, the text of the file is over {_MOST_TEXT_BYTES >> 20} MiB.")
         info = self.parts[name]
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info), archive.open(info) as part:
-            # No more than the directory says. `archive.read` gives no more either, but unpacks up to 2 GiB first.
+            # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
             return part.read(info.file_size)
 
     def check(self) -> None:
-        """Raises UnreadableDocument if any part cannot be unpacked: those that are only copied are read here first."""
+        """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
             for info in self.parts.values():
                 with _unpackable(info), archive.open(info) as part:
@@ -71,7 +72,7 @@ class Package:
                         pass
 
     def content_types(self) -> dict[str, str]:
-        """The content type of each part that has one of its own, in the order of the package."""
+        """The content type of each part that has its own, in package order."""
         types = parsed(self.read("[Content_Types].xml"), "The list of parts")
         named = {
             (e.get("PartName") or "").lstrip("/"): e.get("ContentType") or "" for e in types if local(e) == "Override"
@@ -79,7 +80,7 @@ class Package:
         return {name: named[name] for name in self.parts if name in named}
 
     def written(self, parts: Mapping[str, bytes]) -> bytes:
-        """The package with these parts in place of its own, the others as they were. All must be `check`ed."""
+        """The package with these parts replaced. All parts must have been `check`ed."""
         out = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(out, "w") as copied:
             for name, info in self.parts.items():

@@ -1,6 +1,6 @@
-"""Collects a passage while a document's inline content is walked: text, and what stands in it.
+"""Builds a passage from a document's inline content: its text, tags and protected parts.
 
-Knows no format. What opens and closes need not nest; what does not becomes marks.
+Openings and closings need not nest; those that do not become marks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.markup.passage import Kept, Passage, Tag, as_it_is
 
 
 class Collector:
-    """A passage on its way."""
+    """A passage under construction."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -27,7 +27,7 @@ class Collector:
         self.length += len(text)
 
     def keep(self, text: str, raw: str) -> None:
-        """`raw` stays as it is; to the model it is something that was `text`, which is not empty."""
+        """Adds `raw`, which is kept; the model sees `text` in its place, which is not empty."""
         self._kept.append(Kept(self.length, self.length + len(text), raw))
         self.text(text)
 
@@ -35,13 +35,13 @@ class Collector:
         self._tags.append(Tag(self.length, raw, "mark", space))
 
     def open(self, raw: str, key: Hashable) -> None:
-        """Until it is closed, a mark."""
+        """Opens a tag; until it is closed, it counts as a mark."""
         self._opened.append((key, len(self._tags)))
         self._open_keys[key] += 1
         self.mark(raw)
 
     def close(self, raw: str, key: Hashable) -> None:
-        """Whatever was opened since the last one under `key`, and is not closed, remains a mark."""
+        """Closes the last tag opened under `key`. Tags opened since and still open remain marks."""
         if not self._open_keys[key]:
             self.mark(raw)
             return
@@ -53,7 +53,7 @@ class Collector:
         self._tags.append(Tag(self.length, raw, "close"))
 
     def passage(self, write: Callable[[str], str] = as_it_is) -> Passage | None:
-        """None if there is nothing to translate: no letter but in what is kept."""
+        """None if there is nothing to translate: no letters outside protected text."""
         whole = self.all(write)
         text = whole.text
         end, spoken = 0, False

@@ -13,13 +13,13 @@ from app.markup.passage import Passage
 from app.text.line_breaks import LineBreaks, Stretch, stretches, wrapped
 
 _AT_ONCE = 8_000
-"""Characters of a passage, at least, where there are more and so many are allowed."""
+"""The target length of a passage in characters, if the text is that long and the limit allows."""
 _SENTENCE_END = re.compile(r"[.!?…][)\]}\"'’”»]*\s+|[。！？][」』）》】’”\"]*")
 _SPACE = re.compile(r"\s+")
 
 
 def read(content: bytes, longest: int | None = None, line_breaks: LineBreaks = "auto") -> Content:
-    """Raises UnreadableDocument. `longest`: the most characters of a passage; a line that has more is cut."""
+    """Raises UnreadableDocument. `longest`: the maximum number of characters of a passage; longer lines are cut."""
     text, encode = decoded(content)
     line = line_numbers(text)
     groups = _groups(_fitting(text, stretches(text, line_breaks), longest or len(text)), longest or len(text))
@@ -46,7 +46,7 @@ def _groups(found: Iterator[Stretch], longest: int) -> Iterator[list[Stretch]]:
 
 
 def _fitting(text: str, found: Sequence[Stretch], longest: int) -> Iterator[Stretch]:
-    """The stretches, and parts of those that are too long."""
+    """The stretches, with those that are too long cut into parts."""
     for stretch in found:
         if len(stretch.text) <= longest:
             yield stretch
@@ -60,7 +60,7 @@ def _fitting(text: str, found: Sequence[Stretch], longest: int) -> Iterator[Stre
 
 
 def _place_to_cut(text: str, start: int, end: int) -> int:
-    """After the last sentence of [start, end), else after its last white space; where there is none, its end."""
+    """After the last sentence end in [start, end), else after the last white space, else at its end."""
     for pattern in (_SENTENCE_END, _SPACE):
         if places := [found.end() for found in pattern.finditer(text, start, end)]:
             return places[-1]

@@ -1,6 +1,6 @@
-"""gettext catalogues: msgid to msgstr, where that is empty. polib reads them; what is to change is changed in place.
+"""gettext catalogues: fills in empty msgstr entries. polib parses them; changes are made in place.
 
-polib's own writing would wrap every line anew, and lose comments that it does not know.
+polib's own writer would wrap every line again, and lose comments that it does not know.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from app.text.mnemonics import marks_in
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
 _LONGEST = 200_000
-"""Characters of a string, as it stands in the file: polib's time grows with the square."""
+"""Maximum number of characters of a string in the file: polib's time is quadratic."""
 
 
 class _Entry(NamedTuple):
-    """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, the number of a string.
+    """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, the index of a string.
 
-    `redone`: it has a translation, which is made anew.
+    `redone`: it has a translation, which is replaced.
     """
 
     start: int
@@ -37,10 +37,10 @@ class _Entry(NamedTuple):
 
 
 def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
-    """Raises UnreadableDocument. What is filled in is marked fuzzy: by a machine, to be looked at.
+    """Raises UnreadableDocument. Entries that are filled in are marked fuzzy, for review.
 
-    `target`: the language that labels will be in. `redo_fuzzy`: entries that are fuzzy already are translated anew, and
-    forget of which text they were a translation.
+    `target`: the language to translate labels into. `redo_fuzzy`: translate fuzzy entries again, and drop their
+    previous source text.
     """
     text, encode = decoded(content)
     refuse_other(_CHARSET.search(text))
@@ -55,7 +55,9 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
         if not _is_to_do(entry, redo_fuzzy):
             continue
         if not any(map(_begins_translation, lines[start:end])):
-            raise UnreadableDocument(f"The file is no gettext catalogue: the entry at line {start + 1} has no msgstr.")
+            raise UnreadableDocument(
+                f"The file is not a gettext catalogue: the entry at line {start + 1} has no msgstr."
+            )
         entries.append(_Entry(start, end, [len(strings) + form for form in _forms(entry)], _has_translation(entry)))
         found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
         strings += found
@@ -77,15 +79,15 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
 
 
 def _forms(entry: polib.POEntry) -> list[int]:
-    """For its msgstr, or each form of it, what it is made of: 0, the singular, or 1, the plural."""
+    """The source of its msgstr, or of each plural form: 0 for the singular, 1 for the plural."""
     if not entry.msgid_plural:
         return [0]
-    # Where there is one form only, as in Chinese, it is the plural.
+    # A single form, as in Chinese, is the plural.
     return [int(bool(form) or len(entry.msgstr_plural) == 1) for form in sorted(entry.msgstr_plural)]
 
 
 def _string(text: str, target: str, marks: frozenset[str]) -> String:
-    """Where it has tags, it is HTML."""
+    """A string with tags is HTML."""
     has_tags = _ELEMENT.search(text) and not has_choice(text)
     return String(phrase(text)) if has_tags else read_string(text, target, marks)
 
@@ -97,14 +99,14 @@ def _parsed(text: str) -> polib.POFile:
         if length > _LONGEST:
             raise UnreadableDocument(f"The file has a string of more than {_LONGEST} characters.")
     try:
-        # With a line end before it, no content can be the name of a file, which polib would open.
+        # With a line end before it, no content can be a file name, which polib would open.
         return polib.pofile("\n" + text)
     except (OSError, ValueError, IndexError) as error:
-        raise UnreadableDocument(f"The file is no gettext catalogue: {str(error).splitlines()[0]}.") from None
+        raise UnreadableDocument(f"The file is not a gettext catalogue: {str(error).splitlines()[0]}.") from None
 
 
 def _is_to_do(entry: polib.POEntry, redo_fuzzy: bool) -> bool:
-    """Whether it is to be translated."""
+    """Whether it needs a translation."""
     if entry.obsolete or (_has_translation(entry) and not (redo_fuzzy and entry.fuzzy)):
         return False
     return any(map(str.isalpha, entry.msgid + entry.msgid_plural))
@@ -119,7 +121,7 @@ def _begins_translation(line: str) -> bool:
 
 
 def _filled(lines: Sequence[str], translations: Sequence[str], redone: bool) -> list[str]:
-    """An entry's lines with its translations; those `redone` without the text that the old ones were of."""
+    """An entry's lines with its translations; those `redone` lose the source text of the previous translation."""
     if redone:
         lines = [line for line in lines if not line.lstrip().startswith("#|")]
     begins = [line.lstrip() for line in lines]
@@ -134,7 +136,7 @@ def _filled(lines: Sequence[str], translations: Sequence[str], redone: bool) -> 
 
 
 def _strings(keyword: str, text: str) -> list[str]:
-    """`keyword` with `text`, a line of the file for each of its lines."""
+    """`keyword` with `text`, one line of the file for each of its lines."""
     parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
     return [f"{keyword} {parts[0]}"] if len(parts) == 1 else [f'{keyword} ""', *parts]
 

@@ -1,4 +1,4 @@
-"""Tells the format of a document whose name does not, by how it begins. Knows what formats look like; reads none."""
+"""Detects a document's format from its first bytes, if its name does not tell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import re
 
 _HEAD = 4_096
-"""Bytes that are looked at."""
+"""Number of bytes to examine."""
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
 _BEGINNINGS = {
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
@@ -19,9 +19,9 @@ _BEGINNINGS = {
 
 
 def suffix_of(content: bytes) -> str:
-    """The suffix that its name would have: ".txt" if it looks like nothing else, "" if it is a zip file of its own."""
+    """The suffix for its format: ".txt" if it looks like nothing else, "" if it is an unknown kind of zip file."""
     if content.startswith(b"PK"):
-        # Not by its directory, which may be damaged, or of hundreds of thousands of parts, and then take seconds.
+        # Not from the zip directory, which may be damaged, or list hundreds of thousands of parts and take seconds.
         return ".docx" if b"word/document.xml" in content else ""
     head = content[:_HEAD]
     is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))

@@ -1,6 +1,7 @@
-"""Subtitles, SubRip and WebVTT: the lines of a cue. Numbers, times, settings, notes and styles stay to the byte.
+"""Subtitles, SubRip and WebVTT: translates the lines of cues. Numbers, times, settings, notes and styles are kept to
+the byte.
 
-The libraries for these formats write all of a file anew, times and all; so this looks for its lines itself.
+The libraries for these formats rewrite the whole file, including times, so this module finds the lines itself.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _MARKUP = re.compile(r"(<(/?)([A-Za-z]\w*)[^<>\n]{0,200}>|</?\d[\d:.]*>|\{\\[^{}
 _ENDS = re.compile(r"[.!?…:;。！？♪\"”»)\]](?:<[^<>]*>|\s)*$")
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*(?:[-–—―♪#(\[]|>>)")
 _MOST_LINES = 6
-"""That are one passage."""
+"""Maximum number of lines per passage."""
 _PLACE_TO_BREAK = re.compile(r" +(?=\S)")
 _BETWEEN_WORDS = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
-"""Where there are no spaces, as in Chinese; not before punctuation."""
+"""Break points without spaces, as in Chinese; not before punctuation."""
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
-"""In WebVTT, whose character references are HTML's; two line ends would be the cue's end."""
+"""For WebVTT, which uses HTML's character references; two line ends would end the cue."""
 
 
 class _Line(NamedTuple):
@@ -66,12 +67,12 @@ def _read(content: bytes, is_vtt: bool) -> Content:
                 breaks = [text[one.end : other.start] for one, other in pairwise(group)]
                 slots.append(Slot(group[0].start, group[-1].end, passage, partial(_broken, breaks), f"cue {cues}"))
     if not cues and text.strip() and not is_vtt:
-        raise UnreadableDocument("The file has no subtitle: no line such as 00:00:01,000 --> 00:00:02,000.")
+        raise UnreadableDocument("The file has no subtitles: no line such as 00:00:01,000 --> 00:00:02,000.")
     return slotted(text, slots, encode)
 
 
 def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
-    """The lines of each cue that are shown; in SubRip, empty ones may be between them."""
+    """The displayed lines of each cue; in SubRip, there may be empty lines between them."""
     timed = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
     for place, following in pairwise([*timed, len(lines)]):
         end = following
@@ -85,7 +86,7 @@ def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
 
 
 def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
-    """The lines that belong together: up to the end of a sentence, an empty line, or another speaker."""
+    """The lines that belong together: up to a sentence end, an empty line, or a change of speaker."""
     group: list[_Line] = []
     for line in cue:
         if len(group) == _MOST_LINES or (group and _is_apart(group[-1].text, line.text)):
@@ -129,7 +130,7 @@ def _escaped(text: str) -> str:
 
 
 def _broken(breaks: Sequence[str], text: str) -> str:
-    """`text` in lines of about the same length: one more than there are `breaks`, which are put between them."""
+    """`text` in lines of similar length, one more than there are `breaks`, which are inserted between them."""
     if not breaks:
         return text
     shown = _MARKUP.sub(lambda found: "\0" * len(found[0]), text)

@@ -1,7 +1,7 @@
-"""XLIFF 1.x and 2.x: source to target, where there is none yet, marked as a machine's.
+"""XLIFF 1.x and 2.x: fills in missing targets, marked as machine translated.
 
-Codes in pairs are tags. One that stands alone is a value of the sentence that it stands in, but for a line break.
-Left alone: what says translate="no" or approved, and targets with text, unless their state is that of one to be made.
+Paired codes are tags. A standalone code is a value in its sentence, unless it is a line break. Skips units with
+translate="no" or approved, and targets with text, unless their state says that they need translation.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _PAIRED = {"g", "pc", "mrk"}
 _BEGINS = {"bpt": "bpt", "bx": "bx", "sc": "sc", "sm": "sm"}
 _ENDS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
 _HALVES = {*_BEGINS, *_ENDS, "it"} - {"sm", "em"}
-"""Codes of which the other half is somewhere else, if it is not beside them."""
+"""Codes whose other half is elsewhere, if it is not beside them."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _ALONE = {"x", "ph"}
 _CODE = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(?<!/)>")
-"""What begins or ends an element, in the format that the XLIFF was made from."""
+"""Begins or ends an element in the original format."""
 _BREAK = re.compile(r"(?:<(?:w?br|hr|\w+:br)\b[^<>]*>|\\[rnt]|[\r\n\t])+", re.IGNORECASE)
 _BREAK_TYPE = re.compile(r"(?:.*[:-])?(?:lb|pb|w?br|hr)", re.IGNORECASE)
 _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 
 
 def read(content: bytes, target: str = "") -> Content:
-    """`target` is the language that the file is to say it is translated into. Raises UnreadableDocument."""
+    """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
     holders = few(_holders(parsed(content, "The XLIFF file")))
     marks = marks_in(map(text_of, holders))
     found = [_Inline(holder, marks) for holder in holders]
@@ -64,7 +64,7 @@ def read(content: bytes, target: str = "") -> Content:
 
 
 def _holders(root: Element) -> Iterator[Element]:
-    """The elements of new targets that hold a passage, each with what its source has. The targets are put in place."""
+    """Inserts the new targets, and returns the elements that hold a passage, each with its source's content."""
     if local(root) != "xliff":
         raise UnreadableDocument(f"The file is not XLIFF: its root is {clean(local(root))}.")
     is_2 = (root.get("version") or "").startswith("2")
@@ -76,7 +76,7 @@ def _holders(root: Element) -> Iterator[Element]:
 
 
 def _is_to_do(unit: Element, source: Element, is_2: bool) -> bool:
-    if any(e.tag == unit.tag for e in unit.iterancestors()):  # which is none of XLIFF's, and would be copied with each
+    if any(e.tag == unit.tag for e in unit.iterancestors()):  # not valid XLIFF, and would be copied with each unit
         return False
     marked = next((e.get("translate") for e in [unit, *unit.iterancestors()] if e.get("translate")), "yes")
     if marked == "no" or unit.get("approved") == "yes" or not any(map(str.isalpha, text_of(source))):
@@ -126,18 +126,18 @@ def _name_language(root: Element, target: str) -> None:
 
 
 def _place(holder: Element) -> Place:
-    """Of its unit, by the line and the identifier."""
+    """The place of its unit: line and identifier."""
     unit = next((e for e in holder.iterancestors() if local(e) in ("unit", "trans-unit")), holder)
     return Place(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
 
 
 class _Inline:
-    """The content of an element as a passage, and back."""
+    """Converts the content of an element to a passage and back."""
 
     def __init__(self, holder: Element, marks: frozenset[str]) -> None:
         self.holder = holder
         self.things: list[Element | None] = []
-        """By number: an element, None where one closes."""
+        """By number: an element, or None where one closes."""
         self.collector = Collector()
         preserves = next((e.get(_SPACE) for e in [holder, *holder.iterancestors()] if e.get(_SPACE)), "")
         self.wraps = preserves != "preserve"
@@ -150,7 +150,7 @@ class _Inline:
             self.passage = Passage(shown, write=clean)
 
     def fill(self, translation: str) -> None:
-        """Replaces the content of the element by the translation's."""
+        """Replaces the element's content by the translation's."""
         for child in list(self.holder):
             self.holder.remove(child)
         self.holder.text = None
@@ -217,7 +217,7 @@ class _Inline:
 
 
 def _pairs(holder: Element) -> dict[Element, tuple[bool, object]]:
-    """Of each code whose other half is in `holder` as well: whether it begins, and what both halves have in common."""
+    """For each code whose other half is in `holder` too: whether it opens, and the key that both halves share."""
     found: dict[Element, tuple[bool, object]] = {}
     waiting: dict[tuple[str, str], list[Element]] = {}
     for element in holder.iter(etree.Element):
@@ -231,7 +231,7 @@ def _pairs(holder: Element) -> dict[Element, tuple[bool, object]]:
 
 
 def _half(element: Element) -> tuple[bool, tuple[str, str]]:
-    """Whether a code begins something, and what: by its number, or by the tag that it stands for."""
+    """Whether a code opens something, and its key: its number, or the tag that it represents."""
     name = local(element)
     number = element.get("rid") or element.get("startRef") or element.get("id") or ""
     if name in _BEGINS or name in _ENDS:
@@ -241,12 +241,12 @@ def _half(element: Element) -> tuple[bool, tuple[str, str]]:
 
 
 def _code(element: Element) -> str:
-    """What a code stands for in the format that the XLIFF was made from, as far as it says so."""
+    """The original format's code, as far as the XLIFF contains it."""
     said = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
     return said.strip(" ")
 
 
 def _is_break(element: Element) -> bool:
-    """Whether a code breaks the line or the page."""
+    """Whether a code is a line or page break."""
     types = filter(None, map(element.get, ("ctype", "subType")))
     return any(map(_BREAK_TYPE.fullmatch, types)) or _BREAK.fullmatch(_code(element)) is not None

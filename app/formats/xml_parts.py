@@ -1,6 +1,6 @@
-"""XML that came from anywhere: parsed without entities, files or network; and passages of its inline content.
+"""Untrusted XML: parsed without entities, files or network; and passages of its inline content.
 
-What stands in a text is referred to by number, so that no translation can break the tree, and no prefix gets lost.
+Passages refer to inline elements by number, so that no translation can break the tree or lose a prefix.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from app.formats.document import UnreadableDocument
 Element = etree._Element
 
 _BEGIN, _END = "\ufdd0", "\ufdd1"
-"""Noncharacters, which Unicode leaves to a process's own use."""
+"""Noncharacters, which Unicode reserves for a process's internal use."""
 _REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
 def parsed(content: bytes, what: str) -> Element:
-    """The root. Raises UnreadableDocument, which says `what` it was to be."""
+    """The root element. Raises UnreadableDocument, which names `what` was expected."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False, remove_pis=False
     )
@@ -31,15 +31,15 @@ def parsed(content: bytes, what: str) -> Element:
     except (etree.XMLSyntaxError, ValueError) as error:
         raise UnreadableDocument(f"{what} is not well-formed XML: {error}.") from None
     if root.getroottree().docinfo.internalDTD is not None:
-        raise UnreadableDocument(f"{what} has a DOCTYPE, which is not read.")
+        raise UnreadableDocument(f"{what} has a DOCTYPE, which is not supported.")
     return root
 
 
 def written(root: Element) -> bytes:
-    """The document of `root`, in the encoding that it had."""
+    """The document of `root`, in its original encoding."""
     tree, out = root.getroottree(), io.BytesIO()
     encoding = tree.docinfo.encoding or "UTF-8"
-    if tree.docinfo.standalone:  # False would be written where nothing was said
+    if tree.docinfo.standalone:  # lxml would write False if nothing was declared
         tree.write(out, encoding=encoding, standalone=True)
     else:
         tree.write(out, encoding=encoding, xml_declaration=True)
@@ -47,27 +47,27 @@ def written(root: Element) -> bytes:
 
 
 def text_of(element: Element) -> str:
-    """All its text, without tags."""
+    """Its whole text, without tags."""
     return "".join(part for part in element.itertext() if isinstance(part, str))
 
 
 def local(element: Element) -> str:
-    """The name without its namespace; "" if it is a comment or a processing instruction."""
+    """The name without its namespace; "" for a comment or a processing instruction."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def reference(number: int) -> str:
-    """What stands in a passage for the thing of that number."""
+    """The text that refers to the thing with this number."""
     return f"{_BEGIN}{number}{_END}"
 
 
 def clean(text: str) -> str:
-    """`text` without the characters that XML has not, and without references."""
+    """`text` without references and characters that are invalid in XML."""
     return _NOT_XML.sub("", text)
 
 
 def resolved(translation: str, text: Callable[[str], None], thing: Callable[[int], None]) -> None:
-    """Tells `text` and `thing` what the translation consists of, in order."""
+    """Calls `text` and `thing` with the parts of the translation, in order."""
     for place, part in enumerate(_REFERENCE.split(translation)):
         if place % 2:
             thing(int(part))

@@ -1,4 +1,4 @@
-"""Between a connection and a route: authentication, access log, bodies, forms, hosts. Knows no translation.
+"""Everything between a connection and a route: authentication, access log, bodies, forms, hosts.
 
 Imports app.server, app.engine, app.settings, app.runtime and app.errors.
 """

@@ -1,6 +1,6 @@
-"""One line in the log and one count for every request: its route, status and time, never its text or address.
+"""Logs and counts every request once: its route, status and time, never its text or address.
 
-Gives each an id, which is in its line and in its answer.
+Gives each request an id, which is in its log line and in its response.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ ID_HEADER = "X-Request-ID"
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
 _KEPT = {b"cache-control", b"etag"}
 _NOT_FRAMED = b"x-frame-options", b"DENY"
-"""Nobody shows the manual, where keys are typed, within a page of their own."""
+"""Keeps other sites from framing the API reference, where users type keys."""
 _NOT_KEPT = b"cache-control", b"no-store"
-"""Of answers that say nothing of caches: texts are private, and what a service is like now is not what it was. Some
-proxies keep whatever has a name like report.docx for hours."""
+"""For responses without a Cache-Control header: texts are private, and the service's state changes. Some proxies cache
+names such as report.docx for hours."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 log = logging.getLogger(__name__)
 
 
 class Access:
-    """ASGI middleware that logs and measures, and lets no cache keep what is not said to be kept.
+    """ASGI middleware that logs and measures requests, and forbids caching unless a response allows it.
 
-    `apis`: those below a prefix of their own, each with the other headers in which its clients look for the id.
-    `proxies`, addresses and networks or "*" alone: a request that one of them brings keeps the id that it has. So this
-    is met before what puts the client in the proxy's place.
+    `apis`: those below a prefix of their own, each with the additional headers in which its clients look for the id.
+    `proxies`: addresses and networks, or "*" alone; a request from one of them keeps the id that it has. This
+    middleware must therefore run before the one that replaces the proxy's address by the client's.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Access:
             self._count(scope, _template(scope, prefix), identity, status, perf_counter() - started)
 
     def _given_id(self, scope: Scope) -> str | None:
-        """The request's own, if a proxy that is believed brings it, and it can be logged as it is."""
+        """The request's own id, if a trusted proxy sent it and it is safe to log."""
         if not self._believes_all and not self._proxies:
             return None
         given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
@@ -88,7 +88,7 @@ class Access:
             return True
         try:
             peer = ipaddress.ip_address(scope["client"][0])
-        except (TypeError, ValueError):  # there is none, or it has no address
+        except (TypeError, ValueError):  # there is no peer, or it has no address
             return False
         return any(peer in proxy for proxy in self._proxies)
 
@@ -107,16 +107,16 @@ class Access:
         request_seconds.observe(seconds)
         if log.isEnabledFor(logging.INFO):
             client: Client | None = scope["state"].get("client")
-            # The name of a key holds nothing that JSON would have to escape.
+            # A key's name has no characters that JSON would have to escape.
             named = f',"key":"{client.name}"' if client and client.name else ""
             line = f'"level":"info","id":"{identity}",{told},"ms":{1000 * seconds:.1f}{named}'
             log.handle(Written(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
 
 
 def _template(scope: Scope, prefix: str) -> str:
-    """The route's path as it is written: clients choose paths and methods, and a metric's labels must stay few.
+    """The route's path template: clients choose paths and methods, and a metric must have few label values.
 
-    `prefix`: its API's, which FastAPI leaves out of an included route's path.
+    `prefix`: that of its API, which FastAPI omits from an included route's path.
     """
     path: str = getattr(scope.get("route"), "path", "other")
     return path if path == "other" or path.startswith(prefix) else prefix + path

@@ -1,4 +1,4 @@
-"""Who may come in, and how often: API keys and rates. Knows connections; how a key is sent is each API's own."""
+"""Authenticates clients by API key and limits their rates. How a key is sent depends on the API."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from app.runtime.rate_limits import MAX_CLIENTS, Meter, Rate
 from app.settings import Settings
 
 _PREFIX_6 = 64
-"""Bits of an IPv6 address that one customer of a provider has to himself at least (RFC 6177)."""
+"""Bits of the IPv6 prefix that a provider assigns at least to each customer (RFC 6177)."""
 
 
 class Client:
-    """Who asks: a key's holder, or whoever is at an address."""
+    """A client: the holder of a key, or everyone at an address."""
 
     def __init__(self, name: str, identity: str, meter: Meter, rate: Rate | None, admin: bool = False) -> None:
         self.name = name
-        """The key's; "" of those who have none."""
+        """The key's name; "" without a key."""
         self._admin = admin
         self._identity, self._meter, self._rate = identity, meter, rate
         self._charged = 0
 
     def charge(self, characters: int) -> None:
-        """For a text of so many. Raises TooManyCharacters."""
+        """Charges that many characters to the client's limit. Raises TooManyCharacters."""
         if self._rate:
             if characters > self._rate.amount:
                 raise TooManyCharacters(f"{characters} characters at once are over the limit of {self._rate.text}.")
@@ -46,17 +46,18 @@ class Client:
 
     @property
     def characters(self) -> int:
-        """Charged and not come back yet; without a limit, charged since the service has known the client."""
+        """Characters charged and not yet restored; without a limit, all charged since the service first saw the
+        client."""
         return self._meter.taken(self._identity, self._rate) if self._rate else self._charged
 
     @property
     def character_limit(self) -> int | None:
-        """Of `characters`."""
+        """The limit on `characters`."""
         return self._rate.amount if self._rate else None
 
 
 class Door:
-    """Where every request that costs something comes in."""
+    """Authenticates every request that costs something, and limits its rate."""
 
     def __init__(self, settings: Settings) -> None:
         """Raises SettingsError."""
@@ -73,7 +74,7 @@ class Door:
         return self._keys is not None
 
     async def open(self) -> None:
-        """From now on the file of keys is watched."""
+        """Watches the API key file while the context is open."""
         if self._keys:
             self._watcher = asyncio.create_task(self._keys.watch())
 
@@ -84,18 +85,18 @@ class Door:
                 await self._watcher
 
     def knows(self, key: str | None) -> bool:
-        """Whether whoever has `key` may come in, if not too often."""
+        """Whether `key` is valid, regardless of rates."""
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
 
     def enter(self, request: HTTPConnection, key: str | None) -> Client:
-        """Who asks, with `key` if one was sent. Raises NotAuthorised and TooManyRequests."""
+        """Authenticates the client and counts a request. Raises NotAuthorised and TooManyRequests."""
         client, identity, rate = self._identified(request, key)
         if rate and (wait := self._requests.take(identity, rate, 1)):
             raise TooManyRequests(_late(rate, "requests", wait), retry_after_s=wait)
         return client
 
     def identify(self, request: HTTPConnection, key: str | None) -> Client:
-        """As `enter`, for what costs nothing. Raises NotAuthorised."""
+        """Like `enter`, for requests that cost nothing. Raises NotAuthorised."""
         return self._identified(request, key)[0]
 
     def _identified(self, request: HTTPConnection, key: str | None) -> tuple[Client, str, Rate | None]:
@@ -106,10 +107,10 @@ class Door:
     def _known(self, key: str | None) -> tuple[Client, str, Rate | None]:
         assert self._keys
         if key is None:
-            raise NotAuthorised("This service wants an API key, and none was sent.")
+            raise NotAuthorised("This service requires an API key; none was sent.")
         found = self._keys.find(key)
         if found is None:
-            raise NotAuthorised("This service wants an API key, and does not know the one that was sent.")
+            raise NotAuthorised("This service requires an API key; the one that was sent is unknown.")
         identity = f"key {found.name}"
         if found not in self._by_key:
             rate = found.characters or self._characters_rate
@@ -127,12 +128,12 @@ class Door:
 
 
 def bearer(request: HTTPConnection) -> str | None:
-    """The key of the header `Authorization: Bearer KEY` (RFC 6750, section 2.1)."""
+    """The key in the header `Authorization: Bearer KEY` (RFC 6750, section 2.1)."""
     return authorization(request, b"bearer")
 
 
 def authorization(request: HTTPConnection, scheme: bytes) -> str | None:
-    """What follows `scheme`, in small letters, in the header Authorization."""
+    """What follows `scheme`, in lower case, in the Authorization header."""
     for name, value in request.scope["headers"]:
         if name == b"authorization":
             found, _, key = value.partition(b" ")
@@ -141,7 +142,7 @@ def authorization(request: HTTPConnection, scheme: bytes) -> str | None:
 
 
 def address(scope: Scope) -> str:
-    """Whom a request comes from: an IPv4 address, or the network that an IPv6 address is of; "" if not known."""
+    """The client's IPv4 address, or the network of its IPv6 address; "" if unknown."""
     host = scope["client"][0] if scope.get("client") else ""
     if ":" not in host:
         return host

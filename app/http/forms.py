@@ -1,6 +1,6 @@
-"""Reads a request's fields however they come: as JSON, as a form, as a form with a file, and in the query.
+"""Reads a request's fields in any encoding: JSON, form, multipart form with a file, and query.
 
-Knows bytes, names and limits; what the fields mean is the schemas'.
+Handles bytes, names and limits; the schemas define the fields.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from app.settings import Settings
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MORE_FIELDS = 32
-"""That a form may have beside as many texts as a request may have."""
+"""Additional fields that a form may have, beyond the maximum number of texts."""
 AROUND_BYTES = 1 << 16
-"""What a body may have beside its file: the fields, and what stands between them."""
+"""What a multipart body may have besides its file: the fields and the boundaries."""
 _LONG = 1 << 14
 _ENCODED_WORD = re.compile(r"=\?utf-8\?b\?(.*)\?=", re.IGNORECASE)
-"""RFC 2047, which has no place in a form."""
+"""An RFC 2047 encoded word, which is not valid in a form but does occur."""
 _CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
 
 Texts = dict[str, list[str]]
-"""Fields of a form, in which a name may stand more than once."""
+"""Fields of a form, in which names may repeat."""
 
 
 class File(NamedTuple):
@@ -48,36 +48,37 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class Fields:
-    """What was sent. A field of the body hides one of the same name in the query; JSON's null is no field."""
+    """The fields of a request. A field in the body hides one with the same name in the query; a JSON null counts as
+    absent."""
 
     typed: Mapping[str, Any] = field(default_factory=dict)
-    """Of a JSON object."""
+    """From a JSON object."""
     texts: Mapping[str, list[str]] = field(default_factory=dict)
-    """Of a form, and of the query."""
+    """From a form, and from the query."""
     files: Mapping[str, File] = field(default_factory=dict)
-    """Of a form, beside the one that it is about."""
+    """From a form, other than its main file."""
 
     def one(self, name: str) -> Any | None:
-        """The field's value: of any type if it came in JSON, else the first string of that name."""
+        """The field's value: of any type from JSON, else the first string with that name."""
         if name in self.typed:
             return self.typed[name]
         return self.texts[name][0] if name in self.texts else None
 
     def all(self, name: str) -> list[Any]:
-        """The items of a JSON list, or all strings of that name; a value alone is a list of one."""
+        """The items of a JSON list, or all strings with that name; a single value becomes a list of one."""
         value = self.typed[name] if name in self.typed else self.texts.get(name, [])
         return value if isinstance(value, list) else [value]
 
     def by_name(self) -> dict[str, Any]:
-        """All of them, as JSON would have them: a string that stands alone, and a list of those that do not."""
+        """All fields, shaped like JSON: a single string, or a list of several."""
         return {**{name: texts[0] if len(texts) == 1 else texts for name, texts in self.texts.items()}, **self.typed}
 
 
 async def read_fields(request: Request) -> Fields:
-    """The fields of the request's query and of its body, which may also be that of a GET.
+    """Reads the fields of the request's query and body; a GET may have a body too.
 
-    Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived) and
-    InvalidFields, and Overloaded if too much is being sent at once.
+    Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived),
+    InvalidFields, and Overloaded if too much is being uploaded at once.
     """
     most = _most(request)
     query = _form(request.scope["query_string"], most)
@@ -87,12 +88,13 @@ async def read_fields(request: Request) -> Fields:
         limit = settings.max_body_bytes
         parts = await _parts(request, limit, too_large("body", limit))
         return Fields(texts={**query, **_texts(parts)})
-    reader = JSONRequest(request.scope, request.receive)  # which reads any body as it should be read
+    reader = JSONRequest(request.scope, request.receive)  # which reads bodies with all checks
     body = await reader.body()
     if not body:
         return Fields(texts=query)
     if kind == FORM:
-        # A hundred thousand percent signs take a tenth of a second, in which the others would wait.
+        # Decoding a hundred thousand percent signs takes a tenth of a second, during which all other requests would
+        # wait.
         form = _form(body, most) if len(body) < _LONG else await asyncio.to_thread(_form, body, most)
         return Fields(texts={**query, **form})
     if kind != JSON:
@@ -101,15 +103,15 @@ async def read_fields(request: Request) -> Fields:
 
 
 def read_query(request: Request) -> Fields:
-    """The fields of the query alone, for which no body is waited for. Raises InvalidFields."""
+    """Reads the fields of the query only, without waiting for a body. Raises InvalidFields."""
     return Fields(texts=_form(request.scope["query_string"], _most(request)))
 
 
 async def read_upload(request: Request, beside: Mapping[str, int] | None = None) -> tuple[File, Fields]:
-    """The form with one file, `file`, in the request's body, and its other fields with those of the query.
+    """Reads the form with one file, `file`, in the request's body, and its other fields together with the query's.
 
-    `beside`: names of other fields that may be files or long, each with the bytes that it may have. Raises what
-    `read_fields` does.
+    `beside`: names of other fields that may be files or long, each with its limit in bytes. Raises what `read_fields`
+    raises.
     """
     kind = _content_type(request)
     if kind != PARTS:
@@ -132,19 +134,20 @@ async def read_upload(request: Request, beside: Mapping[str, int] | None = None)
     if file is None or not file.name:
         raise InvalidFields.at("#/file", "A file with a name is required")
     if wrong:
-        raise InvalidFields.at(f"#/{wrong[0]}", "No file is expected here")
+        raise InvalidFields.at(f"#/{wrong[0]}", "This field does not take a file")
     return file, Fields(texts={**query, **_texts(parts)}, files=files)
 
 
 async def _parts(
     request: Request, limit: int, too_much: TooMuchText, limits: Mapping[str, int] | None = None
 ) -> FormData:
-    """A form of at most `limit` bytes in parts. Those that `limits` names may be files, of so many bytes each.
+    """Reads a multipart form of at most `limit` bytes. Fields named in `limits` may be files, up to their own limit in
+    bytes.
 
-    Its texts are not decoded yet: see `_utf8`.
+    Does not decode its texts; see `_utf8`.
     """
-    # Told that they are in latin-1, the parser leaves the bytes as they are; otherwise it would take them for that
-    # where they are not UTF-8, and say nothing.
+    # Declared as latin-1, bytes pass through the parser unchanged; otherwise it would silently fall back to latin-1
+    # when they are not UTF-8.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
     try:
         with arriving(request) as place:
@@ -152,19 +155,19 @@ async def _parts(
             most = _most(request)
             parser = _Parser(headers, stream, max_files=len(limits or ()), max_fields=most, max_part_size=limit)
             parser.limits = limits or {}
-            parser.spool_max_size = limit + 1  # never on disk
+            parser.spool_max_size = limit + 1  # never write to disk
             found = await parser.parse()
     except MultiPartException as error:
         raise InvalidFields.at("#", error.message) from None
     if parser.is_cut_off:
-        raise InvalidFields.at("#", "The form is cut off: the boundary at its end is missing")
+        raise InvalidFields.at("#", "The form is truncated: its closing boundary is missing")
     return found
 
 
 class _Parser(MultiPartParser):
-    """Knows whether the form came to its end: a part that is cut off is otherwise left out, and nothing said.
+    """Notices whether the form is complete: the parser would silently drop a truncated part.
 
-    Raises TooMuchText as soon as a part is over its own limit.
+    Raises TooMuchText as soon as a part exceeds its own limit.
     """
 
     is_cut_off = False
@@ -206,7 +209,7 @@ def _texts(parts: FormData) -> Texts:
 
 
 def _file_name(text: str) -> str:
-    """`text`, in UTF-8 or as .NET's HttpClient writes what is not in ASCII."""
+    """`text`, in UTF-8, or in the encoding that .NET's HttpClient uses for non-ASCII names."""
     name = _utf8(text)
     if encoded := _ENCODED_WORD.fullmatch(name):
         with suppress(ValueError):
@@ -215,7 +218,7 @@ def _file_name(text: str) -> str:
 
 
 def _utf8(text: str) -> str:
-    """`text`, whose characters are bytes, in UTF-8."""
+    """Decodes `text`, whose characters are bytes, as UTF-8."""
     try:
         return text.encode("latin-1").decode()
     except UnicodeError:
@@ -223,7 +226,7 @@ def _utf8(text: str) -> str:
 
 
 def _form(sent: bytes, most: int) -> Texts:
-    """The fields of a form in one piece, percent-encoded or in UTF-8 as it is."""
+    """The fields of a URL-encoded form: percent-encoded, or plain UTF-8."""
     found: Texts = {}
     try:
         for name, value in parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=most, errors="strict"):
@@ -241,19 +244,20 @@ def _object(value: Any) -> dict[str, Any]:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InvalidFields.at("#", "The body holds a lone surrogate, which is no character") from None
+        raise InvalidFields.at("#", "The body contains a lone surrogate, which is not a character") from None
     except RecursionError:
         raise InvalidFields.at("#", "The JSON is nested too deeply") from None
     return {name: field for name, field in value.items() if field is not None}
 
 
 def _content_type(request: Request) -> str:
-    """The media type alone, in small letters. Raises WrongContentType if the body could not be read as one of it."""
+    """The media type without parameters, in lower case. Raises WrongContentType if the body cannot be read as that
+    type."""
     headers = dict(request.scope["headers"])
     check_uncompressed(headers)
     kind, options = parse_options_header(headers.get(b"content-type", b"").decode("latin-1"))
     charset = options.get(b"charset", b"").strip().lower()
-    if kind != JSON.encode() and charset not in _CHARSETS:  # JSON shows in which encoding of Unicode it is
+    if kind != JSON.encode() and charset not in _CHARSETS:  # JSON's Unicode encoding can be detected
         raise WrongContentType(f"The body must be in UTF-8; its charset is {charset.decode('latin-1')}.")
     return kind.decode("latin-1").strip()
 

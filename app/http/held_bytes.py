@@ -1,6 +1,6 @@
-"""What requests hold in memory while they are served: their bodies, and their answers until they are sent.
+"""Accounts for the memory that requests hold: their bodies, and their responses until they are sent.
 
-Knows ASGI's messages and bytes; when bytes are sent, and who does not take them, is `app.server.slow_readers`'s.
+`app.server.slow_readers` decides when bytes are sent, and drops clients that do not read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.server.paths import path_of
 
 PIECE_BYTES = 1 << 16
-"""A long answer is handed on in such pieces, the next when the one before is sent: what is not yet sent is then held
-once, by the answer that is counted here, and not again by the connection."""
+"""Long responses are passed on in pieces of this size, each after the previous one is sent. Unsent bytes are then held
+once, by the response counted here, and not again by the connection."""
 
 
 def hold(scope: Scope, room: Room) -> Place:
-    """A place in `room` until the request of `scope` ends."""
+    """Reserves space in `room` until the request of `scope` ends."""
     place = Place(room)
     places: list[Place] = scope["state"].setdefault("places", [])
     places.append(place)
@@ -28,10 +28,10 @@ def hold(scope: Scope, room: Room) -> Place:
 
 
 class Holding:
-    """ASGI middleware: whatever a request holds is given back at its end, and of long answers there are not too many.
+    """ASGI middleware that releases a request's memory at its end, and limits the total size of long responses.
 
-    An answer of more than SMALL_BYTES for which there is no room is refused, in the words of its path's voice; `count`
-    is told the error's slug.
+    A response of more than SMALL_BYTES that does not fit is refused, in the error format of its API. `count` is called
+    with the error's slug.
     """
 
     def __init__(self, app: ASGIApp, voices: Voices, count: Callable[[str], None]) -> None:
@@ -48,7 +48,7 @@ class Holding:
 
 
 class _Answer:
-    """One answer on its way."""
+    """One response in progress."""
 
     __slots__ = "_holding", "_is_refused", "_receive", "_scope", "_send"
 
@@ -69,7 +69,7 @@ class _Answer:
         await self._send(message)
 
     def _has_room(self, message: Message) -> bool:
-        _give_back(self._scope)  # the answer is complete: nothing of the request is needed any more
+        _give_back(self._scope)  # the response is complete: the request is no longer needed
         rooms: Rooms = self._scope["state"]["rooms"]
         try:
             hold(self._scope, rooms.answers).take(_length(message))
@@ -99,7 +99,7 @@ def _give_back(scope: Scope) -> None:
 
 
 def _length(message: Message) -> int:
-    """Of the body that follows, if the answer's head says so."""
+    """The length of the body, if the response's headers give it."""
     for name, value in message.get("headers", ()):
         if name == b"content-length":
             return int(value)

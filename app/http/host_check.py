@@ -1,6 +1,6 @@
-"""ASGI middleware: a request names one host, or is refused.
+"""ASGI middleware that refuses requests without exactly one host.
 
-A proxy and the service could otherwise take a request with two for requests to different hosts.
+A proxy and the service could otherwise take a request with two Host headers for requests to different hosts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from app.server.paths import path_of
 
 
 class OneHost:
-    """RFC 9112, section 3.2; HTTP/1.0 may do without. `count` is told the error's slug, `voices` word it."""
+    """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host. `count` gets the error's slug; `voices` format
+    it."""
 
     def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
         self.app, self.count, self.voices = app, count, voices
@@ -25,7 +26,7 @@ class OneHost:
             await self.app(scope, receive, send)
             return
         self.count(WrongHost.slug)
-        error = WrongHost("A request over HTTP/1.1 has one header Host.")
+        error = WrongHost("An HTTP/1.1 request must have exactly one Host header.")
         await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)
 
     def _is_fine(self, scope: Scope) -> bool:

@@ -1,6 +1,6 @@
-"""Reads a request's body as JSON, within the limit, and notices a client that leaves.
+"""Reads a request's body as JSON within the limits, and notices when the client disconnects.
 
-Knows bytes and connections; the fields are the schemas'.
+The schemas define the fields.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FORMS = b"application/x-www-form-urlencoded", b"multipart/form-data"
 
 
 class JSONRequest(Request):
-    """A request whose body is JSON. `body` and `json` raise what ServiceError has for everything else."""
+    """A request with a JSON body. `body` and `json` raise a ServiceError for anything else."""
 
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
@@ -73,7 +73,7 @@ class JSONRequest(Request):
         return self._json
 
     def _check_headers(self) -> None:
-        # Not through `self.headers`, which goes through all of them for each.
+        # Not `self.headers`, which scans all headers for each lookup.
         headers = dict(self.scope["headers"])
         content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
@@ -84,9 +84,10 @@ class JSONRequest(Request):
 
 @contextmanager
 def arriving(request: Request) -> Iterator[Place]:
-    """While this lasts, the body of `request` is read; all that comes of it takes room in the place.
+    """A context in which the body of `request` is read; the bytes that arrive take space in the room of bodies.
 
-    Those who are not known, since their key comes in the body, share a smaller room. Raises BodyTooSlow and ClientLeft.
+    Clients not yet authenticated, since their key is in the body, share a smaller room. Raises BodyTooSlow and
+    ClientLeft.
     """
     state = request.scope["state"]
     settings: Settings = state["settings"]
@@ -100,11 +101,11 @@ def arriving(request: Request) -> Iterator[Place]:
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
     except ClientDisconnect:
-        raise ClientLeft("The client left while it sent the body.") from None
+        raise ClientLeft("The client disconnected while sending the body.") from None
 
 
 def was_read(scope: Scope, size: int) -> None:
-    """`size` bytes of the body are no longer the connection's. Raises Overloaded if it could not keep all."""
+    """Takes `size` bytes of the body from the connection's account. Raises Overloaded if it had to drop some."""
     unread: Unread | None = scope["state"].get("unread")
     if unread:
         unread.read(size)
@@ -115,13 +116,13 @@ def too_large(what: str, limit: int) -> TooMuchText:
 
 
 def wrong_type(wanted: str, found: str, hint: str = "") -> WrongContentType:
-    """`found`: what the header says, "" if it is not there."""
-    found = found or "of no type: the header Content-Type is missing"
+    """`found`: the header's value, "" if it is missing."""
+    found = found or "of no type: the Content-Type header is missing"
     return WrongContentType(f"The body must be {wanted}; it is {found}.{hint}")
 
 
 def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:
-    """Raises WrongContentType. `headers`: with names in small letters."""
+    """Raises WrongContentType. `headers`: with names in lower case."""
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding != b"identity":
         raise WrongContentType(
@@ -130,9 +131,9 @@ def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:
 
 
 class JSONRoute(APIRoute):
-    """A route whose endpoint takes `(body, request)`, `body` a pydantic model, and returns a response.
+    """A route whose endpoint takes `(body, request)`, where `body` is a pydantic model, and returns a response.
 
-    It reads and validates that body itself: FastAPI would look for parameters of every other kind as well.
+    It reads and validates that body itself: FastAPI would look for every other kind of parameter as well.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -142,7 +143,7 @@ class JSONRoute(APIRoute):
         """Raises ServiceError."""
         if not isinstance(request, JSONRequest):
             request = JSONRequest(request.scope, request.receive)
-        # Before the body is read, as `check_load` is.
+        # Before the body is read, like `check_load`.
         door: Door = request.scope["state"]["door"]
         door.enter(request, bearer(request))
         check_load(request)
@@ -157,10 +158,10 @@ class JSONRoute(APIRoute):
 
 
 class StraightToJSON:
-    """ASGI middleware: a POST to one of `routes` is answered here and goes no further.
+    """ASGI middleware that answers a POST to one of `routes` directly.
 
-    Answers are those of the routes in their place in `app`. The way there, through FastAPI's routers and exit stacks,
-    takes as long as cutting, encoding and writing a short sentence. `count` is told each error's slug.
+    The responses are those of the same routes in `app`. Going through FastAPI's routers and exit stacks takes as long
+    as splitting, encoding and rendering a short sentence. `count` is called with each error's slug.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class StraightToJSON:
 
 
 def check_load(request: Request) -> None:
-    """Called before the body is read: refusing must cost little. Raises Overloaded."""
+    """Called before the body is read, so that refusing is cheap. Raises Overloaded."""
     state = request.scope["state"]
     intake: Intake = state["intake"]
     intake.check(state.get("delay_s", 0.0))
@@ -198,7 +199,7 @@ def check_load(request: Request) -> None:
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """What `work` returns. If the client leaves first, `work` is cancelled and ClientLeft raised."""
+    """Returns the result of `work`. If the client disconnects first, cancels `work` and raises ClientLeft."""
     task = asyncio.current_task()
     assert task is not None
     left = False
@@ -213,7 +214,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
             pass
         leave()
 
-    # Our own connections tell it by themselves: a task that waits for a message costs much of a short request's time.
+    # Our own connections signal this directly: a task that waits for a message costs much of a short request's time.
     disconnect: Disconnect | None = request.scope.get("state", {}).get("disconnect")
     if disconnect and not disconnect.has_come:
         disconnect.add(leave)
@@ -223,8 +224,8 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     try:
         return await work
     except asyncio.CancelledError:
-        if left and not task.uncancel():  # else somebody else cancels us as well
-            raise ClientLeft("The client left before the answer.") from None
+        if left and not task.uncancel():  # otherwise someone else cancelled this task as well
+            raise ClientLeft("The client disconnected before the response.") from None
         raise
     finally:
         forget()

@@ -1,6 +1,6 @@
-"""Errors on the wire: RFC 9457 problem details, in our words or in those of the API whose path it is.
+"""Error responses: RFC 9457 problem details, or the error format of another service's API, depending on the path.
 
-Knows requests and what FastAPI and pydantic raise. Which errors there are, is `app.errors`'.
+Converts the exceptions of app.errors, FastAPI and pydantic.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, Wro
 from app.server.paths import path_of
 
 LIBRETRANSLATES = (
-    "LibreTranslate's API, which is at /libretranslate/translate, "
-    "or at /translate where INTERLINEAR_ROOT_API=libretranslate"
+    "LibreTranslate's API, which is at /libretranslate/translate, or at /translate if "
+    "INTERLINEAR_ROOT_API=libretranslate"
 )
 MEDIA_TYPE = "application/problem+json"
 M = TypeVar("M", bound=BaseModel)
@@ -31,7 +31,7 @@ _METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 
 
 class FieldError(BaseModel):
-    """What is wrong with one field of the body."""
+    """An error in one field of the body."""
 
     pointer: str = Field(description="JSON Pointer (RFC 6901) to the field, as a URI fragment", examples=["#/text/3"])
     detail: str = Field(description="What is wrong with it", examples=["Input should be a valid string"])
@@ -40,11 +40,13 @@ class FieldError(BaseModel):
 class Problem(BaseModel):
     """An error (RFC 9457)."""
 
-    type: str = Field(description="A name for this kind of error", examples=["urn:interlinear:error:too-much-text"])
-    title: str = Field(description="The kind in words", examples=["Too much text"])
-    status: int = Field(description="The status of the answer", examples=[413])
-    detail: str = Field(description="What went wrong this time", examples=["The text has 120000 characters, over ..."])
-    errors: list[FieldError] = Field(default=[], description="The fields at fault, where fields are")
+    type: str = Field(description="Identifies the kind of error", examples=["urn:interlinear:error:too-much-text"])
+    title: str = Field(description="The kind of error in words", examples=["Too much text"])
+    status: int = Field(description="The response's status code", examples=[413])
+    detail: str = Field(
+        description="What went wrong in this request", examples=["The text has 120000 characters, over ..."]
+    )
+    errors: list[FieldError] = Field(default=[], description="The fields at fault, if any")
 
 
 def problem_of(error: ServiceError) -> Problem:
@@ -58,14 +60,14 @@ def problem_of(error: ServiceError) -> Problem:
 
 
 class ASCIIResponse(JSONResponse):
-    """JSON in ASCII: words about a wrong body may hold what no encoding can carry, lone surrogates."""
+    """JSON in ASCII: messages about an invalid body may contain lone surrogates, which no encoding can represent."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content).encode("ascii")
 
 
 class ProblemResponse(ASCIIResponse):
-    """A problem on the wire."""
+    """A problem as a response."""
 
     media_type = MEDIA_TYPE
 
@@ -75,26 +77,26 @@ class ProblemResponse(ASCIIResponse):
 
 
 Voice = Callable[[Problem, dict[str, str]], Response]
-"""How an API words a problem, with these headers. ProblemResponse is our own."""
+"""Formats a problem as an API does, with these headers. Our own is ProblemResponse."""
 
 
 def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
-    """`error` on the wire."""
+    """`error` as a response."""
     retry = error.retry_after_s
     headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
     if isinstance(error, (BodyTooSlow, WrongHost)):
-        headers["Connection"] = "close"  # the rest is not waited for; who sent it cannot be relied on
+        headers["Connection"] = "close"  # the rest of the body is not read, and the client cannot be relied on
     return voice(problem_of(error), headers)
 
 
 class Voices:
-    """Who words the problems of which paths: the voice of the longest prefix."""
+    """Maps paths to error formats: the voice with the longest matching prefix."""
 
     def __init__(self, by_prefix: Mapping[str, Voice]) -> None:
         self._by_prefix = sorted(by_prefix.items(), key=lambda entry: -len(entry[0]))
 
     def of(self, path: str) -> Voice:
-        """`path`: as in a scope, less the root path."""
+        """`path`: as in a scope, without the root path."""
         for prefix, voice in self._by_prefix:
             if path == prefix or path.startswith(f"{prefix}/"):
                 return voice
@@ -102,7 +104,7 @@ class Voices:
 
 
 def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> None:
-    """Makes every error of `app` a problem, in the voice of its path; `count` is told each one's slug."""
+    """Makes every error of `app` a problem, in the voice of its path; `count` is called with each error's slug."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
@@ -112,7 +114,7 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
-        # Of the query alone: no route has FastAPI read a body. What is missing there is told by its name as well.
+        # Only for the query: no route lets FastAPI read a body. What is missing there is also reported by name.
         return await refuse(request, _invalid_fields(faults, {}))
 
     async def http(request: Request, error: Exception) -> Response:
@@ -123,14 +125,14 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 405:
             headers["Allow"] = allowed = _allowed(request)
-            detail = f"{request.method[:20]} is not offered at {request.url.path[:100]}, which takes {allowed}."
+            detail = f"{request.method[:20]} is not allowed at {request.url.path[:100]}, which accepts {allowed}."
         problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=detail)
         return voices.of(path_of(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        # Starlette answers these outside of all middleware, so the headers that each answer has are not there yet.
+        # Starlette sends these outside of all middleware, so the headers common to all responses are still missing.
         headers = request.scope.get("state", {}).get("headers")
-        return await http(request, HTTPException(500, "A bug; the service's log says where.", headers))
+        return await http(request, HTTPException(500, "Internal error; see the service's log.", headers))
 
     app.add_exception_handler(ServiceError, refuse)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -139,18 +141,19 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
 
 
 def _allowed(request: Request) -> str:
-    """The methods that the path takes. What is refused by one route names that one's alone; others may have more."""
+    """The methods that the path accepts. A route that refuses a method names only its own; other routes may accept
+    more."""
     routes = request.app.router.routes
     methods = [
         method
         for method in _METHODS
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
     ]
-    return ", ".join(methods or ["GET", "HEAD"])  # static files are no routes, and have none
+    return ", ".join(methods or ["GET", "HEAD"])  # static files have no route
 
 
 def validated(model: type[M], sent: Any, strict: bool | None = None) -> M:
-    """What was sent as a `model`; `strict`: instead of as the model says. Raises InvalidFields."""
+    """Validates `sent` as a `model`; `strict` overrides the model's own setting. Raises InvalidFields."""
     try:
         return model.model_validate(sent, strict=strict)
     except ValidationError as error:
@@ -158,7 +161,7 @@ def validated(model: type[M], sent: Any, strict: bool | None = None) -> M:
 
 
 def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
-    """What pydantic found, as pointers into the body that was sent; `faults` are its errors, places from there on."""
+    """Pydantic's errors as pointers into the body; `faults` are its errors, with locations relative to it."""
     return InvalidFields.of(
         [
             FieldFault(pointer=_pointer(fault["loc"], body), detail=fault["msg"].removeprefix("Value error, "))
@@ -168,7 +171,7 @@ def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFi
 
 
 def _pointer(location: Sequence[str | int], body: Any) -> str:
-    """ "#/text/3" for ("text", "list", 3): what names a place in the body, without pydantic's branch names."""
+    """The location in the body, without pydantic's branch names: "#/text/3" for ("text", "list", 3)."""
     places, value = [], body
     for number, place in enumerate(location, start=1):
         inside = isinstance(value, dict) and place in value

@@ -1,4 +1,4 @@
-"""ASGI middleware: a request that a stopping service gives no more time is answered 503, and not 500."""
+"""ASGI middleware that answers 503 instead of 500 to requests cut off by a shutdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from app.server.paths import path_of
 
 
 class CutOff:
-    """uvicorn cancels what has not ended in time. `count` is told the error's slug, `voices` word it."""
+    """Handles requests that uvicorn cancels because they did not finish in time. `count` gets the error's slug;
+    `voices` format it."""
 
     def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
         self.app, self.count, self.voices = app, count, voices
@@ -34,5 +35,5 @@ class CutOff:
             if has_begun or stop is None or not stop.begun:
                 raise
             self.count(Unavailable.slug)
-            error = Unavailable("The service stops, and this was not done in time.")
+            error = Unavailable("The service is shutting down, and this request was not finished in time.")
             await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)

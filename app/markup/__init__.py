@@ -1,4 +1,4 @@
-"""HTML and XML to passages of text and back, to the byte. Knows tags, entities and nesting; no language, no model.
+"""Converts HTML and XML to passages of text and back, byte for byte. Handles tags, entities and nesting.
 
 Imports nothing of the service.
 """

@@ -1,7 +1,4 @@
-"""Character references of HTML and XML: what they stand for, and how a document writes its characters.
-
-Knows no tags.
-"""
+"""Character references of HTML and XML: their meaning, and how a document encodes characters."""
 
 from __future__ import annotations
 
@@ -18,15 +15,15 @@ _IN_VALUE = {
     quote: {ord(character): "&quot;" if character == '"' else f"&#{ord(character)};" for character in forbidden}
     for quote, forbidden in (('"', '"'), ("'", "'"), ("", " \t\n\r\f\"'>"))
 }
-"""By the quotation mark around a value: what cannot stand in it as it is."""
+"""By the quotation mark around a value: characters that must be escaped in it."""
 _OPENING = re.compile(r"<(?=[A-Za-z/!?%_:\u0080-\U0010ffff]|\Z)")
-"""A "<" that a parser may take for a tag's."""
+"""A "<" that a parser may take for the beginning of a tag."""
 
 
 class Part(NamedTuple):
     """A stretch of markup's text: plain characters, for which `raw == text`, or one reference.
 
-    Of a reference that only the document's own definitions explain, `text` is None.
+    `text` is None for a reference that only the document's own definitions explain.
     """
 
     raw: str
@@ -34,7 +31,7 @@ class Part(NamedTuple):
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of `text`, whose `raw` joined are `text`. A stray "&" is plain."""
+    """The parts of `text`, whose `raw` joined are `text`. A stray "&" counts as plain."""
     done = 0
     for found in _REFERENCE.finditer(text):
         raw = _known(found[0])
@@ -51,7 +48,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _known(reference: str) -> str:
-    """As much of it as HTML knows; nothing, if it knows nothing. Old names need no semicolon: `&copy2020`."""
+    """The longest prefix that HTML knows, or nothing. Legacy names need no semicolon: `&copy2020`."""
     if reference[1] == "#":
         return reference
     name = reference[1:]
@@ -62,20 +59,20 @@ def _known(reference: str) -> str:
 
 @dataclass
 class Spellings:
-    """How a stretch of markup writes characters: its references, the first for each, and those it writes plainly."""
+    """How a stretch of markup encodes characters: its first reference for each, and those it writes plainly."""
 
     references: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
 
     def add(self, part: Part) -> None:
-        """Takes notice of `part`."""
+        """Records the spelling of `part`."""
         if part.raw == part.text:
             self.plain.update(part.text)
         elif part.text and len(part.text) == 1:
             self.references.setdefault(part.text, part.raw.removesuffix(";") + ";")
 
     def of_passage(self, character: str) -> str | None:
-        """Its only spelling; of two the plain one, if it can be read; None, if it has none."""
+        """Its only spelling; if there are two, the plain one, if readable; None if there is none."""
         if character in self.references and (character not in self.plain or character in _ESCAPED):
             return self.references[character]
         return character if character in self.plain else None
@@ -87,15 +84,15 @@ class Spellings:
 
 @dataclass(frozen=True, eq=False)
 class Writer:
-    """Spells characters as the passage does, else as the document does; those that must be escaped are."""
+    """Encodes characters as the passage does, else as the document does, and escapes what must be escaped."""
 
     passage: Spellings
     document: Spellings
     quote: str | None = None
-    """Of an attribute's value: the quotation mark around it, or nothing, if there is none."""
+    """For an attribute's value: the quotation mark around it, or nothing if there is none."""
 
     def __call__(self, text: str) -> str:
-        """`text` as markup that stands between tags, or in a tag as a value."""
+        """`text` as markup between tags, or as an attribute's value."""
         if self._spelling("&") == "&":
             text = _REFERENCE.sub(lambda found: ("&amp;" if _known(found[0]) else "&") + found[0][1:], text)
         text = text.translate(self._table(set(text)))
@@ -104,9 +101,9 @@ class Writer:
         return _OPENING.sub("&lt;", text) if self._spelling("<") == "<" else text
 
     def _table(self, characters: set[str]) -> dict[int, str]:
-        """Of those of `characters` that may be written otherwise, how they are.
+        """Encodings of those of `characters` that may need one.
 
-        A table of all, kept, would be as large as the document's references, and each of its passages would have one.
+        Keeping a table of all would take as much memory as the document's references, once for each passage.
         """
         references = (_ESCAPED, self.passage.references, self.document.references)
         return {ord(one): self._spelling(one) for known in references for one in characters & known.keys()}

@@ -1,22 +1,21 @@
-"""HTML and XML as pieces to translate: passages of text with their tags, and all between them, untouched.
+"""Splits HTML and XML into passages to translate, with their tags, and the untouched markup between them.
 
-Knows what makes a passage; where tags end is app/markup/html_tokenizer.py's, what elements mean
-app/markup/html_elements.py's, how characters are written app/markup/char_refs.py's. No model.
+Tag boundaries are in app/markup/html_tokenizer.py, the meaning of elements in app/markup/html_elements.py, and the
+encoding of characters in app/markup/char_refs.py.
 
-- A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an element in a line
-  holds one of these. An element that HTML does not know is in a line if text stands beside it, else a block.
-  A line of nothing but links has a passage for each. What holds no letter and no digit is copied.
-- The attributes that are text (app/markup/html_attributes.py) are passages, and insets where their tag stands in
-  another.
+- A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an inline element
+  holds one of these. An element that HTML does not know is inline if there is text beside it, else a block.
+  Each link of a line that consists only of links is a passage. Text without letters and digits is copied.
+- Text attributes (app/markup/html_attributes.py) are passages, and insets if their tag is in another passage.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
-  svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate", but
-  for what says translate="yes" in them. Within a sentence, these and code, kbd, samp, var and math are kept as a word
-  of it if they show one, and so are pictures and forms' fields between words; else as a mark.
-- Text holds characters. White space that shows as one space is one; what is written otherwise (a line break and what
-  indents the next line, `&nbsp;`) is a mark that takes a space's place, so that it comes back. `&shy;` and the like are
-  marks within a word.
-- A reference comes back as it was; but where one passage writes a character in two ways, it may come back in either.
-  A stray "<" may come back as `&lt;`, and `&copy` as `&copy;`.
+  svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate",
+  except for translate="yes" within them. Within a sentence, these and code, kbd, samp, var and math are kept as a word
+  if they display one, and so are pictures and form fields between words; otherwise as a mark.
+- Text is decoded to characters. White space that displays as one space becomes one; other spellings (a line break with
+  the next line's indentation, `&nbsp;`) are marks in the place of a space, so that they come back. `&shy;` and the like
+  are marks within a word.
+- References are preserved, but if a passage writes a character in two ways, either may come back. A stray "<" may come
+  back as `&lt;`, and `&copy` as `&copy;`.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from app.markup.passage import OBJECT, VALUE, Inset, Kept, Passage, Piece, Tag, 
 
 _LINK = re.compile(r"<a\b", re.IGNORECASE)
 _CODE = ("<%=", "<?=", "<?php")
-"""What begins a value that a template puts in: a word."""
+"""Begins a value that a template inserts: counts as a word."""
 
 
 class Located(NamedTuple):
-    """A passage and the characters [start, end) of the markup that it is, however it would be written."""
+    """A passage and its characters [start, end) in the markup, regardless of how it would be written."""
 
     start: int
     end: int
@@ -60,9 +59,9 @@ class Located(NamedTuple):
 
 
 def pieces(markup: str, rules: Rules = NO_RULES) -> list[Piece]:
-    """The pieces of an HTML or XML document or fragment, however broken. Time is linear in its length.
+    """The pieces of an HTML or XML document or fragment, however broken, in linear time.
 
-    Written unchanged they are `markup`, apart from what the module says of references.
+    Written unchanged they equal `markup`, except for references as described above.
     """
     found: list[Piece] = []
     done = 0
@@ -83,7 +82,7 @@ def located(markup: str, rules: Rules = NO_RULES) -> list[Located]:
 
 
 def phrase(markup: str) -> list[Piece]:
-    """The pieces of a catalogue's string: as `pieces`, but every element stands in a line. Mostly it is one passage."""
+    """The pieces of a catalogue's string: like `pieces`, but every element is inline. Usually it is one passage."""
     return pieces(markup, Rules(outline=False))
 
 
@@ -112,7 +111,7 @@ def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) 
 
 
 def _values(found: Sequence[Token], elements: Structure, document: Spellings) -> Iterator[Located]:
-    """The values of attributes that are text."""
+    """The values of text attributes."""
     at = 0
     for i, (token, owner) in enumerate(zip(found, elements.owners, strict=True)):
         if elements.attributes and owner.first == i and owner.attributes:
@@ -133,7 +132,7 @@ def _before(place: int, values: deque[Located]) -> Iterator[Located]:
 
 
 def _referring(line: Sequence[Item], at: int, values: Sequence[Located]) -> Iterator[Item]:
-    """`line`, of which the first stands at `at`, with references in the places of `values`."""
+    """`line`, whose first item is at `at`, with references in the places of `values`."""
     waiting = deque(values)
     for item in line:
         pieces, done = list[str](), at
@@ -145,7 +144,7 @@ def _referring(line: Sequence[Item], at: int, values: Sequence[Located]) -> Iter
 
 
 def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[Item]]:
-    """What is copied, and in between the items of one passage each."""
+    """Copied markup, alternating with the items of one passage each."""
     line: list[Item] = []
     i = 0
     while i < len(found):
@@ -166,7 +165,7 @@ def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) ->
 
 
 def _entries(line: list[Item]) -> Iterator[list[Item]]:
-    """A line of nothing but links, as menus are, as a line for each; another one as it is."""
+    """Splits a line that consists only of links, such as a menu, into one line per link; other lines stay whole."""
     mates = _mates(line)
     cuts = [0]
     i = 0
@@ -200,12 +199,12 @@ def _untouched(element: Element, inside: Sequence[Token]) -> Item:
 
 
 def _thing(name: str) -> str:
-    """What an element shows that has no text."""
+    """The placeholder that an element without text displays."""
     return OBJECT if local(name) in OBJECTS else VALUE if local(name) in VALUES else ""
 
 
 def _kept(raw: str, shown: str) -> Item:
-    """A word of the sentence, if it shows one."""
+    """A word of the sentence, if it displays one."""
     shown = SPACE.sub(" ", shown).strip()
     return Item("kept", raw, shown) if shown else Item("mark", raw)
 
@@ -223,9 +222,9 @@ def _is_speech(text: str) -> bool:
 
 
 def _bounds(line: Sequence[Item]) -> tuple[int, int]:
-    """The items [first, end) that a passage is made of; none, if there is nothing to translate.
+    """The items [first, end) that form a passage; None if there is nothing to translate.
 
-    Without white space and marks at the edges, and tags there that are around nothing, or around all.
+    Excludes white space and marks at the edges, and tags there that enclose nothing or everything.
     """
     if not any(item.kind == "text" and _is_speech(item.text) for item in line):
         return 0, 0
@@ -250,7 +249,7 @@ def _bounds(line: Sequence[Item]) -> tuple[int, int]:
 
 
 def _mates(line: Sequence[Item]) -> list[int | None]:
-    """Of each tag that has another one, which that is."""
+    """For each paired tag, its counterpart."""
     mates: list[int | None] = [None] * len(line)
     opened: list[int] = []
     for i, item in enumerate(line):
@@ -272,7 +271,7 @@ def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None
         if item.kind == "kept":
             kept.append(Kept(size, size + len(shown), item.raw))
         elif item.kind == "space":
-            # White space after white space does not show; but it is written.
+            # Consecutive white space is not displayed, but it is written.
             shown = "" if not text or text[-1][-1].isspace() else " "
             if item.raw != shown:
                 tags.append(Tag(size, item.raw, space=True))

@@ -1,6 +1,7 @@
-"""Attributes of HTML that are text for readers, and where their values stand in a tag.
+"""Finds attributes of HTML that are text for readers, and the position of their values in a tag.
 
-HTML standard, "translatable attributes" (of the translate attribute); ARIA's; and what others show of a page.
+From the HTML standard's "translatable attributes" (under the translate attribute), ARIA, and other displayed
+attributes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OF_SOME: Mapping[str, frozenset[str]] = {
     "value": frozenset({"input"}),
 }
 _NO_TITLE = frozenset({"link", "style"})
-"""Whose title is the name of a style sheet."""
+"""Elements whose title is the name of a style sheet."""
 _BUTTONS = frozenset({"button", "reset", "submit"})
 _DESCRIPTIONS = frozenset(
     {
@@ -35,7 +36,7 @@ _WORTHWHILE = re.compile(r"abbr|alt|aria-|content|label|placeholder|title|value"
 
 
 def texts(token: Token) -> Iterator[Place]:
-    """The values of a tag's attributes that are text, in order."""
+    """The values of a tag's text attributes, in order."""
     name = local(token.name)
     if (name not in HTML and "-" not in name) or not _WORTHWHILE.search(token.raw):
         return

@@ -1,6 +1,6 @@
-"""What elements of HTML and XML mean: which end a passage, which stand in a line of text, which are not translated.
+"""Classifies elements of HTML and XML: which end a passage, which are inline, which are not translated.
 
-Knows names, attributes and nesting, however broken; not what a passage is made of.
+Reconstructs nesting, however broken the markup is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCKS = _names(
     "hr html input legend li main menu nav noscript object ol optgroup option p pre search section select summary",
     "table tbody td textarea tfoot th thead title tr ul video",
 )
-"""Elements whose tags end a passage: HTML's blocks, what stands by itself in a form, and the line break."""
+"""Elements whose tags end a passage: HTML's blocks, separate parts of forms, and the line break."""
 _LINE = _names(
     "a abbr acronym area b bdi bdo big cite code data del dfn em embed font i iframe img ins kbd label link map mark",
     "math meta meter nobr noembed output param picture progress q rb rp rt rtc ruby s samp script slot small source",
@@ -32,22 +32,22 @@ _LINE = _names(
 )
 HTML = BLOCKS | _LINE | _names("html iframe script style")
 INLINE = _LINE | _names("bpt bx ec em ept ex g it mrk pc ph sc x")
-"""HTML's elements that stand in a line of text, and XLIFF's."""
+"""HTML's inline elements, and XLIFF's."""
 VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
 """HTML's elements without an end tag."""
 UNTOUCHED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
-"""Elements that are not translated unless they say so themselves."""
+"""Elements that are not translated unless they ask for it."""
 UNSEEN = _names("bpt ept template") | RAW_TEXT
-"""Of what is not translated, what is no word of the sentence that it stands in."""
+"""Untranslated elements that do not count as a word of their sentence."""
 OBJECTS = _names("embed img input it svg")
-"""What is a thing in the sentence that it stands in, whatever text it has."""
+"""Elements that count as an object in their sentence, whatever text they have."""
 VALUES = _names("ph x")
-"""What is a value of the sentence, even if it has no text."""
+"""Elements that count as a value of the sentence, even without text."""
 _TYPED = _names("color date datetime-local email month number password range search tel text time url week")
 """Kinds of input that may be a word of a sentence."""
 _ENDS_SENTENCE = ".!?:;…。！？：；"
 _OPAQUE = _names("math svg template")
-"""Elements whose content ends no passage, whatever it is called."""
+"""Elements whose content never ends a passage, whatever its name."""
 
 _CELLS = _names("td th tr tbody tfoot")
 _ENDED_BY = {
@@ -63,7 +63,7 @@ _ENDED_BY = {
     "tr": _names("tr tbody tfoot"),
     "option": _names("option optgroup"),
 }
-"""What ends an element without its end tag, in HTML that leaves end tags out."""
+"""Tags that close an element implicitly, for HTML with omitted end tags."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,29 +78,29 @@ class Element:
     last: int | None = None
     has_text: bool = False
     attributes: bool = True
-    """Whether those of its attributes that are text are translated."""
+    """Whether its text attributes are translated."""
     in_text: bool = False
-    """Whether text stands beside it, or beside an element in a line that it is in."""
+    """Whether there is text beside it, or beside an inline element that contains it."""
     inline: bool = False
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a request says of elements by their names, in small letters, beside what HTML says."""
+    """A request's rules for elements by name, in lower case, which override HTML's."""
 
     untouched: frozenset[str] = frozenset()
-    """That are not translated."""
+    """Not translated."""
     splitting: frozenset[str] = frozenset()
-    """That do not stand in a line of text."""
+    """Not inline."""
     joining: frozenset[str] = frozenset()
-    """That do."""
+    """Inline."""
     outline: bool = True
-    """Whether of the others some do and some do not; else all do."""
+    """Whether other elements follow HTML's rules; else all of them are inline."""
     attributes: bool = True
-    """Whether attributes that HTML has for text are translated."""
+    """Whether text attributes are translated."""
 
     def inline(self, name: str, otherwise: bool) -> bool:
-        """Whether elements of that name stand in a line."""
+        """Whether elements with that name are inline."""
         return name not in self.splitting and (otherwise or name in self.joining or not self.outline)
 
 
@@ -109,22 +109,23 @@ NO_RULES = Rules()
 
 @dataclass
 class Structure:
-    """What each token is part of. `owners`: of tags, their element; of the rest, the element it is in."""
+    """The element of each token. `owners`: for tags, their own element; for other tokens, the one that contains
+    them."""
 
     elements: list[Element] = field(default_factory=list)
     owners: list[Element] = field(default_factory=list)
     strays: set[int] = field(default_factory=set)
-    """End tags of nothing."""
+    """End tags without a start tag."""
     attributes: bool = True
     """Whether attributes are translated at all."""
 
 
 def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
-    """The elements of `tokens`, each with whether it stands in a line of text: `inline`.
+    """The elements of `tokens`, with `inline` set for each.
 
-    An end tag ends the innermost open element of its name, and with it those inside; one of an element that stands in
-    a line does not end a block. Elements whose name says nothing are inline if text stands beside them; in XML that is
-    not HTML, `<a>` and `<b>` say nothing, but in elements that do.
+    An end tag closes the innermost open element with its name, and with it those inside; an inline element's end tag
+    does not close a block. Elements with unknown names are inline if there is text beside them; in XML that is not
+    HTML, `<a>` and `<b>` count as unknown, except within known inline elements.
     """
     xml = tokens[0].raw.startswith("<?xml") if tokens else False
     void = _names() if xml or _is_well_formed(tokens, _names()) else VOID
@@ -145,7 +146,7 @@ def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
 
 
 def _is_word(element: Element, tokens: Sequence[Token]) -> bool:
-    """Whether an input stands in mid-sentence: the text around it neither ends nor begins a sentence or a label."""
+    """Whether an input is in mid-sentence: the text around it neither ends nor begins a sentence or a label."""
     around = tokens[max(element.first - 1, 0) : element.first + 2]
     if element.last != element.first or [token.kind == "text" for token in around] != [True, False, True]:
         return False
@@ -156,7 +157,7 @@ def _is_word(element: Element, tokens: Sequence[Token]) -> bool:
 
 
 def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
-    """Of each token, whether it ends a passage. Sets `inline` to False for elements that such a token is in."""
+    """For each token, whether it ends a passage. Sets `inline` to False for elements that contain such a token."""
     ends = [False] * len(tokens)
     for i in found.strays:
         ends[i] = local(tokens[i].name) in BLOCKS
@@ -168,7 +169,7 @@ def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
     done = 0
     for element in found.elements:
         if element.inline and local(element.name) in _OPAQUE and element.last is not None and not element.on:
-            # Those in one that is done are done as well.
+            # If one is done, those around it are done as well.
             inside = range(max(element.first + 1, done), element.last)
             if texts_before[element.last] == texts_before[element.first]:
                 for i in inside:
@@ -197,7 +198,7 @@ def local(name: str) -> str:
 
 
 class _Nesting:
-    """Reads tokens into elements, in time linear in their number."""
+    """Builds elements from tokens, in linear time."""
 
     def __init__(self, void: frozenset[str], tokens: Iterable[Token], untouched: frozenset[str]) -> None:
         self.void, self.untouched = void, untouched
@@ -205,9 +206,9 @@ class _Nesting:
         self.found = Structure()
         self.open = [Element("", -1, None, on=True, inline=False)]
         self.depths: dict[str, list[int]] = {}
-        """Of each name, where in `open` it is."""
+        """For each name, its positions in `open`."""
         self.blocks = [0]
-        """Where in `open` the blocks are."""
+        """The positions of blocks in `open`."""
 
     def read(self, tokens: Iterable[Token]) -> Structure:
         for i, token in enumerate(tokens):
@@ -271,7 +272,7 @@ def _is_well_formed(tokens: Iterable[Token], void: frozenset[str]) -> bool:
 
 
 def _said(token: Token) -> bool | None:
-    """Whether a tag says that its element is translated; None if it says nothing."""
+    """Whether a tag says that its element is translated; None if it does not say."""
     if "translate" not in token.raw.lower():
         return None
     found = attributes(token.raw)

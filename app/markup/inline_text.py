@@ -1,7 +1,4 @@
-"""Text of HTML or XML as items: its characters, the white space between them, and what is not seen.
-
-Knows references and white space; no tags.
-"""
+"""Splits the text of HTML or XML into items: characters, the white space between them, and invisible characters."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _ODD_SPACE = re.compile(r"\A[ \t\n\r\f]+|[ \t\n\r\f]+\Z|[\t\n\r\f][ \t\n\r\f]*| 
 
 
 class Item(NamedTuple):
-    """A slice of a line: `raw` as it is written, and the `text` that it shows."""
+    """A slice of a line: `raw` as written, and the `text` that it displays."""
 
     kind: Literal["text", "space", "kept", "open", "close", "mark"]
     raw: str
@@ -25,7 +22,7 @@ class Item(NamedTuple):
 
 
 def items(raw: str) -> Iterator[Item]:
-    """Of text: its characters, white space, and marks for what is not seen."""
+    """The items of a text: its characters, white space, and marks for invisible characters."""
     space = ""
     for item in map(_item, _parts(raw)):
         if item.kind == "space":
@@ -40,7 +37,7 @@ def items(raw: str) -> Iterator[Item]:
 
 
 def _parts(raw: str) -> Iterator[Part]:
-    """References, and between them text and white space, but for single spaces between words."""
+    """References, and the text and white space between them; single spaces between words are part of the text."""
     for part in parts(raw):
         if part.raw != part.text:
             yield part

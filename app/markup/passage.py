@@ -1,6 +1,6 @@
-"""What is handed to the translator: text, what in it is no text, and how its format writes characters.
+"""The translator's input: text, its tags and protected parts, and how its format encodes characters.
 
-Knows no format and no model. Offsets are code points of the passage's text.
+Offsets are code points of the passage's text.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 _BEGIN, _END = "\ufdd2", "\ufdd3"
-"""Noncharacters, which Unicode leaves to a process's own use."""
+"""Noncharacters, which Unicode reserves for a process's internal use."""
 _REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
 VALUE = "{x}"
-"""What a passage's text has for a value that has no text of its own: a name, a number that a program puts in."""
+"""Placeholder in a passage's text for a value without text: a name or a number that a program inserts."""
 OBJECT = "\ufffc"
-"""The same for a picture, a form's field, half of a pair of codes: at the edge of a sentence it is no part of it."""
+"""Placeholder for a picture, a form field, or half of a pair of codes: at the edge of a sentence it is not part of
+it."""
 
 
 class Kept(NamedTuple):
-    """Characters [start, end) that the model does not see: the translation has `raw`, as it is, in their place, once.
+    """Characters [start, end) hidden from the model: the translation has `raw`, unchanged, in their place, once.
 
-    A placeholder, whose `raw` is itself; a glossary's term, with the translation demanded; an element not to be
-    translated, with its tags.
+    A placeholder, whose `raw` is itself; a glossary term, with its required translation; or an untranslated element,
+    with its tags.
     """
 
     start: int
@@ -32,23 +33,23 @@ class Kept(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """Markup that stands before the character `at`; the text does not hold it, and the translation has `raw`, once.
+    """Markup before the character `at`; it is not in the text, and the translation has `raw`, once.
 
     An `open` and its `close` nest as in HTML and go around the words that translate those between them; a `mark`, such
-    as a line break or a comment, stands by itself and goes where the words beside it go.
+    as a line break or a comment, stands alone and moves with the words beside it.
     """
 
     at: int
     raw: str
     kind: Literal["open", "close", "mark"] = "mark"
     space: bool = False
-    """Of a mark: it is white space itself (`&nbsp;`), and takes the place of a space that is beside it there."""
+    """Whether a mark is white space (`&nbsp;`), and replaces a space beside it."""
 
 
 class Inset(NamedTuple):
-    """A passage within the `raw` of another one, where `reference(number)` stands for it: a picture's description.
+    """A passage within the `raw` of another one, where `reference(number)` marks its place: a picture's description.
 
-    No two of a text have the same number.
+    Numbers are unique within a text.
     """
 
     number: int
@@ -56,17 +57,17 @@ class Inset(NamedTuple):
 
 
 def reference(number: int) -> str:
-    """What stands for the inset of that number."""
+    """The reference to the inset with that number."""
     return f"{_BEGIN}{number}{_END}"
 
 
 def can_refer(text: str) -> bool:
-    """Whether `text` has nothing that would be taken for a reference."""
+    """Whether `text` has nothing that looks like a reference."""
     return _BEGIN not in text
 
 
 def filled(text: str, inset: Callable[[int], str | None]) -> str:
-    """`text` with what `inset` gives for each number in the place of its reference; of None the reference stays."""
+    """`text` with each reference replaced by what `inset` returns for its number; if None, the reference stays."""
 
     def named(found: re.Match[str]) -> str:
         inside = inset(int(found[1]))
@@ -76,7 +77,7 @@ def filled(text: str, inset: Callable[[int], str | None]) -> str:
 
 
 def as_it_is(text: str) -> str:
-    """How plain text writes text."""
+    """Encodes text as plain text."""
     return text
 
 
@@ -84,9 +85,9 @@ def as_it_is(text: str) -> str:
 class Passage:
     """Text that is translated as a whole: a paragraph, a heading, a string of a catalogue.
 
-    `kept` ranges do not overlap, and are in order; `tags` are in the order in which they stand, well nested, every
-    `open` with its `close`, and none inside a kept range. `write` gives translated text, in pieces, the spelling of the
-    format: escapes. It is not asked about what `raw` says. One that is `whole` is a sentence, whatever ends are in it.
+    `kept` ranges are in order and do not overlap; `tags` are in order of position, well nested, every `open` with its
+    `close`, and none inside a kept range. `write` encodes translated text, in pieces, for the format; it does not apply
+    to any `raw`. A passage that is `whole` is one sentence, whatever ends it contains.
     """
 
     text: str
@@ -98,23 +99,23 @@ class Passage:
 
     @property
     def size(self) -> int:
-        """Characters to translate."""
+        """Number of characters to translate."""
         return len(self.text) + sum(inset.passage.size for inset in self.insets)
 
     @property
     def words(self) -> str:
-        """All its text, for its language to be told by."""
+        """All its text, for language detection."""
         return "\n".join([self.text, *(inset.passage.words for inset in self.insets)])
 
 
 Piece = str | Passage
-"""Of something to translate, in order: what is copied as it is, and passages."""
+"""In order: strings that are copied, and passages."""
 
 
 class Link(NamedTuple):
-    """Characters [start, end) of a sentence and of its translation that belong together: mostly parts of words.
+    """Characters [start, end) of a sentence and of its translation that correspond: mostly parts of words.
 
-    Links are in the order of the translation, where they do not overlap, and together cover it.
+    Links are in target order, do not overlap there, and together cover the translation.
     """
 
     source: tuple[int, int]

@@ -1,6 +1,6 @@
-"""Tags as a tree, and text written with them in it, spelt as its format does.
+"""Inserts tags into translated text, and encodes it for its format.
 
-Knows no alignment; where in a translation a tag goes is app/text/tag_projection.py's.
+Tag placement is in app/text/tag_projection.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.markup.passage import Kept, Passage, Tag, filled
 
 
 class Insertion(NamedTuple):
-    """`raw` in the place of characters [start, end), mostly none."""
+    """`raw` in the place of characters [start, end), usually none."""
 
     start: int
     end: int
@@ -22,7 +22,7 @@ class Insertion(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """An element, or a mark (`start == end`, no children), and then its place in the translation."""
+    """An element, or a mark (`start == end`, no children), and later its place in the translation."""
 
     start: int
     end: int
@@ -36,13 +36,13 @@ class Node:
     children: list[Node] = field(default_factory=list)
     units: tuple[int, int] = (0, 0)
     place: tuple[int, int] = (0, 0)
-    """Characters of the translation; of a space mark, the space that it replaces."""
+    """Characters of the translation; for a space mark, the space that it replaces."""
 
 
 def tree(tags: Sequence[Tag], length: int) -> Node:
-    """A node for the whole of a text of `length` characters, and in it those of the tags.
+    """A root node for a text of `length` characters, with nodes for its tags.
 
-    A tag whose other one is missing is of an element that begins before the text, or ends after it.
+    An unpaired tag belongs to an element that begins before the text or ends after it.
     """
     root = Node(0, length)
     open_nodes = [root]
@@ -62,7 +62,7 @@ def tree(tags: Sequence[Tag], length: int) -> Node:
 
 
 def insertions(root: Node) -> Iterator[Insertion]:
-    """The tags in the order of the translation."""
+    """The tags in target order."""
     waiting: list[Node | Insertion] = [root]
     while waiting:
         node = waiting.pop()
@@ -76,7 +76,7 @@ def insertions(root: Node) -> Iterator[Insertion]:
 
 
 def unchanged(passage: Passage) -> str:
-    """What `passage` was made of: its own text, with its tags and what is kept, spelt as its format does."""
+    """The source of `passage`: its own text with its tags and protected parts, encoded for its format."""
     pieces: list[str | Kept] = []
     moved, shift, end = [], 0, 0
     kept = iter((*passage.kept, None))
@@ -96,7 +96,7 @@ def unchanged(passage: Passage) -> str:
 
 
 def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:
-    """`pieces`, spelt, with the insertions, which are in order."""
+    """`pieces`, encoded, with the insertions, which are in order."""
     parts: list[str] = []
     waiting = iter(insertions)
     following = next(waiting, None)
@@ -119,5 +119,5 @@ def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write:
 
 
 def _covers(text: str, tag: Tag) -> int:
-    """How many characters of `text` the tag stands for: the space that follows it, if it is one itself."""
+    """How many characters of `text` the tag replaces: the space after it, if the tag itself is white space."""
     return int(tag.space and text[tag.at : tag.at + 1].isspace())

@@ -1,4 +1,4 @@
-"""What any long-running service needs: metrics, logs, timeouts, rate limits, memory budgets. Knows no translation.
+"""Building blocks of any long-running service: metrics, logs, timeouts, rate limits, memory budgets.
 
 Imports app.errors and model.machine.
 """

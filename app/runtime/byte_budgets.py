@@ -1,4 +1,4 @@
-"""Bounds for bytes in memory: what clients send, and what they have not taken yet. Knows bytes, and no request."""
+"""Memory budgets: limits on the bytes that clients send, and on responses that they have not read yet."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from dataclasses import dataclass
 from app.errors import Overloaded
 
 UNREAD, BODIES, STRANGERS, ANSWERS = 4, 16, 4, 16
-"""So many of the largest size are held at once: see Rooms."""
+"""Budgets as multiples of the largest size: see Rooms."""
 PAUSE_S = 1.0
-"""After which there may be room again."""
+"""How long a refused client should wait."""
 SMALL_BYTES = 1 << 16
-"""Who holds no more than this is small."""
+"""Holders of no more than this count as small."""
 FOR_LARGE = 0.75
-"""The share of a room that large ones may fill. Else a few of them would keep all the small ones out."""
+"""The share of a budget that large holders may fill. Otherwise a few of them would shut out all small ones."""
 
 
 class Room:
-    """At most `most_bytes`, of all who are in it together. `what` is there too much of, when it is full."""
+    """A budget of `most_bytes` for all holders together. `what` completes the error when it is full."""
 
-    def __init__(self, most_bytes: int, what: str = "is being sent at once") -> None:
+    def __init__(self, most_bytes: int, what: str = "is being uploaded at once") -> None:
         self.most_bytes, self.what = most_bytes, what
         self._for_large = int(most_bytes * FOR_LARGE)
         self.taken = 0
         self.peak = 0
-        """The most that was taken since somebody last set this."""
+        """The peak since this was last reset."""
 
     def has(self, size: int, held: int = 0) -> bool:
-        """Whether one who holds `held` bytes may have `size` more. What is alone in the room may be of any size."""
+        """Whether a holder of `held` bytes may take `size` more. A sole holder may take any size."""
         taken = self.taken
         if taken + size <= self._for_large or taken == held:
             return True
         return held + size <= SMALL_BYTES and taken + size <= self.most_bytes
 
     def add(self, size: int) -> None:
-        """`size` bytes are taken, or with a minus given back."""
+        """Takes `size` bytes, or returns them if negative."""
         self.taken = taken = self.taken + size
         if taken > self.peak:
             self.peak = taken
 
     def full(self) -> Overloaded:
-        """The error of one for whom there is no room."""
+        """The error for a full budget."""
         return Overloaded(f"Too much {self.what}.", retry_after_s=PAUSE_S)
 
 
 @dataclass(frozen=True)
 class Rooms:
-    """What the service has room for."""
+    """The service's memory budgets."""
 
     unread: Room
-    """What has come of bodies that nobody has begun to read."""
+    """Bodies that have arrived and are not being read yet."""
     bodies: Room
-    """What is sent by those who are known."""
+    """Bodies from authenticated clients."""
     strangers: Room
-    """What is sent by those whose key comes in the body."""
+    """Bodies from clients whose key is in the body."""
     answers: Room
-    """What was answered and has not been taken by who asked."""
+    """Responses that clients have not read yet."""
 
     @classmethod
     def of(cls, largest: int) -> Rooms:
-        """For bodies and answers of `largest` bytes."""
-        answers = Room(ANSWERS * largest, "of what was answered is not taken yet")
+        """For bodies and responses of up to `largest` bytes."""
+        answers = Room(ANSWERS * largest, "response data is still unread by clients")
         return cls(Room(UNREAD * largest), Room(BODIES * largest), Room(STRANGERS * largest), answers)
 
     def all(self) -> tuple[Room, ...]:
@@ -68,7 +68,7 @@ class Rooms:
 
 
 class Place:
-    """What one request takes of a room."""
+    """One request's share of a budget."""
 
     __slots__ = "room", "taken"
 
@@ -77,18 +77,18 @@ class Place:
         self.taken = 0
 
     def take(self, size: int) -> None:
-        """`size` bytes more, which are there: what is promised and does not come takes nothing. Raises Overloaded."""
+        """Takes `size` bytes as they arrive, so that a false Content-Length reserves nothing. Raises Overloaded."""
         if not self.room.has(size, self.taken):
             raise self.room.full()
         self.room.add(size)
         self.taken += size
 
     def give_back(self) -> None:
-        """All of it."""
+        """Returns all bytes."""
         self.room.taken -= self.taken
         self.taken = 0
 
     def set(self, size: int) -> None:
-        """It is `size` bytes now, whether there is room for them or not."""
+        """Sets the share to `size` bytes, even if the budget is exceeded."""
         self.room.add(size - self.taken)
         self.taken = size

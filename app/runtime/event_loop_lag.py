@@ -1,4 +1,4 @@
-"""How late the event loop is with what is due: what everybody waits for, and no queue shows."""
+"""Measures how late the event loop runs: a delay that affects every request and shows in no queue."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Callable
 from time import monotonic
 
 EVERY_S = 0.1
-"""A timer measures so often."""
+"""How often a timer measures."""
 LASTING = 3
-"""A lag lasts if so many measurements on end show it: one of them may be a pause of the machine, which is over."""
+"""A lag is lasting if this many consecutive measurements show it; a single one may be a brief pause of the machine."""
 
 
 class LoopLag:
-    """Seconds by which a timer of the event loop is late. `observe` is told of each measurement.
+    """Measures in seconds how late a timer of the event loop fires. Calls `observe` with each measurement.
 
-    `silent_s` may be read by other threads.
+    `silent_s` may be called from other threads.
     """
 
     def __init__(self, observe: Callable[[float], None] = lambda lag_s: None, every_s: float = EVERY_S) -> None:
         self._observe, self._every_s = observe, every_s
         self._measured = deque([0.0] * LASTING, LASTING)
         self.last_s = self.lasting_s = 0.0
-        """The last measurement, and the least of the last few."""
+        """The last measurement, and the minimum of the last few."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = monotonic()
 
     def start(self) -> None:
-        """On the event loop that runs."""
+        """Starts on the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._wait()
 
@@ -38,7 +38,7 @@ class LoopLag:
 
     @property
     def silent_s(self) -> float:
-        """How long the event loop has been late up to now."""
+        """How late the event loop is right now."""
         return max(0.0, monotonic() - self._due)
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, on standard error. Knows how a line looks; what is told is said where it happens."""
+"""The log format: one JSON object per line, on standard error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from time import gmtime, strftime, time
 
 
 class Written(logging.LogRecord):
-    """A record that is one JSON object already. What logging would look up for it, where in the source and which
-    thread, is left out: that takes longer than to write the line."""
+    """A record that is already a JSON object. Skips logging's lookup of source position and thread, which takes longer
+    than writing the line."""
 
     def __init__(self, logger: str, line: str) -> None:
         now = time()
@@ -18,7 +18,7 @@ class Written(logging.LogRecord):
 
 
 class JSONLines(logging.Formatter):
-    """time (UTC), level, process, logger, message, and of an exception its traceback."""
+    """Formats records as JSON: time (UTC), level, process, logger, message, and the traceback of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record, Written):
@@ -42,12 +42,12 @@ def timestamp(seconds: float) -> str:
 
 
 def log_to_stderr() -> None:
-    """From now on everything logged is a JSON object on a line."""
+    """Sends all log records to standard error, one JSON object per line."""
     handler = logging.StreamHandler()
     handler.setFormatter(JSONLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
-    # It would tell single bytes of what was sent; whoever sent it is told what is wrong with it, and nobody else.
+    # It would log single bytes of what was sent; only the client that sent them is told what is wrong.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 

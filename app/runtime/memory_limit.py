@@ -1,4 +1,4 @@
-"""How much memory is left to this process under a container's limit. Knows the control groups of Linux."""
+"""Finds how much memory a container's limit leaves to this process, from Linux control groups."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
-"""Version 1 writes a number near the greatest where there is no limit."""
+"""Version 1 has a number near the maximum when there is no limit."""
 
 
 def memory_left(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int | None:
-    """Bytes until the nearest limit of this process's control groups; None without a limit.
+    """Bytes left below the tightest limit of this process's control groups; None without a limit.
 
     Cached files do not count as used, since the kernel drops them when memory is short.
     """
@@ -24,7 +24,7 @@ _SECOND = "memory.max", "memory.current", ""
 
 
 def _folders(cgroups: Path, own: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """This process's groups and those above them, and how their version names its files."""
+    """This process's control groups and their parents, and the file names of their version."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -33,7 +33,7 @@ def _folders(cgroups: Path, own: Path) -> Iterator[tuple[Path, tuple[str, str, s
         if controllers not in ("", "memory"):
             continue
         root, files = (cgroups / "memory", _FIRST) if controllers else (cgroups, _SECOND)
-        # In a container the path may be the host's, and what is mounted the container's own group.
+        # In a container the path may be the host's, while the mount is the container's own group.
         folder = root / path.lstrip("/")
         yield from ((place, files) for place in (folder, *folder.parents) if place.is_relative_to(root))
 

@@ -1,4 +1,4 @@
-"""Gives the memory of a burst back to the system once it is over. Knows rooms, and not what is in them."""
+"""Returns memory to the system after a burst of requests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from model.machine import give_freed_memory_back
 
 EVERY_S = 5.0
 LEAST_BYTES = 32 << 20
-"""What was in the rooms and is gone; for less it is not worth the time."""
+"""Freed bytes worth returning; less is not worth the time."""
 
 
 async def trim(
     rooms: Sequence[Room], give_back: Callable[[], object] = give_freed_memory_back, every_s: float = EVERY_S
 ) -> None:
-    """Until it is cancelled, looks into `rooms` and has `give_back` called, in a thread, when much has left them."""
+    """Checks `rooms` until cancelled, and calls `give_back` in a thread when much memory has been freed."""
     while True:
         await asyncio.sleep(every_s)
         if sum(room.peak - room.taken for room in rooms) >= LEAST_BYTES:

@@ -1,6 +1,6 @@
-"""What the service counts, in a Prometheus registry of its own. No label is a text, an address or a key.
+"""The service's metrics, in its own Prometheus registry. No label is a text, an address or a key.
 
-Knows names and units; who counts what is said where it happens.
+Defines names and units; the code that measures is elsewhere.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Metrics:
         )
         self.request_seconds = Histogram(
             "interlinear_request_seconds",
-            "From a request's first byte to the end of its answer",
+            "From a request's first byte to the end of its response",
             ["route"],
             buckets=_SECONDS,
             registry=registry,
         )
         self.loop_lag = Histogram(
             "interlinear_event_loop_lag_seconds",
-            "By how much a timer of the front's event loop is late, every tenth of a second",
+            "Delay of a timer on the front process's event loop, sampled every tenth of a second",
             buckets=_SECONDS,
             registry=registry,
         )
-        self.refusals = Counter("interlinear_refusals", "Errors answered, by cause", ["cause"], registry=registry)
+        self.refusals = Counter("interlinear_refusals", "Error responses, by cause", ["cause"], registry=registry)
         self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)
         self.tokens = Counter(
             "interlinear_tokens",
@@ -54,18 +54,18 @@ class Metrics:
             ["model", "side"],
             registry=registry,
         )
-        self.queue_sentences = Gauge("interlinear_queue_sentences", "Sentences that wait", registry=registry)
-        self.queue_tokens = Gauge("interlinear_queue_tokens", "What they cost, in source tokens", registry=registry)
+        self.queue_sentences = Gauge("interlinear_queue_sentences", "Waiting sentences", registry=registry)
+        self.queue_tokens = Gauge(
+            "interlinear_queue_tokens", ("Cost of the waiting sentences, in source tokens"), registry=registry
+        )
         self.queue_seconds = Histogram(
             "interlinear_queue_wait_seconds",
-            "From a sentence's arrival to its place",
+            "From a sentence's arrival until a worker decodes it",
             buckets=_SECONDS,
             registry=registry,
         )
-        self.workers = Gauge("interlinear_workers", "Workers that work", registry=registry)
-        self.restarts = Counter(
-            "interlinear_worker_restarts", "Workers started in place of one that died", registry=registry
-        )
+        self.workers = Gauge("interlinear_workers", "Running workers", registry=registry)
+        self.restarts = Counter("interlinear_worker_restarts", "Workers restarted after one died", registry=registry)
         self.rows = Histogram(
             "interlinear_batch_rows", "Sentences in one step", ["model"], buckets=_ROWS, registry=registry
         )
@@ -74,30 +74,30 @@ class Metrics:
         )
         self.cache_sentences = Counter(
             "interlinear_cache_sentences",
-            "Sentences asked for: found (hit), waited for while being decoded for another (joined), or decoded (miss)",
+            "Sentence lookups: cached (hit), already being decoded for another request (joined), or decoded (miss)",
             ["result"],
             registry=registry,
         )
-        self.cache_bytes = Gauge("interlinear_cache_bytes", "What the kept sentences take", registry=registry)
+        self.cache_bytes = Gauge("interlinear_cache_bytes", "Bytes that cached sentences take", registry=registry)
 
     def refused(self, cause: str) -> None:
-        """Counts an error that was answered."""
+        """Counts an error response."""
         self.refusals.labels(cause).inc()
 
     def forget(self, model: str) -> None:
-        """Of a model that is served no more, nothing is shown any more."""
+        """Removes the series of a model that is no longer served."""
         for metric in (self.rows, self.step_seconds, self.sentences):
             metric.remove(model)
         for side in ("source", "target"):
             self.tokens.remove(model, side)
 
     def exposition(self) -> bytes:
-        """All of them, in Prometheus' text format."""
+        """All metrics, in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class ModelSeries:
-    """The series of one model, looked up once: they are added to at every step and sentence."""
+    """The series of one model, looked up once: they are updated with every step and sentence."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
         self.speed = Speed()

@@ -1,4 +1,4 @@
-"""Looks at something again and again, and says once what is wrong with it. Knows not what it looks at."""
+"""Polls something repeatedly, and reports each problem once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ async def watch(
     wrong: tuple[type[Exception], ...],
     complain: Callable[[Exception], None],
 ) -> None:
-    """Calls `look` for ever. `complain` is told of an error of the kinds `wrong`, but of one in a row only once."""
+    """Calls `look` forever. Passes errors of the kinds `wrong` to `complain`, only the first of consecutive ones."""
     told = ""
     while True:
         await asyncio.sleep(every_s)

@@ -1,4 +1,4 @@
-"""How much a client may ask for in a time, such as "600/minute". Knows neither requests nor who the clients are."""
+"""Rate limits per client, such as "600/minute"."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from throttled.rate_limiter.quota_parser import parse
 from throttled.store import MemoryStore
 
 MAX_CLIENTS = 100_000
-"""Those that have been away longest are forgotten beyond this, so that nobody fills the memory with addresses."""
+"""Beyond this the clients that were idle longest are forgotten, so that addresses cannot fill the memory."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """`text` is "600/minute", or with more at once allowed for, "10/second burst 100"."""
+    """A rate: `text` is "600/minute", or with a burst size, "10/second burst 100"."""
 
     text: str
     quota: Quota = field(compare=False)
@@ -34,12 +34,12 @@ class Rate:
 
     @property
     def amount(self) -> int:
-        """As much can be had at once."""
+        """The maximum available at once."""
         return self.quota.burst
 
 
 class Meter:
-    """Counts what each client takes of one kind, by the generic cell rate algorithm: what was taken comes back evenly.
+    """Meters each client's usage with the generic cell rate algorithm: used amounts are restored at a steady rate.
 
     (ATM Forum Traffic Management 4.0, section 4.4.2.)
     """
@@ -49,12 +49,12 @@ class Meter:
         self._by_rate: dict[Rate, Throttled] = {}
 
     def take(self, client: str, rate: Rate, amount: int) -> float:
-        """Takes `amount` if there is as much, and then returns 0.0; else the seconds after which there will be."""
+        """Takes `amount` and returns 0.0 if that much is available; otherwise returns the seconds until it will be."""
         result = self._throttled(rate).limit(client, amount)
         return max(result.state.retry_after, 1e-3) if result.limited else 0.0
 
     def taken(self, client: str, rate: Rate) -> int:
-        """How much of `rate.amount` has not come back yet."""
+        """How much of `rate.amount` is not yet restored."""
         state = self._throttled(rate).peek(client)
         return state.limit - state.remaining
 

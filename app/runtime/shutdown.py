@@ -1,4 +1,4 @@
-"""Whether the service has been told to stop: what readiness, connections and the server share. Knows none of them."""
+"""The shutdown flag that readiness, connections and the server share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dataclasses import dataclass
 
 @dataclass
 class Stop:
-    """Once `begun`, /ready is 503, and every answer ends its connection."""
+    """Once `begun`, /ready is 503, and every response ends its connection."""
 
     begun: bool = False

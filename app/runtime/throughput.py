@@ -1,7 +1,4 @@
-"""How fast the workers are of late: what a refusal's Retry-After is computed from, and what people are shown.
-
-Knows tokens and seconds.
-"""
+"""Estimates the workers' recent speed, for Retry-After headers and for display."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from time import monotonic
 
 
 class Pace:
-    """How long the workers take for a source token, from what they did of late while sentences waited for them."""
+    """The workers' time per source token, measured while sentences were waiting for them."""
 
     def __init__(
         self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0, known_after_s: float = 0.25
@@ -20,24 +17,24 @@ class Pace:
         self._target_tokens, self._cost = 0.0, 0.0
 
     def stepped(self, rows: int, seconds: float) -> None:
-        """A worker with nothing to spare took `seconds` for a step of `rows` sentences."""
+        """Records that a fully loaded worker took `seconds` for a step of `rows` sentences."""
         kept = 0.5 ** (seconds / self.half_life_s)
         self._rows, self._seconds = self._rows * kept + rows, self._seconds * kept + seconds
 
     def finished(self, target_tokens: int, tokens: int) -> None:
-        """A sentence that cost `tokens` took so many steps."""
+        """Records that a sentence of cost `tokens` took this many steps."""
         kept = 0.5 ** (tokens / self.half_life_tokens)
         self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
 
     def seconds(self, tokens: float) -> float:
-        """How long one worker will take for `tokens`; 0 as long as too little is known: a batch fills up slowly."""
+        """The time that one worker needs for `tokens`; 0 until enough is known, since a batch fills up slowly."""
         if self._seconds < self.known_after_s or not self._rows or not self._cost:
             return 0.0
         return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
 
 
 class Speed:
-    """Tokens a second over the last `window_s` whole seconds, idle ones included."""
+    """Tokens per second over the last `window_s` whole seconds, including idle ones."""
 
     def __init__(self, window_s: int = 10) -> None:
         self.window_s = window_s

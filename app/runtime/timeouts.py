@@ -1,4 +1,4 @@
-"""Time limits of one length for many tasks, by a single timer. Knows neither requests nor what is told at the end."""
+"""Timeouts of equal length for many tasks, with a single timer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from types import TracebackType
 
 
 class Deadlines:
-    """Limits of `seconds` for whatever is done inside `with deadlines.limit()`.
+    """A timeout of `seconds` for everything inside `with deadlines.limit()`.
 
-    Does what `asyncio.timeout` does, which makes a timer for each: at two limits a request, a tenth of a short
-    request's time. Here those that enter first end first, and one timer waits for the first of them.
+    Works like `asyncio.timeout`, which creates a timer for each use: at two timeouts a request, that takes a tenth of a
+    short request's time. Timeouts that start first end first, so one timer, for the earliest, suffices.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -19,7 +19,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def limit(self) -> Limit:
-        """Raises TimeoutError at its end if the task inside was interrupted because its time was up."""
+        """Raises TimeoutError on exit if the task inside was interrupted because its time was up."""
         return Limit(self)
 
     def add(self, limit: Limit) -> None:
@@ -46,7 +46,7 @@ class Deadlines:
 
 
 class Limit:
-    """One task's stay inside."""
+    """One task's timeout."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
@@ -63,7 +63,7 @@ class Limit:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._deadlines.remove(self)
-        # As asyncio.timeout: if others cancelled the task as well, it stays cancelled.
+        # Like asyncio.timeout: if the task was also cancelled by others, it stays cancelled.
         if self._expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from error
 

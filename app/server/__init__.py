@@ -1,4 +1,4 @@
-"""What lies under the application: sockets, connections, the HTTP protocol and the queue of requests. Knows no route.
+"""The server below the application: sockets, connections, the HTTP protocol and the request queue.
 
 Imports app.errors and app.runtime.
 """

@@ -1,7 +1,7 @@
-"""A connection and its end: answers arrive though a request was not read, a client that listens is told from one that
-left, and a service that stops answers what has come.
+"""A connection and how it ends: delivers responses even if the request was not read, tells clients that still listen
+from those that left, and on shutdown answers what has already arrived.
 
-Knows connections and requests as uvicorn does, and no route. How long a head may be is `app.server.header_limits`'.
+Builds on uvicorn's protocol. Limits on the request head are in `app.server.header_limits`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from app.server.lingering_close import LingeringTransport
 from app.server.queued_protocol import IntakeProtocol
 
 IDLE_S = 1.0
-"""A service that stops waits so long for the next request of a connection: its client cannot know of the stop yet."""
+"""On shutdown, how long to wait for a connection's next request, since its client cannot know yet."""
 SHORT_BYTES = 1 << 16
-"""A connection is kept, and what is left of a body that was not read is waited for, if the body is no longer."""
+"""If no more than this is left of an unread body, the server waits for it and keeps the connection."""
 MOST_DROPPED = 32 << 20
-"""Of a body that was not read; twice the largest file."""
+"""Maximum number of bytes to drop of an unread body; twice the largest file."""
 LISTENS_S, LOOK_S = 0.5, 0.25
-"""A client that ended its side is believed to listen for so long, then asked; what came of it is seen so often."""
+"""How long a client that closed its sending side is assumed to listen before it is probed, and how often the result is
+checked."""
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TCP_CLOSE = 7
-"""The state of a connection that was reset (Linux, include/net/tcp_states.h)."""
+"""TCP_CLOSE: the state of a reset connection (Linux, include/net/tcp_states.h)."""
 
 
 class Connection(IntakeProtocol):
-    """uvicorn's protocol. With `Stop` begun in the lifespan's state, it ends with its next answer."""
+    """uvicorn's protocol. Once `Stop` in the lifespan's state has begun, it ends with its next response."""
 
     transport: LingeringTransport
 
@@ -42,7 +43,7 @@ class Connection(IntakeProtocol):
         super().__init__(*args, **options)
         self._stop: Stop = self.app_state["stop"]
         self._is_whole = True
-        """Whether the last request has come whole."""
+        """Whether the last request has arrived completely."""
         self._is_malformed = False
         self._look: asyncio.TimerHandle | None = None
 
@@ -73,33 +74,34 @@ class Connection(IntakeProtocol):
         self._is_whole = True
         super().on_message_complete()
 
-    # Not a coroutine, but what returns one: another around it, at each message of each request, takes its time.
+    # Returns a coroutine rather than being one: another coroutine around each message of each request costs time.
     def _send(
         self, cycle: RequestResponseCycle, send: Callable[[Any], Coroutine[Any, Any, None]], message: Any
     ) -> Coroutine[Any, Any, None]:
-        """As `send`, but the head of an answer says whether the connection ends with it."""
+        """Like `send`, but the response's head states whether the connection ends with it."""
         if not cycle.response_started and cycle is self.cycle and (self._stop.begun or not self._may_go_on(cycle)):
             cycle.keep_alive = False
         return send(message)
 
     def on_response_complete(self) -> None:
-        # A cycle that holds what holds it is garbage that only the collector finds, and with it all of the request.
+        # A cycle that refers to its own holder is freed only by the garbage collector, and keeps all of the request
+        # until then.
         vars(self._unanswered[0][0]).pop("send")
         super().on_response_complete()
 
     def _may_go_on(self, cycle: RequestResponseCycle) -> bool:
-        """Whether what is left of the request, if anything, is little and certain to come."""
+        """Whether the rest of the request, if any, is short and certain to arrive."""
         if self._is_whole:
             return True
-        if cycle.waiting_for_100_continue:  # whether it still comes is the client's choice
+        if cycle.waiting_for_100_continue:  # the client decides whether it still sends it
             return False
         length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
         return length.isdigit() and int(length) <= SHORT_BYTES
 
-    # ---- Clients that have ended their side
+    # ---- Clients that have closed their sending side
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Whether the client may still listen: to have ended its side and to have left look the same."""
+        """Whether the client may still listen: half-closing and leaving look the same."""
         if self.transport.is_closing() or not (self._is_answering and self._is_whole):
             return False
         self.cycle.keep_alive = False
@@ -107,7 +109,8 @@ class Connection(IntakeProtocol):
         return True
 
     def _ask(self) -> None:
-        """Sends what a client that listens passes over, and what the machine of one that left answers with a reset."""
+        """Sends bytes that a listening client ignores, and that the machine of a departed client answers with a
+        reset."""
         if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(_INTERIM)
         self._look = self.loop.call_later(LOOK_S, self._see)
@@ -118,10 +121,10 @@ class Connection(IntakeProtocol):
         else:
             self._look = self.loop.call_later(LOOK_S, self._see)
 
-    # ---- The end
+    # ---- Shutdown
 
     def shutdown(self) -> None:
-        """The service stops: this ends with its next answer, or if no request comes for a while."""
+        """Starts the shutdown: the connection ends with its next response, or when no request arrives for a while."""
         self.timeout_keep_alive = IDLE_S  # type: ignore[assignment]  # uvicorn's are whole seconds
         self._unset_keepalive_if_required()
         self._unset_timer()
@@ -132,7 +135,7 @@ class Connection(IntakeProtocol):
         super().send_400_response(msg)
 
     def _unread(self) -> int:
-        """Bytes that may still come of what has been answered; 0 if nothing should come."""
+        """Bytes that may still arrive of answered requests; 0 if none should."""
         if self._is_malformed:
             return MOST_BYTES
         return 0 if self._is_whole or self._is_answering else MOST_DROPPED
@@ -147,7 +150,7 @@ class Connection(IntakeProtocol):
 
 
 def _has_come(transport: asyncio.BaseTransport) -> bool:
-    """Whether there is something to read, a request or an end, which the event loop has not come to yet."""
+    """Whether a request or an end is ready to read that the event loop has not handled yet."""
     poll = select.poll()
     poll.register(transport.get_extra_info("socket"), select.POLLIN)
     return bool(poll.poll(0))

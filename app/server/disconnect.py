@@ -1,4 +1,4 @@
-"""The end of a connection by its client, as those see it who work for that client. Knows neither HTTP nor requests."""
+"""Notifies a client's pending work that it has disconnected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 class Disconnect:
-    """Whether a client has left, and who is to be told. `resume` lets the connection be read, or it is never seen."""
+    """Whether a client has left, and callbacks for when it does. `resume` resumes reading, without which it goes
+    unnoticed."""
 
     __slots__ = "_resume", "_told", "has_come"
 
@@ -16,7 +17,7 @@ class Disconnect:
         self.has_come = False
 
     def add(self, tell: Callable[[], object]) -> None:
-        """Has `tell` called when the client leaves, who must still be there."""
+        """Registers `tell` to be called when the client leaves, which must not have happened yet."""
         self._told.add(tell)
         self._resume()
 
@@ -24,7 +25,7 @@ class Disconnect:
         self._told.discard(tell)
 
     def comes(self) -> None:
-        """The client has left."""
+        """Marks the client as disconnected, and calls the callbacks."""
         self.has_come = True
         told, self._told = self._told, set()
         for tell in told:

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP, with bounds for the head of a request: how long it may be, and how long it may take to come.
+"""uvicorn's HTTP protocol with limits on the request head: its size, and the time it may take to arrive.
 
-Knows connections. uvicorn over httptools has neither: an address or a header without an end fills the memory, and is
-copied anew with every piece that comes, in which nobody else is answered.
+uvicorn with httptools has neither limit: an endless URL or header fills the memory, and is copied again with every
+chunk, which blocks all other requests.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_BYTES = 1 << 16
-"""Of a head; beyond what comes with its end in one piece. So it is in h11, uvicorn's other parser."""
+"""Maximum size of a head, except for what arrives in the same chunk as its end. h11, uvicorn's other parser, does the
+same."""
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """Counts what comes and neither ends a head nor is of a body: trailers, and the sizes of chunks, too."""
+    """Counts bytes that neither end a head nor belong to a body; trailers and chunk sizes count too."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -50,7 +51,7 @@ class BoundedHeads(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._came_on = self._came_on or self._is_answering  # what comes of it after the answer is of no use
+        self._came_on = self._came_on or self._is_answering  # what arrives of it after the response is useless
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -65,7 +66,7 @@ class BoundedHeads(HttpToolsProtocol):
         if self._is_answering:
             self.transport.close()
         else:
-            self.send_400_response("The head of the request is too long.")
+            self.send_400_response("The request head is too long.")
 
     def _set_timer(self) -> None:
         self._timer = self.loop.call_later(self.timeout_keep_alive, self._end)
@@ -76,7 +77,7 @@ class BoundedHeads(HttpToolsProtocol):
             self._timer = None
 
     def _end(self) -> None:
-        if self._is_answering:  # the next request may take as long as this one
+        if self._is_answering:  # the next request may take as long again
             self._set_timer()
         else:
             self.transport.close()

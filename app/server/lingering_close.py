@@ -1,7 +1,7 @@
-"""A transport that can end a connection without losing the answer: it stops sending, and drops what still comes.
+"""A transport that closes without losing the response: it stops sending, and drops what still arrives.
 
-Knows bytes and time, and no HTTP. The kernel resets a connection that is closed while bytes of the peer are unread, and
-then the peer may never see what was sent to it (RFC 9112, section 9.6).
+The kernel resets a connection that is closed while bytes from the peer are unread, and the peer may then never see what
+was sent to it (RFC 9112, section 9.6).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 IDLE_S, MOST_S = 5.0, 30.0
-"""Nothing came for so long; or it took so long in all. nginx's."""
+"""Seconds without data, and in total, before it closes. nginx's values."""
 
 
 class LingeringTransport(asyncio.Transport):
-    """`inner`, which a protocol has been given, with a `close` that waits for the peer.
+    """Wraps `inner`, a protocol's transport, with a `close` that waits for the peer.
 
-    `unread`: how many bytes may still come that nobody will read. With 0, `close` is as that of `inner`.
+    `unread`: how many bytes may still arrive that will not be read. With 0, `close` is that of `inner`.
     """
 
     def __init__(self, inner: asyncio.Transport, unread: Callable[[], int]) -> None:
@@ -40,12 +40,12 @@ class LingeringTransport(asyncio.Transport):
         try:
             self._inner.write_eof()
             self._inner.resume_reading()
-        except OSError:  # the peer has reset it
+        except OSError:  # the peer has reset the connection
             self._inner.abort()
         self._wait()
 
     def drop(self, size: int) -> None:
-        """So many bytes came of which nothing is wanted."""
+        """Counts `size` dropped bytes."""
         self._left -= size
         if self._left < 0:
             self._inner.close()
@@ -53,7 +53,7 @@ class LingeringTransport(asyncio.Transport):
             self._wait()
 
     def lost(self) -> None:
-        """The connection is no more."""
+        """The connection is lost."""
         if self._timer:
             self._timer.cancel()
 

@@ -1,8 +1,9 @@
-"""Sockets that listen, and what accepts from them: waits where file descriptors run out, and at the end takes all.
+"""Listening sockets and their accept loop, which waits when file descriptors run out and accepts every waiting
+connection at shutdown.
 
-Knows sockets, and neither HTTP nor the service. An event loop's own server does not serve here: uvloop's closes all
-connections that wait when descriptors run out, and either loop's drops those that wait when it is closed. And uvloop's
-accepts one connection in each turn of the event loop: in a burst, the last of 700 waits for as many turns.
+The event loops' own servers are unsuitable. uvloop's closes all waiting connections when descriptors run out, and
+either loop's drops them when it is closed. uvloop's also accepts only one connection per turn of the event loop: in a
+burst, the last of 700 waits for as many turns.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from contextlib import suppress
 
 BACKLOG = 2048
 AT_ONCE = 512
-"""Connections accepted in a row, in some 20 ms, before those that are open have their turn."""
+"""Connections accepted in a row, in about 20 ms, before open connections get their turn."""
 SPARE = 64
-"""File descriptors that are left for files and workers."""
+"""File descriptors reserved for files and workers."""
 PAUSE_S = 0.1
 SAY_EVERY_S = 5.0
 _NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
@@ -29,11 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class CannotListen(Exception):
-    """One line that says where, why, and what to do."""
+    """States in one line where, why, and what to do."""
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address that `host` stands for; "" is any. Raises CannotListen."""
+    """Returns a socket for each address of `host`; "" means any. Raises CannotListen."""
     where = f"port {port} of {host}" if host else f"port {port}"
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -49,7 +50,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
                 for each in sockets:
                     each.close()
                 raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
-            absent = error  # of "localhost", the address that a machine without IPv6 does not have
+            absent = error  # for "localhost", an address that machines without IPv6 lack
     if absent and not sockets:
         raise CannotListen(f"cannot listen on {where}: {_reason(absent)}")
     return sockets
@@ -61,7 +62,7 @@ def _listening(family: int, kind: int, protocol: int, address: object) -> socket
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # 0.0.0.0 has a socket of its own
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # 0.0.0.0 has its own socket
         made.bind(address)  # type: ignore[arg-type]
         made.listen(BACKLOG)
     except OSError:
@@ -72,15 +73,15 @@ def _listening(family: int, kind: int, protocol: int, address: object) -> socket
 
 def _reason(error: OSError) -> str:
     reasons = {
-        errno.EADDRINUSE: "something listens there already; stop it, or set INTERLINEAR_PORT to another port",
-        errno.EACCES: "this user may not; set INTERLINEAR_PORT to 1024 or more",
-        errno.EADDRNOTAVAIL: "this machine does not have that address; set INTERLINEAR_HOST to one that it has",
+        errno.EADDRINUSE: "it is already in use; stop what listens there, or set INTERLINEAR_PORT to another port",
+        errno.EACCES: "permission denied; set INTERLINEAR_PORT to 1024 or more",
+        errno.EADDRNOTAVAIL: "this machine does not have that address; set INTERLINEAR_HOST to one of its own",
     }
     return reasons.get(error.errno or 0, error.strerror or str(error))
 
 
 class Listener:
-    """Accepts for `make_protocol`. To uvicorn it is a server: it has `close` and `wait_closed`."""
+    """Accepts connections for `make_protocol`. Looks like a server to uvicorn: it has `close` and `wait_closed`."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Listener:
         make_protocol: Callable[[], asyncio.Protocol],
         connections: Collection[object],
     ) -> None:
-        """`connections`: those that are open, for their number. They may have all descriptors but SPARE."""
+        """`connections`: the open ones, of which the count matters. They may use all descriptors except SPARE."""
         self.sockets = list(sockets)
         self._make_protocol, self._connections = make_protocol, connections
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -102,21 +103,21 @@ class Listener:
             self._loop.add_reader(each, self._accept, each)
 
     def close(self) -> None:
-        """Accepts whatever waits, and then nothing more."""
+        """Accepts all waiting connections, and then no more."""
         for each in self.sockets:
             if pause := self._pauses.pop(each, None):
                 pause.cancel()
             else:
                 self._loop.remove_reader(each)
         for each in self.sockets:
-            with suppress(OSError):  # no descriptor is left for those that wait
+            with suppress(OSError):  # no descriptor is left for waiting connections
                 while self._take(each):
                     pass
             each.close()
         self.sockets = []
 
     async def wait_closed(self) -> None:
-        """Returns once all that was accepted has a protocol."""
+        """Returns once every accepted connection has a protocol."""
         await asyncio.gather(*self._starting, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -130,7 +131,7 @@ class Listener:
                 return self._pause(listener, error.strerror or str(error))
 
     def _take(self, listener: socket.socket) -> bool:
-        """Whether there was a connection that waited. Raises OSError if it cannot be accepted now."""
+        """Accepts one connection, and returns whether one was waiting. Raises OSError if it cannot be accepted now."""
         try:
             connection, _ = listener.accept()
         except OSError as error:
@@ -147,15 +148,15 @@ class Listener:
         try:
             await self._loop.connect_accepted_socket(self._make_protocol, connection)
         except OSError:
-            connection.close()  # the client has left already
+            connection.close()  # the client has already left
 
     def _pause(self, listener: socket.socket, reason: str) -> None:
-        """Leaves those that wait where they are for a while: in the kernel's queue nothing is lost."""
+        """Stops accepting for a while: waiting connections are safe in the kernel's queue."""
         self._loop.remove_reader(listener)
         self._pauses[listener] = self._loop.call_later(PAUSE_S, self._resume, listener)
         if self._loop.time() - self._said >= SAY_EVERY_S:
             self._said = self._loop.time()
-            log.warning("new connections wait: %s; more may be open if `ulimit -n` is higher", reason)
+            log.warning("new connections have to wait: %s; raise `ulimit -n` to allow more", reason)
 
     def _resume(self, listener: socket.socket) -> None:
         del self._pauses[listener]

@@ -1,4 +1,4 @@
-"""The path that a request asks for, wherever a proxy shows the service."""
+"""The path of a request, independent of the prefix under which a proxy serves it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 
 def path_of(scope: Scope) -> str:
-    """The path that was asked for, less the root path under which a proxy shows the service."""
+    """The requested path without the root path, under which a proxy shows the service."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP, where each request begins in its turn, its body is counted before it is read, and answers are taken.
+"""uvicorn's HTTP protocol with queued request starts, accounting of unread bodies, and a check that clients read
+responses.
 
-Knows connections, and what the lifespan's state has for them: the intake and the sending. Heads are
-`app.server.header_limits`'s.
+Uses the intake and the sending of the lifespan's state. Limits on heads are in `app.server.header_limits`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from app.server.slow_readers import Sending
 from app.server.tcp_info import unread_s
 
 PROBES = {"/health", "/ready", "/metrics"}
-"""Paths that wait for no other request."""
+"""Paths that skip the queue."""
 MOST_ALONE = 1 << 20
 
 
 class IntakeProtocol(BoundedHeads):
-    """Tells each request's scope, in its state, when it `arrived`, by perf_counter, its `delay_s` as foreseen, and the
-    `disconnect` of its client."""
+    """Adds to each request's state when it `arrived` (perf_counter), its predicted `delay_s`, and the `disconnect` of
+    its client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Where there is no lifespan, each connection is alone.
+        # Without a lifespan, each connection has its own.
         self._intake: Intake = self.app_state.get("intake") or Intake(LoopLag(), Room(MOST_ALONE))
         self._sending: Sending | None = self.app_state.get("sending")
         self._unanswered: deque[tuple[RequestResponseCycle, Unread]] = deque()
-        """The last of these requests may still be coming."""
+        """The last of these requests may still be arriving."""
         self._is_new = True
-        """No request has come yet: the connection may have waited to be accepted."""
+        """No request has arrived yet: the connection may have waited to be accepted."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -60,7 +60,7 @@ class IntakeProtocol(BoundedHeads):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         arrived = perf_counter()
-        if self._is_new or self._intake.is_late:  # to ask the kernel takes 3 µs
+        if self._is_new or self._intake.is_late:  # asking the kernel takes 3 µs
             arrived -= unread_s(self.transport.get_extra_info("socket"))
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
@@ -73,7 +73,7 @@ class IntakeProtocol(BoundedHeads):
 
     def on_body(self, body: bytes) -> None:
         is_kept = self.cycle.response_complete or self._unanswered[-1][1].keeps(len(body))
-        super().on_body(body if is_kept else b"")  # whoever waits for the body is to see that it is not whole
+        super().on_body(body if is_kept else b"")  # a reader of the body must notice that it is incomplete
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -82,7 +82,7 @@ class IntakeProtocol(BoundedHeads):
 
     def on_response_complete(self) -> None:
         cycle, unread = self._unanswered.popleft()
-        cycle.body.clear()  # what came and was not read: the connection may stay for a minute
+        cycle.body.clear()  # unread data: the connection may stay open for a minute
         unread.give_back()
         super().on_response_complete()
 

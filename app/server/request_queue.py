@@ -1,7 +1,7 @@
-"""Begins requests: so many in each turn of the event loop, in the order in which they came; the others wait.
+"""Starts a limited number of requests per turn of the event loop, in order of arrival; the others wait.
 
-Else one turn would take as long as all requests that came during the turn before, and whoever asks /health would wait
-for two of them. Knows when requests came; nothing of what they are.
+Without it, one turn would take as long as all requests that arrived during the previous turn, and /health would wait
+for two turns.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from app.runtime.byte_budgets import Place, Room
 from app.runtime.event_loop_lag import LoopLag
 
 TURN_S = 0.02
-"""A turn should take no longer: who connects anew and asks /health has an answer after five turns."""
+"""The target length of a turn: a new connection that asks /health gets its response after five turns."""
 MOST, FEWEST = 64, 4
-"""Requests begun in one turn."""
+"""Maximum and minimum number of requests to start in one turn."""
 SHORT_S = 0.01
-"""A lag that is no longer changes no figure."""
+"""A shorter lag changes nothing."""
 LATEST_S = 1.0
-"""A request that would have to wait longer than this before it begins is refused."""
+"""Requests that would wait longer than this before they start are refused."""
 
 
 class Unread(Place):
-    """What came of a body and nobody has read yet. Where there is no room for it, the rest is not kept either."""
+    """What has arrived of a body that is not being read yet. If the budget is full, the rest is dropped."""
 
     __slots__ = "_is_cut", "is_whole"
 
@@ -35,10 +35,10 @@ class Unread(Place):
         super().__init__(room)
         self._is_cut = False
         self.is_whole = False
-        """Whether all that is to come has come."""
+        """Whether the body has arrived completely."""
 
     def keeps(self, size: int) -> bool:
-        """Whether there is room for `size` bytes more, which it then takes."""
+        """Takes `size` more bytes if the budget allows, and returns whether it does."""
         if self._is_cut or not self.room.has(size, self.taken):
             self._is_cut = True
             return False
@@ -47,7 +47,7 @@ class Unread(Place):
         return True
 
     def read(self, size: int) -> None:
-        """`size` bytes of it. Raises Overloaded if that is not the whole, since there was no room for it."""
+        """Takes `size` bytes for reading. Raises Overloaded if part of the body was dropped."""
         size = min(size, self.taken)
         self.room.taken -= size
         self.taken -= size
@@ -56,14 +56,14 @@ class Unread(Place):
 
 
 class Intake:
-    """The requests that wait to begin, and what has come of bodies that nobody reads yet, in the room `unread`.
+    """The queue of requests that wait to start; unread bodies count against the budget `unread`.
 
-    As long as no more than MOST come within the time of a turn, each begins when it comes. Else, how many begin in a
-    turn follows from how long the turns take: one more after each that was short, half as many after one that was not.
+    As long as at most MOST requests arrive within one turn, each starts on arrival. Otherwise the number per turn
+    adapts to the length of the turns: one more after a short turn, half as many after a long one.
     """
 
     def __init__(self, lag: LoopLag, unread: Room, turn_s: float = TURN_S, latest_s: float = LATEST_S) -> None:
-        """`lag`: the event loop's, which delays all of them."""
+        """`lag`: the event loop's, which delays every request."""
         self.unread, self.turn_s, self.latest_s = unread, turn_s, latest_s
         self.at_once = MOST
         self.lag = lag
@@ -73,18 +73,18 @@ class Intake:
 
     @property
     def delay_s(self) -> float:
-        """How long a request that comes now will wait before it begins, in seconds."""
+        """The predicted delay, in seconds, before a request that arrives now starts."""
         if not self._waiting:
             return self.lag.lasting_s
         return perf_counter() - self._waiting[0][0] + self.lag.lasting_s
 
     @property
     def is_late(self) -> bool:
-        """Whether what comes may have waited for a while before it is read."""
+        """Whether arriving data may have waited for a while before it is read."""
         return bool(self._waiting) or self.lag.last_s > SHORT_S or self.lag.silent_s > SHORT_S
 
     def begins(self) -> bool:
-        """Whether one more request may begin now; else it has to `wait`."""
+        """Whether one more request may start now; otherwise it has to `wait`."""
         if self._waiting:
             return False
         now = perf_counter()
@@ -101,10 +101,12 @@ class Intake:
         self._waiting.append((now, start))
 
     def check(self, delay_s: float) -> None:
-        """Raises Overloaded if a request that was to be delayed for so long came too late."""
+        """Raises Overloaded if a request with this predicted delay should be refused."""
         if delay_s > self.latest_s:
             seconds = max(1, math.ceil(delay_s))
-            raise Overloaded(f"Too many requests wait to be read. Retry after {seconds} s.", retry_after_s=seconds)
+            raise Overloaded(
+                f"Too many requests are waiting to be read. Retry after {seconds} s.", retry_after_s=seconds
+            )
 
     def _next_turn(self, now: float) -> None:
         self._turn_began = now

@@ -1,6 +1,6 @@
-"""The server: uvicorn's, which listens through `app.server.listener` and loses no request when it is told to stop.
+"""uvicorn's server with our own listener, so that no request is lost at shutdown.
 
-Knows the lifespan's `stop`, and nothing else of the application.
+Uses only the `stop` of the application's lifespan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TICK_S = 0.1
 
 
 class Server(uvicorn.Server):
-    """`run` takes sockets that are bound. Told to stop, it serves for `drain_s` more, not ready."""
+    """`run` takes bound sockets. On shutdown it keeps serving for `drain_s`, while reporting that it is not ready."""
 
     def __init__(self, config: uvicorn.Config, drain_s: float = 0.0) -> None:
         super().__init__(config)
@@ -34,7 +34,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.lifespan.state["stop"].begun = True
         for _ in range(math.ceil(self._drain_s / TICK_S)):
-            if not self.force_exit:  # which a second Ctrl-C asks for
+            if not self.force_exit:  # requested by a second Ctrl-C
                 await asyncio.sleep(TICK_S)
         await super().shutdown()
 

@@ -1,6 +1,6 @@
-"""Ends connections whose clients take nothing of what is sent to them, and tells how much waits for them to.
+"""Closes connections whose clients read nothing of their responses, and accounts for the unread bytes.
 
-Knows connections and bytes; nothing of requests. What a client takes slowly is sent slowly, however long that takes.
+A client that reads slowly is served slowly, however long that takes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from app.runtime.byte_budgets import Place, Room
 from app.server.tcp_info import bytes_taken
 
 LOOKS = 8
-"""So often in the time limit."""
+"""Checks per time limit."""
 log = logging.getLogger(__name__)
 
 
@@ -24,20 +24,20 @@ class Connected(Protocol):
 
 
 class Sending:
-    """Looks after connections that are added. One whose client has taken none of its bytes for `limit_s` is cut.
+    """Watches the connections added to it. Cuts those whose clients have read nothing for `limit_s`.
 
-    What waits in the connections' buffers takes its part of `room`.
+    Bytes waiting in the connections' buffers count against `room`.
     """
 
     def __init__(self, limit_s: float, room: Room) -> None:
         self.limit_s = limit_s
         self._buffered = Place(room)
         self._connections: dict[Connected, tuple[int, float]] = {}
-        """Each with how much its client had taken when that was last seen to grow, and when it was."""
+        """For each connection, the bytes taken when they last grew, and when that was."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """On the event loop that runs."""
+        """Starts on the running event loop."""
         self._timer = asyncio.get_running_loop().call_later(self.limit_s / LOOKS, self._look)
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class Sending:
             if progress != taken:
                 self._connections[connection] = progress, now
             elif now - since >= self.limit_s:
-                log.warning("a client took nothing of its answer for %.0f s; its connection is cut", now - since)
+                log.warning("a client read nothing of its response for %.0f s; closed its connection", now - since)
                 connection.transport.abort()
         self._buffered.set(buffered)
         self.start()

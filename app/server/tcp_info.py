@@ -1,4 +1,4 @@
-"""What the kernel knows of a connection, where it tells: Linux's struct tcp_info (<linux/tcp.h>)."""
+"""What the kernel knows about a connection, from Linux's struct tcp_info (<linux/tcp.h>)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import struct
 
 _OPTION = getattr(socket, "TCP_INFO", None)
 _LAST_DATA_RECEIVED, _BYTES_ACKED = 52, 120
-"""Where tcpi_last_data_recv, 4 bytes, and tcpi_bytes_acked, 8 bytes, begin."""
+"""Offsets of tcpi_last_data_recv, 4 bytes, and tcpi_bytes_acked, 8 bytes."""
 
 
 def unread_s(connection: socket.socket | None) -> float:
-    """How long ago the last of the client's bytes came, in seconds; 0.0 if that is not told."""
+    """Seconds since the client's last byte arrived; 0.0 if unknown."""
     told = _told(connection, _LAST_DATA_RECEIVED + 4)
     return struct.unpack_from("I", told, _LAST_DATA_RECEIVED)[0] / 1000 if told else 0.0
 
 
 def bytes_taken(connection: socket.socket | None) -> int | None:
-    """How many bytes the client's machine has acknowledged; None if that is not told."""
+    """Bytes that the client's machine has acknowledged; None if unknown."""
     told = _told(connection, _BYTES_ACKED + 8)
     return int(struct.unpack_from("Q", told, _BYTES_ACKED)[0]) if told else None
 
@@ -28,6 +28,6 @@ def _told(connection: socket.socket | None, size: int) -> bytes | None:
         return None
     try:
         told: bytes = connection.getsockopt(socket.IPPROTO_TCP, _OPTION, size)
-    except (OSError, TypeError):  # closed, no TCP, or uvloop's stand-in for a socket, which has no options
+    except (OSError, TypeError):  # closed, not TCP, or uvloop's socket stand-in, which has no options
         return None
     return told if len(told) == size else None

@@ -1,6 +1,6 @@
-"""Work that outlives the request it came with, and whose result is fetched later by whoever has the key to it.
+"""Jobs that outlive their request; their results are fetched later with a key.
 
-Knows who may have what and for how long; what the work is, it is given. All in memory: the service's end is theirs.
+Enforces ownership, limits and lifetimes; callers supply the work. Everything is in memory, and lost at shutdown.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from app.errors import Overloaded, ServiceError
 
 log = logging.getLogger(__name__)
 AT_ONCE = 4
-"""So many are worked on; the others wait."""
+"""Jobs that run concurrently; the others wait."""
 MOST = 1_000
 LIFE_S = 3_600.0
-"""From its beginning an errand has so long, and then it is forgotten, fetched or not."""
+"""The lifetime of a job from its start, whether its result is fetched or not."""
 REST_S = 300.0
-"""A result that has lain for so long gives way to who comes, if there is no other room."""
+"""Results older than this may be dropped to make room."""
 PAUSE_S = 1.0
-"""After which a client that found no room may try again."""
+"""How long a refused client should wait before it retries."""
 
 
 class Sized(Protocol):
-    """A result, which takes so many bytes."""
+    """A result and its size in bytes."""
 
     @property
     def size(self) -> int: ...
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Errand(Generic[R]):
-    """One piece of work. `size`: what it holds, in bytes; first what it was given, then its result."""
+    """One job. `size`: the bytes that it holds, first of its input, then of its result."""
 
     owner: str
     size: int
@@ -50,7 +50,7 @@ class Errand(Generic[R]):
     status: Literal["queued", "translating", "done", "error"] = "queued"
     result: R | None = None
     error: str | None = None
-    """Why there is no result, in a sentence."""
+    """Why there is no result, as a sentence."""
     ended: float | None = None
     """On the event loop's clock."""
     _over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -60,14 +60,14 @@ class Errand(Generic[R]):
         self._over.set()
 
     async def wait(self, seconds: float) -> None:
-        """Returns when it is done or has failed, and at the latest after so long."""
+        """Waits until it is done or has failed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
 
 
 class Errands(Generic[R]):
-    """Those that are queued, worked on, and done but not fetched: bounded in number, in bytes and in time."""
+    """Jobs that are queued, running, or done and not fetched; limited in number, bytes and time."""
 
     def __init__(self, most_bytes: int, most: int = MOST, life_s: float = LIFE_S, rest_s: float = REST_S) -> None:
         self.most_bytes, self.most, self.life_s, self.rest_s = most_bytes, most, life_s, rest_s
@@ -77,9 +77,9 @@ class Errands(Generic[R]):
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     def begin(self, owner: str, size: int, work: Callable[[], Awaitable[R]]) -> Errand[R]:
-        """Begins `work`, which holds `size` bytes. Raises Overloaded.
+        """Starts `work`, which holds `size` bytes. Raises Overloaded.
 
-        What `work` raises, the errand tells; a ServiceError in its own words.
+        An exception from `work` becomes the job's error; a ServiceError keeps its own message.
         """
         self._make_room(size)
         errand = Errand[R](owner, size)
@@ -90,14 +90,14 @@ class Errands(Generic[R]):
         return errand
 
     def find(self, id: str, key: str, owner: str) -> Errand[R] | None:
-        """The errand, for its owner with its key; for anybody else there is none."""
+        """The job, if `owner` and `key` match; otherwise None."""
         errand = self._errands.get(id)
         if errand is None or errand.owner != owner or not hmac.compare_digest(_bytes(errand.key), _bytes(key)):
             return None
         return errand
 
     def forget(self, errand: Errand[R]) -> None:
-        """Nobody asks for it any more. If it is not done, it is ended."""
+        """Drops the job, and cancels it if it is still running."""
         self._errands.pop(errand.id, None)
         if end := self._ends.pop(errand, None):
             end.cancel()
@@ -105,7 +105,7 @@ class Errands(Generic[R]):
             task.cancel()
 
     async def close(self) -> None:
-        """Ends all work, and forgets all."""
+        """Cancels and drops all jobs."""
         tasks = list(self._tasks.values())
         for errand in list(self._errands.values()):
             self.forget(errand)
@@ -119,13 +119,13 @@ class Errands(Generic[R]):
             errand.status, errand.size = "done", errand.result.size
         except ServiceError as error:
             errand.status, errand.size, errand.error = "error", 0, error.detail
-        except Exception:  # nobody awaits this task
+        except Exception:  # nothing awaits this task
             log.exception("An errand failed")
-            errand.status, errand.size, errand.error = "error", 0, "A bug; the service's log says where."
+            errand.status, errand.size, errand.error = "error", 0, "Internal error; see the service's log."
         errand.end(asyncio.get_running_loop().time())
 
     def _make_room(self, size: int) -> None:
-        """Raises Overloaded, and then nothing has given way: a result is not lost for what is refused all the same."""
+        """Drops old results to make room. Raises Overloaded if that is not enough, and then drops nothing."""
         latest = asyncio.get_running_loop().time() - self.rest_s
         ended = [errand for errand in self._errands.values() if errand.ended is not None and errand.ended <= latest]
         ended.sort(key=lambda errand: errand.ended or 0.0)
@@ -133,7 +133,7 @@ class Errands(Generic[R]):
         leaving = 0
         while number - leaving >= self.most or held + size > self.most_bytes:
             if leaving == len(ended):
-                raise Overloaded("There are too many documents here that nobody has fetched yet.", (), PAUSE_S)
+                raise Overloaded("Too many translated documents have not been downloaded yet.", (), PAUSE_S)
             held -= ended[leaving].size
             leaving += 1
         for errand in ended[:leaving]:

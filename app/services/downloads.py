@@ -1,4 +1,4 @@
-"""Files that wait to be fetched, by names that nobody can guess: bounded in bytes and in time, and in memory only."""
+"""Files kept in memory for download under unguessable names, limited in bytes and time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cachetools import TTLCache
 
 LIFE_S = 600.0
 _AROUND_BYTES = 1_000
-"""What a file takes beside its content."""
+"""Memory that a file takes besides its content."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 100
 
 
 class Download(NamedTuple):
-    """A file as it will be sent."""
+    """A file to be sent."""
 
     name: str
     content: bytes
@@ -26,15 +26,15 @@ class Download(NamedTuple):
 
 
 class Downloads:
-    """The files. Where there is no room for another, those fetched longest ago, or never, go first."""
+    """The files. To make room, drops those fetched longest ago, or never, first."""
 
     def __init__(self, most_bytes: int, clock: Callable[[], float] = monotonic) -> None:
         self._files: TTLCache[str, Download] = TTLCache(most_bytes, LIFE_S, clock, lambda file: _size(file))
 
     def keep(self, file: Download) -> str | None:
-        """The name to fetch it by, for LIFE_S; None if it is larger than all that may be kept.
+        """Returns a name to fetch it by, valid for LIFE_S; None if it exceeds the total limit.
 
-        The name is good in a URL as it is, ends as the file's does, and holds 128 random bits.
+        The name is URL-safe, keeps the file's extension, and contains 128 random bits.
         """
         name = f"{secrets.token_hex(16)}.{_UNSAFE.sub('_', file.name)[-_LONGEST_NAME:]}"
         try:

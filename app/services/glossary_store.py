@@ -1,7 +1,6 @@
-"""Glossaries that clients make over HTTP, each its owner's: kept in memory, and in a folder if there is one.
+"""Glossaries that clients create over HTTP, each with an owner; kept in memory, and in a folder if one is set.
 
-Knows names, owners and files; how a term is found in a text is app/text/glossary.py's, and no wire format is known
-here. The glossaries that the service itself has are shown among everybody's, and nobody may change them.
+Also lists the service's own glossaries, which are read-only. Finding terms in a text is in app/text/glossary.py.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ from model.atomic_files import write_atomically
 from model.languages import language_alone
 
 MOST = 1_000
-"""Glossaries in all."""
+"""Maximum number of glossaries."""
 MOST_BYTES = 1 << 26
-"""About what they all take, with what finds the terms of those used last not counted."""
+"""Approximate limit on their total size, not counting the search structures of those used last."""
 MOST_PAIRS = 100
-"""Dictionaries of one glossary."""
+"""Maximum number of dictionaries per glossary."""
 MAX_NAME = 1_024
 _AN_ENTRY = 200
-"""Bytes that a term takes beside its characters."""
+"""Bytes that a term takes besides its characters."""
 _KEPT_READY = 8
-"""Of those used last, what finds their terms: it takes many times the room of the terms themselves."""
+"""How many search structures to keep, for the glossaries used last: each takes many times the memory of its terms."""
 
 log = logging.getLogger(__name__)
 Pair = tuple[str, str]
-"""Source and target: languages alone, in small letters, so that a glossary for en is one for en-US."""
+"""Source and target: languages without variants, in lower case, so that a glossary for en also serves en-US."""
 Terms = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class StoredGlossary:
-    """A glossary with a dictionary for each of some pairs of languages. Never changed, but replaced."""
+    """A glossary, with one dictionary per language pair. Immutable; changes replace it."""
 
     name: str
     owner: str | None
-    """None: the service's own, which everybody has."""
+    """None: the service's own, available to everyone."""
     dictionaries: Mapping[Pair, Terms]
     id: str = field(default_factory=lambda: str(uuid4()))
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -60,10 +59,10 @@ class StoredGlossary:
 
 
 class GlossaryStore:
-    """All glossaries. Who asks for another's is told that there is none."""
+    """All glossaries. To anyone but its owner, a glossary does not exist."""
 
     def __init__(self, folder: Path | None = None, shared: Glossaries | None = None) -> None:
-        """Raises SettingsError, in one line, for what in `folder` cannot be read."""
+        """Raises SettingsError if a file in `folder` cannot be read."""
         self._folder = folder
         self._by_id = {one.id: one for one in _shared(shared or Glossaries())}
         self._ready: OrderedDict[tuple[str, Pair], Glossary] = OrderedDict()
@@ -72,20 +71,20 @@ class GlossaryStore:
             self._by_id |= {one.id: one for one in _load(folder)}
 
     def of(self, owner: str) -> list[StoredGlossary]:
-        """Those that `owner` may use, the oldest first."""
+        """The glossaries that `owner` may use, oldest first."""
         return sorted((one for one in self._by_id.values() if one.owner in (None, owner)), key=lambda one: one.created)
 
     def find(self, id: str, owner: str) -> StoredGlossary | None:
-        """None also if it is another's."""
+        """None also if it belongs to another owner."""
         found = self._by_id.get(id)
         return found if found and found.owner in (None, owner) else None
 
     async def ready(self, found: StoredGlossary, pair: Pair) -> Glossary:
-        """What finds the terms of one of its dictionaries."""
+        """The search structure of one of its dictionaries."""
         terms, key = found.dictionaries[pair], (found.id, pair)
         known = self._ready.get(key)
         if known is None or known.terms is not terms:
-            known = await asyncio.to_thread(Glossary, terms, pair[0])  # a tenth of a second for ten thousand
+            known = await asyncio.to_thread(Glossary, terms, pair[0])  # a tenth of a second for ten thousand terms
         self._ready[key] = known
         self._ready.move_to_end(key)
         while len(self._ready) > _KEPT_READY:
@@ -100,7 +99,7 @@ class GlossaryStore:
     async def change(
         self, id: str, owner: str, changed: Callable[[StoredGlossary], StoredGlossary]
     ) -> StoredGlossary | None:
-        """Replaces a glossary by what is `changed` of it; None if there is none. Raises what `add` does."""
+        """Replaces a glossary by the result of `changed`; returns None if there is none. Raises what `add` raises."""
         async with self._changing:
             found = self.find(id, owner)
             if found is None:
@@ -110,7 +109,7 @@ class GlossaryStore:
             return new
 
     async def delete(self, id: str, owner: str) -> StoredGlossary | None:
-        """What is deleted; None if there is none. Raises what `add` does."""
+        """Returns the deleted glossary; None if there is none. Raises what `add` raises."""
         async with self._changing:
             found = self.find(id, owner)
             if found:
@@ -139,11 +138,11 @@ class GlossaryStore:
         _check_owner(new)
         others = [one for one in self._by_id.values() if one.id != new.id and one.owner is not None]
         if not new.name.strip() or len(new.name) > MAX_NAME:
-            raise _refused("name", f"A glossary's name has 1 to {MAX_NAME} characters")
+            raise _refused("name", f"A glossary's name must have 1 to {MAX_NAME} characters")
         if len(new.dictionaries) > MOST_PAIRS:
-            raise _refused("dictionaries", f"A glossary has at most {MOST_PAIRS} dictionaries")
+            raise _refused("dictionaries", f"A glossary may have at most {MOST_PAIRS} dictionaries")
         if len(others) >= MOST:
-            raise _refused("name", f"There are {MOST} glossaries here, which is all there may be: delete one first")
+            raise _refused("name", f"The limit of {MOST} glossaries is reached: delete one first")
         if new.size + sum(one.size for one in others) > MOST_BYTES:
             raise _refused("entries", f"All glossaries together would be over {MOST_BYTES >> 20} MiB: delete one first")
 
@@ -154,7 +153,7 @@ def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
         if terms is known.get(pair):
             continue
         if not terms:
-            raise _refused("entries", "A dictionary has at least one term")
+            raise _refused("entries", "A dictionary must have at least one term")
         try:
             Glossary(terms, pair[0])
         except ValueError as error:
@@ -163,7 +162,7 @@ def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
 
 def _check_owner(found: StoredGlossary) -> None:
     if found.owner is None:
-        raise _refused("glossary_id", f"The glossary {found.name} is the service's own, and stays as it is")
+        raise _refused("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
 
 
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
@@ -177,7 +176,7 @@ def _shared(shared: Glossaries) -> list[StoredGlossary]:
 
 
 def _load(folder: Path) -> list[StoredGlossary]:
-    """Raises SettingsError: to begin without one that is there would be to lose it."""
+    """Raises SettingsError for any unreadable file: starting without it would lose it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         paths = sorted(folder.glob("*.json"))
@@ -188,13 +187,13 @@ def _load(folder: Path) -> list[StoredGlossary]:
         try:
             found.append(_read(path))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            said = error.strerror if isinstance(error, OSError) else f"not a glossary of ours: {error}"
+            said = error.strerror if isinstance(error, OSError) else f"not a stored glossary: {error}"
             raise SettingsError(f"{PREFIX}GLOSSARY_STORE: {path.name}: {said}") from None
     return found
 
 
 def _read(path: Path) -> StoredGlossary:
-    """Raises OSError, and for what is not as `_save` wrote it ValueError, KeyError, TypeError and AttributeError."""
+    """Raises OSError, and for files not in the format of `_save` ValueError, KeyError, TypeError and AttributeError."""
     record: dict[str, Any] = json.loads(path.read_text("utf-8"))
     dictionaries = {(each["source"], each["target"]): dict[str, str](each["terms"]) for each in record["dictionaries"]}
     for (source, _), terms in dictionaries.items():
@@ -209,7 +208,7 @@ def _read(path: Path) -> StoredGlossary:
 
 
 def _save(folder: Path, changed: StoredGlossary) -> None:
-    """Beside its place first, and then there at once: nobody sees half of it, whatever happens meanwhile."""
+    """Writes to a temporary file and renames it, so that no reader ever sees a partial file."""
     record = {
         "id": changed.id,
         "name": changed.name,

@@ -1,7 +1,4 @@
-"""Who serves: the bundles, their engine and the translator before it, replaced as a whole while requests go on.
-
-Knows where bundles are found and when others may take over; nothing of requests but that they begin and end.
-"""
+"""Hot reload: replaces the served bundles, with their engine and translator, as a whole while requests continue."""
 
 from __future__ import annotations
 
@@ -34,11 +31,11 @@ from model.bundle import SUMS, BundleError, read_file
 from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
-"""So often are the folders looked at, if they are watched."""
+"""How often to check watched folders."""
 RETIRE_S = 3600.0
-"""So long may requests need what was replaced: a document that is translated in the background, the longest."""
+"""How long requests may need a replaced generation: the longest is a document translated in the background."""
 RETRY_S = 30.0, 120.0, 600.0, 3600.0
-"""After each refusal of what lies there, so long until the next try, which costs as much as a start of the service."""
+"""Delays between retries of a refused reload, each of which costs as much as starting the service."""
 log = logging.getLogger(__name__)
 Stamp = list[tuple[str, bytes]]
 Files = dict[Path, tuple[int, int, int] | None]
@@ -46,18 +43,18 @@ Files = dict[Path, tuple[int, int, int] | None]
 
 @dataclass
 class Sight:
-    """The watched folder as looks found it, and what came of serving it."""
+    """The watched folder as last seen, and the result of serving it."""
 
     files: Files
     due: float
-    """When it is to be tried, by the monotonic clock."""
+    """When to try it, on the monotonic clock."""
     refusals: int = 0
     refusal: Exception | None = None
-    """The last, unless it is served."""
+    """The last refusal, unless it is being served."""
 
 
 class Generation:
-    """Bundles and what translates with them, for as long as some request is its own."""
+    """Bundles and their engine and translator, which live as long as any of their requests."""
 
     def __init__(self, translator: Translator, engine: Engine, stamp: Stamp) -> None:
         self.translator, self.engine, self.stamp = translator, engine, stamp
@@ -67,7 +64,7 @@ class Generation:
 
     @contextmanager
     def held(self) -> Iterator[Generation]:
-        """As long as it is, the engine goes on."""
+        """Keeps the engine running while the context is open."""
         self._users += 1
         self._unused.clear()
         try:
@@ -78,14 +75,14 @@ class Generation:
                 self._unused.set()
 
     async def retire(self) -> None:
-        """Ends the workers once nobody needs them. No request may begin to use them any more."""
-        with suppress(TimeoutError):  # then they are of clients that do not read what they asked for
+        """Stops the workers once no request uses them. No new request may start using them."""
+        with suppress(TimeoutError):  # then its clients do not read their responses
             await asyncio.wait_for(self._unused.wait(), RETIRE_S)
         await self.engine.stop()
 
 
 class Fleet:
-    """The generation that serves, `current`, and how it is replaced by another."""
+    """The `current` generation, and how it is replaced."""
 
     def __init__(
         self, settings: Settings, bundles: Catalogue, launch: Launch, metrics: Metrics, glossaries: Glossaries
@@ -100,19 +97,19 @@ class Fleet:
         self._watcher: asyncio.Task[None] | None = None
         self._sight = Sight({}, math.inf)
         self._generations: set[Generation] = set()
-        """The one that serves, those that end, and perhaps one that is about to serve."""
+        """The current one, those that are ending, and possibly one that is about to serve."""
         self.current = self._generation(bundles, _stamp_of(bundles, settings))
 
     async def start(self) -> None:
-        """The workers begin to load. From now on the folder is watched, if the settings say so."""
+        """Starts loading the workers, and watching the folder if the settings say so."""
         self.current.engine.show()
         await self.current.engine.start()
         if self.settings.watch_bundles:
-            # Whatever goes wrong, want of memory too, may have passed at a later look.
+            # Any failure, including a lack of memory, may have passed by the next check.
             self._watcher = asyncio.create_task(watch(self._look, LOOK_S, (Exception,), _complain))
 
     async def stop(self) -> None:
-        """Finishes what was accepted, then ends all workers."""
+        """Finishes what was accepted, then stops all workers."""
         if self._watcher:
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
@@ -120,10 +117,10 @@ class Fleet:
             await asyncio.gather(self.current.engine.stop(), *self._retiring)
 
     async def reload(self) -> bool:
-        """Serves what is in the folder of bundles now; False if that is what is served already.
+        """Serves the current contents of the folders of bundles; returns False if nothing changed.
 
-        The workers of the new bundles check their samples first, while the old ones serve, and those finish what they
-        have begun. Raises BundlesRefused, and all is as it was.
+        The new workers check their samples first, while the old ones serve and finish their requests. Raises
+        BundlesRefused, and then nothing changes.
         """
         async with self._reloading:
             new = await self._loaded()
@@ -133,7 +130,7 @@ class Fleet:
                 await new.engine.start()
                 if not await new.engine.settled():
                     raise BundlesRefused(new.engine.failure or "The workers could not be started.")
-            except BaseException:  # cancelled too, as when the service ends meanwhile
+            except BaseException:  # includes cancellation, as when the service stops meanwhile
                 await new.engine.stop()
                 self._forget(new)
                 raise
@@ -151,7 +148,8 @@ class Fleet:
         self._forget(old)
 
     def _forget(self, gone: Generation) -> None:
-        """Its figures, but for those of models that others have too: one may come back while it still ends."""
+        """Removes the metrics of `gone`, except for models that others share: one may return while it is still
+        ending."""
         self._generations.remove(gone)
         kept = {bundle.name for one in self._generations for bundle in one.translator.catalogue}
         for bundle in gone.translator.catalogue:
@@ -159,9 +157,9 @@ class Fleet:
                 self.metrics.forget(bundle.name)
 
     async def _loaded(self) -> Generation | None:
-        """What is in the folder now, not started yet; None if it is served. Raises BundlesRefused."""
+        """The bundles in the folders now, not started yet; None if they are already served. Raises BundlesRefused."""
         try:
-            # Before they are loaded: if they change meanwhile, they are not taken for what they are then.
+            # Before loading: a change during the load must not go unnoticed.
             stamp = await asyncio.to_thread(_stamp, self.settings)
             if stamp == self.current.stamp:
                 return None
@@ -182,10 +180,11 @@ class Fleet:
         return made
 
     async def _look(self) -> None:
-        """Reloads when the folder has changed and two looks find it the same: until then it may be a copy at work.
+        """Reloads when the folder has changed and two checks in a row find it the same; until then a copy may be in
+        progress.
 
-        What was refused is tried again when it changes, and meanwhile ever more rarely. Raises what it was refused for,
-        at every look as long as that holds.
+        Retries refused bundles when they change, and otherwise at growing intervals. Raises the reason for the refusal
+        at every check as long as it applies.
         """
         found = await asyncio.to_thread(_files, self.settings)
         if found != self._sight.files:
@@ -200,11 +199,11 @@ class Fleet:
                 wait_s = RETRY_S[min(sight.refusals, len(RETRY_S) - 1)]
                 sight.refusals, sight.refusal, sight.due = sight.refusals + 1, error, monotonic() + wait_s
         if sight.refusal:
-            raise sight.refusal.with_traceback(None)  # else it would grow with every look
+            raise sight.refusal.with_traceback(None)  # otherwise it would grow with every check
 
 
 class ByGeneration:
-    """ASGI middleware: each request is served by one generation, from its beginning to its end."""
+    """ASGI middleware: one generation serves each request from beginning to end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -220,30 +219,30 @@ class ByGeneration:
 
 
 def _complain(error: Exception) -> None:
-    log.error("the bundles that are served stay as they were: %s", str(error) or repr(error))
+    log.error("keeping the bundles that are being served: %s", str(error) or repr(error))
 
 
 def _stamp(settings: Settings) -> Stamp:
-    """What would be served: the folders and the checksums of what is in each. Raises BundleError."""
+    """Identifies what would be served: the folders, and the checksums of what is in each. Raises BundleError."""
     return [(str(folder), read_file(folder, SUMS)) for folder in chain(*bundle_folders(settings.bundles))]
 
 
 def _stamp_of(bundles: Catalogue, settings: Settings) -> Stamp:
-    """That of `bundles`, without what has been replaced since they were loaded: a reload then finds a change."""
+    """The stamp of `bundles`, without those replaced since they were loaded, so that a reload notices the change."""
     loaded = chain(bundles, (old for old, _ in bundles.replaced))
     sums = {str(bundle.folder): bundle.checksum.encode() for bundle in loaded}
     return [(folder, content) for folder, content in _stamp(settings) if folder in sums and sums[folder] in content]
 
 
 def _files(settings: Settings) -> Files:
-    """Size and times of each file of the bundles, by which a change of it is known. Raises BundleError, OSError."""
+    """The size and times of each file of the bundles, which show changes. Raises BundleError, OSError."""
     return {path: _state(path) for folder in chain(*bundle_folders(settings.bundles)) for path in folder.glob("*")}
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
-    except OSError:  # it has just gone, or leads nowhere
+    except OSError:  # it was just deleted, or is a broken link
         return None
-    # A copy may be given its original's time of change, but not this system's own record of it, the last.
+    # A copy may keep the original's modification time, but not the change time, the last value.
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,7 +1,4 @@
-"""What a start or a reload begins with: the bundles in the folders of the settings, and the workers to be started.
-
-Knows settings and this machine; nothing of requests.
-"""
+"""Prepares a start or a reload: finds the bundles named in the settings, and decides which workers to start."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from model.machine import PRECISIONS, has_gpu, usable_cores
 
 
 def load_catalogue(settings: Settings) -> Catalogue:
-    """Every bundle under `settings.bundles`, verified, without its weights: those are the workers'.
+    """Every bundle in `settings.bundles`, verified, without weights, which only workers load.
 
     Raises BundleError.
     """
@@ -26,18 +23,19 @@ def load_catalogue(settings: Settings) -> Catalogue:
 
 
 def _checked(folder: Path) -> Bundle:
-    """The bundle there, without its weights. Raises BundleError, also where no sample would show a wrong result."""
+    """The bundle in `folder`, without weights. Raises BundleError, also if it has no samples to reveal wrong
+    results."""
     bundle = open_bundle(folder)
     if not bundle.config["samples"]:
-        raise BundleError(f"{folder}: config.json has no samples to check the model by: export it again")
+        raise BundleError(f"{folder}: config.json has no samples to check the model with: export it again")
     return bundle
 
 
 def bundle_folders(places: Sequence[Path]) -> list[list[Path]]:
-    """The bundles in each of `places`, or the place itself if it is one.
+    """The bundles in each of `places`, or the place itself if it is a bundle.
 
-    Hidden folders are exports not finished yet, and lost+found is in the root of every ext4 volume. Of several places
-    some may be empty. Raises BundleError if one is not there or cannot be read, and if there is no bundle at all.
+    Skips hidden folders, which are unfinished exports, and lost+found, which every ext4 root has. Some of several
+    places may be empty. Raises BundleError if one is missing or unreadable, or if there is no bundle at all.
     """
     found = [_folders_in(place) for place in places]
     if not any(found):
@@ -71,17 +69,17 @@ def worker_order(settings: Settings, bundles: Catalogue) -> Order:
 
 
 WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
-"""The most that a worker takes: PyTorch, and for each byte of a bundle's weights what it holds while it loads them.
-Measured in int8, with one bundle (244 MB) and with eight (518 MB)."""
+"""A worker's peak memory: PyTorch, plus this much per byte of a bundle's weights while it loads them. Measured in int8,
+with one bundle (244 MB) and with eight (518 MB)."""
 FRONT_GROWTH_BYTES = 100_000_000
-"""What the front takes beside its cache once it serves: detection of languages, requests."""
+"""Memory that the front process takes besides its cache while serving: language detection, requests."""
 
 
 def worker_count(settings: Settings, bundles: Catalogue) -> int:
-    """One worker on a GPU; on a CPU, where two of one thread beat one of two, one a core that we may use.
+    """One worker on a GPU; on a CPU one per usable core, since two workers with one thread beat one with two.
 
-    Where a container limits memory, as many of these as fit. Raises SettingsError if that is none, or fewer than asked
-    for: the kernel would kill the service under load instead.
+    Fewer if a container's memory limit requires. Raises SettingsError if not even one fits, or fewer than asked for:
+    otherwise the kernel would kill the service under load.
     """
     if device_of(settings) == "cuda":
         return settings.workers or 1
@@ -102,12 +100,14 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
             f"or serve fewer bundles{fewer}"
         )
     if fitting < wanted:
-        logging.warning("memory is for %d of %d workers; more need %d MB each", fitting, wanted, each // 1_000_000)
+        logging.warning(
+            "memory for %d of %d workers only; each further one needs %d MB", fitting, wanted, each // 1_000_000
+        )
     return min(wanted, fitting)
 
 
 def device_of(settings: Settings) -> str:
-    """Where workers compute: "cpu" or "cuda". Raises SettingsError."""
+    """The workers' device: "cpu" or "cuda". Raises SettingsError."""
     if settings.device == "cpu":
         return "cpu"
     if settings.device == "cuda" and not has_gpu():

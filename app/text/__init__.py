@@ -1,4 +1,4 @@
-"""Plain text: sentences, languages, placeholders, glossaries, words. Knows no engine and no request.
+"""Plain-text processing: sentences, languages, placeholders, glossaries, words.
 
 Imports app.markup, app.settings and, of model, languages, scripts, marks and normalisation.
 """

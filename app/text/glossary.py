@@ -1,6 +1,6 @@
-"""Terms whose translation is given: found in a text, read from a request or from a folder of files.
+"""Glossaries: terms with required translations, found in a text, and read from a request or a folder of files.
 
-Knows words and files; that the translation has them is the translator's and the decoder's.
+The translator and the decoder enforce them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from model.languages import language_alone
 
 MAX_TERMS = 10_000
 MAX_CHARS = 200
-"""Of a term and of its translation: a text looked at costs no more than this for each of its words."""
+"""For a term and for its translation; limits the search cost per word of a text."""
 
 _ALONE = (
     r"\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u318f\u31f0-\u31ff\u3400-\u9fff"
     r"\uac00-\ud7ff\uf900-\ufaff\U00020000-\U000323af"
 )
-"""Letters that are words by themselves, as far as one can tell: of scripts without spaces between words, and of Korean,
-whose particles follow a word without one."""
+"""Letters that count as words by themselves: those of scripts without spaces between words, and of Korean, whose
+particles follow a word without a space."""
 _MARKS = r"\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0970-\u0df3\u200c\u200d"
-"""What stands on letters and is none."""
+"""Combining marks."""
 _LETTER = rf"[^\W{_ALONE}]"
 _TOKEN = re.compile(rf"{_LETTER}++(?:[{_MARKS}]++{_LETTER}*+)*+|[^\S\n\v\f\r\x1c-\x1e\x85\u2028\u2029]++|.", re.DOTALL)
 """A word, white space within a line, or any other character."""
@@ -37,29 +37,29 @@ _FILE_NAME = re.compile(rf"(?P<name>.+)\.(?P<source>{_CODE})-(?P<target>{_CODE})
 
 
 class _Entry(NamedTuple):
-    """A term that ends here."""
+    """A term that ends at this node."""
 
     spelling: str
     translation: str
     only_so: bool
-    """It has capitals inside, as acronyms have, and is found in no other spelling."""
+    """It has inner capitals, as acronyms have, and matches only that spelling."""
     named: bool
-    """It has a capital, as names have, and may be a part of a word with hyphens."""
+    """It has a capital, as names have, and may match part of a hyphenated word."""
 
 
 @dataclass
 class _Node:
-    """Where the words of some terms have led so far."""
+    """A node of the trie over the words of the terms."""
 
     following: dict[str, _Node] = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
 
 
 class Glossary:
-    """Terms of one language and their translations; made once, then asked about any number of texts."""
+    """Terms of one language and their translations; built once, then searched in any number of texts."""
 
     def __init__(self, terms: Mapping[str, str], language: str) -> None:
-        """Raises ValueError, in one line, for what cannot be a glossary."""
+        """Raises ValueError, with a one-line message, for invalid terms."""
         if len(terms) > MAX_TERMS:
             raise ValueError(f"A glossary has at most {MAX_TERMS:,} terms, not {len(terms):,}.")
         self.terms = terms
@@ -71,10 +71,10 @@ class Glossary:
             self._add(term.strip(), translation.strip())
 
     def find(self, text: str) -> list[Kept]:
-        """The terms in `text`, in order, with their translations; of those that overlap the leftmost, then the longest.
+        """The terms in `text`, in order, with their translations; of overlapping ones the leftmost, then the longest.
 
-        A term is found as whole words, in scripts without spaces anywhere, in any case; one with capitals inside a
-        word, such as "US", only as it is written. White space of any kind within a line is a space.
+        Terms match whole words, or anywhere in scripts without spaces, in any case; a term with capitals inside a word,
+        such as "US", matches only as written. Any white space within a line matches a space.
         """
         if not self._root.following:
             return []
@@ -93,7 +93,7 @@ class Glossary:
     def _longest(
         self, text: str, spans: Sequence[tuple[int, int]], words: Sequence[str], first: int
     ) -> tuple[int, str] | None:
-        """The last word of the longest term that begins with the `first`, and its translation."""
+        """The last word of the longest term that begins at word `first`, and its translation."""
         node, longest = self._root, None
         for last in range(first, len(words)):
             if not (following := node.following.get(words[last])):
@@ -119,14 +119,14 @@ class Glossary:
 
 
 class Ranked(Glossary):
-    """Several glossaries as one, in which the first that has a term, in whatever case, says what it is."""
+    """Several glossaries as one; for each term, in any case, the first that has it decides."""
 
     def __init__(self, glossaries: Sequence[Glossary]) -> None:
         super().__init__({}, "")
         self._glossaries = glossaries
 
     def find(self, text: str) -> list[Kept]:
-        """As of one; where terms of two glossaries overlap, those of the first."""
+        """Like that of one glossary; where terms of two glossaries overlap, the first glossary wins."""
         found: list[Kept] = []
         for glossary in self._glossaries:
             found = merged(found, glossary.find(text))
@@ -135,7 +135,7 @@ class Ranked(Glossary):
 
 @dataclass(frozen=True)
 class Glossaries:
-    """Those that have a name, each for a pair of languages or several."""
+    """Named glossaries, each for one or more language pairs."""
 
     by_pair: Mapping[tuple[str, str, str], Glossary] = field(default_factory=dict)
     """By name, source and target."""
@@ -149,7 +149,7 @@ class Glossaries:
 
 
 def load_glossaries(folder: Path | None) -> Glossaries:
-    """The glossaries of the files NAME.SOURCE-TARGET.tsv in `folder`; none without one.
+    """Loads the glossaries in the files NAME.SOURCE-TARGET.tsv in `folder`; none if it is None.
 
     Raises SettingsError, which names file and line.
     """
@@ -171,7 +171,7 @@ def load_glossaries(folder: Path | None) -> Glossaries:
 
 
 def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
-    """Both in order, less the ranges of `second` that overlap one of `first`."""
+    """Both in order, without the ranges of `second` that overlap one of `first`."""
     found: list[Kept] = []
     index = 0
     for one in second:
@@ -186,14 +186,18 @@ def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
 def terms_of(content: bytes) -> dict[str, str]:
     """The terms of a file and their translations: on each line a term, a tab and its translation.
 
-    Empty lines and those that begin with "#" say nothing. Raises ValueError that names the line.
+    Ignores empty lines and comments, which begin with "#". Raises ValueError that names the line.
     """
     terms: dict[str, str] = {}
     for number, line in enumerate(decoded(content).replace("\r\n", "\n").split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
         term, *translations = line.split("\t")
-        fault = _fault(term, translations[0]) if len(translations) == 1 else "A line is a term, a tab, its translation."
+        fault = (
+            _fault(term, translations[0])
+            if len(translations) == 1
+            else ("A line must be a term, a tab and its translation.")
+        )
         if fault or term.strip() in terms:
             raise ValueError(f"line {number}: {fault or f'The term {term.strip()!r} is given twice.'}")
         terms[term.strip()] = translations[0].strip()
@@ -219,7 +223,7 @@ def _fault(term: str, translation: str) -> str | None:
         if len(text) > MAX_CHARS:
             return f"The {what} {text[:40]!r}... has {len(text):,} characters, over the limit of {MAX_CHARS}."
         if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
-            return f"The {what} {text!r} holds a control character or a line end."
+            return f"The {what} {text!r} contains a control character or a line end."
     return None
 
 
@@ -228,7 +232,7 @@ def _spaced(text: str) -> str:
 
 
 def _written(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
-    """The entry for [start, end): one that is spelt as it is there, rather than in another case."""
+    """The entry for [start, end): preferably one spelt exactly so, rather than in another case."""
     joined = (end < len(text) - 1 and text[end] in _HYPHENS and text[end + 1].isalnum()) or (
         start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalnum()
     )

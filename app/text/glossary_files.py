@@ -1,4 +1,4 @@
-"""A glossary's entries as text, tab- or comma-separated. Knows neither requests nor what may be a term."""
+"""Parses glossary entries, tab- or comma-separated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AUTO = "auto"
 
 
 def read_file(name: str, content: bytes, source: str, target: str) -> dict[str, str]:
-    """The entries of a glossary's file: of .csv, with commas, as of `read_csv`; of any other, with tabs.
+    """The entries of a glossary's file: .csv as in `read_csv`, any other suffix tab-separated.
 
     Raises ValueError that names the line.
     """
@@ -23,15 +23,15 @@ def read_file(name: str, content: bytes, source: str, target: str) -> dict[str, 
 
 
 def read_tsv(text: str) -> dict[str, str]:
-    """Of each line that is not empty a term, a tab and its translation. Raises ValueError that names the line."""
+    """One entry per non-empty line: a term, a tab and its translation. Raises ValueError that names the line."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     return _entries((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def read_csv(text: str, source: str, target: str) -> dict[str, str]:
-    """Of each row a term and its translation, and perhaps the codes of their languages (RFC 4180).
+    """One entry per row: a term, its translation, and optionally the codes of their languages (RFC 4180).
 
-    `source` may be AUTO, which is any. Raises ValueError that names the row.
+    `source` may be AUTO, which matches any language. Raises ValueError that names the row.
     """
     rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
@@ -41,7 +41,7 @@ def read_csv(text: str, source: str, target: str) -> dict[str, str]:
     for number, row in found:
         codes = [code.strip().lower() for code in row[2:]]
         if len(row) == 4 and codes != [codes[0] if source == AUTO else source.lower(), target.lower()]:
-            raise ValueError(f"line {number}: it is of other languages than {source} and {target}")
+            raise ValueError(f"line {number}: its languages are not {source} and {target}")
     return _entries((number, row[:2] if len(row) == 4 else row) for number, row in found)
 
 
@@ -53,7 +53,7 @@ def _entries(rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:
     entries: dict[str, str] = {}
     for number, row in rows:
         if len(row) != 2:
-            raise ValueError(f"line {number}: it must be a term and its translation, and has {len(row)} parts")
+            raise ValueError(f"line {number}: it must be a term and its translation, but has {len(row)} parts")
         term, translation = row[0].strip(), row[1].strip()
         if term in entries:
             raise ValueError(f"line {number}: the term {term[:50]!r} is given twice")

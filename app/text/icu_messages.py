@@ -1,7 +1,7 @@
-"""ICU messages whose text depends on a number or a word: {n, plural, one {# file} other {# files}}.
+"""ICU messages with branches that depend on a number or a word: {n, plural, one {# file} other {# files}}.
 
-Knows their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/), and no model. What is doubtful
-is no message: then it stays as it was. Arguments without branches are placeholders like any others.
+Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/). Anything doubtful is not
+treated as a message, and stays as it was. Arguments without branches are ordinary placeholders.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _END = re.compile(r"\s*\}")
 _CLOSED = re.compile(r"\}")
 _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
-"""An apostrophe that would quote what follows; another one is only itself."""
+"""An apostrophe that would quote what follows; other apostrophes are literal."""
 _DEEPEST = 8
 _MOST_REPEATED = 10_000
-"""Characters that may be said again in the branches."""
+"""Maximum number of characters that may be repeated in the branches."""
 
 
 @dataclass(frozen=True)
 class _Text:
-    """As it is read, with two apostrophes as one."""
+    """Unescaped text, with two apostrophes as one."""
 
     text: str
 
@@ -45,7 +45,7 @@ class _Raw:
 
 @dataclass(frozen=True)
 class _Choice:
-    """An argument with branches: each is what is written before its message, and the message."""
+    """An argument with branches: each has the text before its message, and the message."""
 
     branches: Sequence[tuple[str, Message]]
     end: str
@@ -56,20 +56,20 @@ Message = Sequence[_Text | _Raw | _Choice]
 
 
 class _Doubtful(Exception):
-    """What this is, is not sure."""
+    """It is unclear whether this is a message."""
 
 
 def has_choice(text: str) -> bool:
-    """Whether it looks as if it had branches."""
+    """Whether the text seems to have branches."""
     return "{" in text and _HEAD.search(text) is not None
 
 
 def pieces_of(text: str) -> list[Piece] | None:
-    """The pieces of a message with branches, of which each is translated by itself; None if it is not surely one.
+    """The pieces of a message with branches, each translated separately; None if it is not certainly a message.
 
-    Words beside the only choice go into its branches, as ICU advises, so that whole sentences are translated:
+    Words beside a message's only choice move into its branches, as ICU advises, so that whole sentences are translated:
     "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
-    several choices, or with a number sign that would mean another number there, they are passages of their own.
+    several choices, or with a number sign that would refer to another number there, they are separate passages.
     """
     if not has_choice(text):
         return None
@@ -86,13 +86,13 @@ def pieces_of(text: str) -> list[Piece] | None:
 
 
 class _Reader:
-    """Reads a message from left to right. Raises _Doubtful."""
+    """Parses a message from left to right. Raises _Doubtful."""
 
     def __init__(self, text: str) -> None:
         self.text, self.place = text, 0
 
     def message(self, depth: int, in_plural: bool) -> Message:
-        """Up to the brace that ends it, or the end of the text."""
+        """Up to the closing brace, or the end of the text."""
         if depth > _DEEPEST:
             raise _Doubtful
         parts: list[_Text | _Raw | _Choice] = []
@@ -141,7 +141,7 @@ class _Reader:
 
 
 def _joined(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
-    """With one text where several stand side by side."""
+    """Merges adjacent texts."""
     joined: list[_Text | _Raw | _Choice] = []
     for part in parts:
         if joined and isinstance(part, _Text) and isinstance(joined[-1], _Text):
@@ -152,7 +152,7 @@ def _joined(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
 
 
 class _Writer:
-    """Makes pieces of a message, which come to `found`."""
+    """Appends the pieces of a message to `found`."""
 
     def __init__(self, found: list[Piece], doubled: bool) -> None:
         self.found, self.doubled = found, doubled
@@ -179,7 +179,7 @@ class _Writer:
         self.found.append(choice.end)
 
     def _goes_in(self, message: Message, place: int) -> bool:
-        """Whether what stands beside the choice says something, and means the same within its branches."""
+        """Whether what is beside the choice has words, and means the same inside its branches."""
         others = [*message[:place], *message[place + 1 :]]
         said = "".join(part.text for part in others if isinstance(part, _Text))
         choice = message[place]
@@ -188,7 +188,7 @@ class _Writer:
         return any(map(str.isalpha, said)) and not signs and len(said) * len(choice.branches) <= _MOST_REPEATED
 
     def _passage(self, parts: Message, in_plural: bool) -> None:
-        """One of `parts` without choices, without the spaces at its ends; if it has no letters, it is copied."""
+        """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
         text, kept, said = "", list[Kept](), False
         for part in parts:
             if isinstance(part, _Raw):
@@ -207,8 +207,8 @@ class _Writer:
 
 
 def _written(doubled: bool, in_plural: bool, text: str) -> str:
-    """Text as a message says it: what would be its syntax is not."""
-    # The typographic apostrophe is none of ICU's syntax, in no library; two plain ones are shown as two by some.
+    """Escapes text for a message."""
+    # No library treats the typographic apostrophe as ICU syntax; some display two plain ones as two.
     text = text.replace("'", "''") if doubled else _QUOTES_NEXT.sub("’", text)
     text = text.replace("{", "(").replace("}", ")")
     return text.replace("#", "'#'") if in_plural else text

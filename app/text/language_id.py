@@ -1,7 +1,7 @@
-"""Tells which of the languages served a text is in, and how sure that is. Knows letters and statistics; no bundles.
+"""Detects which of the served languages a text is in, with a probability.
 
-Two libraries vote: py3langid (140 languages) and ELD (60, better at single words); docs/text.md has their figures. What
-only one language is written in, such as Hangul, is told by its letters.
+Combines two libraries: py3langid (140 languages) and ELD (60, better at single words); docs/text.md has their figures.
+Scripts that only one language uses, such as Hangul, decide by themselves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from model.languages import language_alone
 from model.scripts import HAN, KANA, SCRIPTS, is_written_in, script_of, sole_language
 
 LEAST, MOST = 40, 150
-"""Characters looked at together: enough to be sure, and few enough to see that a text is in several languages."""
+"""Characters per chunk: enough to be sure, and few enough to notice that a text mixes languages."""
 SAMPLES = 8
-"""Pieces that are looked at, at even distances, of a text that has more."""
+"""Maximum number of chunks, evenly spaced, that are examined."""
 
 _NOISE = re.compile(
     r"""<[^<>]{0,500}> | &\#?\w{1,20}; | `[^`]{0,300}`
@@ -29,65 +29,65 @@ _NOISE = re.compile(
     | [\w.~-]{0,64} (?: [/\\] [\w.-]{1,64} ){2,} | [\w-]{1,64}\.[a-z]\w{0,8}\b
     | \w{0,50}[\d_]\w* | \w{0,50}[a-z][A-Z]\w*
     | [\ud800-\udfff]""",
-    re.VERBOSE | re.ASCII,  # in Chinese, words stand beside them without a space
+    re.VERBOSE | re.ASCII,  # in Chinese, words are adjacent without a space
 )
-"""Mark-up, placeholders, addresses, paths, names of files and of variables: in no language, or in English anyway. And
-surrogates, which are no characters."""
+"""Markup, placeholders, URLs, paths, names of files and variables: not in any language, or always English. Also lone
+surrogates, which are not characters."""
 _PIECE = re.compile(
     rf"\S(?:[\s\S]{{{LEAST - 2},{MOST - 2}}}?[.!?…。！？](?=\s|$|\w)"
     rf"|[\s\S]{{0,{MOST - 1}}}(?=\s|$)|[\s\S]{{0,{MOST - 1}}})"
 )
 """To the end of a sentence, else of a word."""
 _WEIGHT = {HAN: 3.0, "HANGUL": 2.0, "HIRAGANA": 2.0, "KATAKANA": 2.0}
-"""Latin letters that say as much as one of these."""
+"""How many Latin letters carry as much information as one of these."""
 
-# How to combine the libraries, fitted by maximum likelihood to 49,000 texts of one word to a sentence, from Tatoeba and
-# user interfaces, in English, French, German and Spanish, of which two to four were served. One text in five was in a
-# language not served. None of them is among those of the figures.
+# How to combine the libraries, fitted by maximum likelihood to 49,000 texts, from single words to sentences, from
+# Tatoeba and user interfaces, in English, French, German and Spanish, of which two to four were served. One text in
+# five was in a language not served. None of them is in the test sets.
 _SHARPEN, _SHARPEN_POWER = 0.856, 0.264
-"""py3langid's log probability counts this much, times the power of the text's bytes: it flattens them too far."""
+"""Weight of py3langid's log probability, times this power of the text's bytes: it is too flat."""
 _SECOND, _SECOND_POWER = 4.011, 0.451
-"""And so does ELD's score."""
+"""The same for ELD's score."""
 _SERVED = 3.582 + math.log(9 / 4)
-"""Log odds, before a text is looked at, of a language served against one that is not: as fitted, and then to what it is
-if one text in ten is in a language not served."""
+"""Prior log odds of a served language against one that is not: as fitted, then shifted to one text in ten in a language
+that is not served."""
 _RARE = math.log(10)
-"""Log odds, then, of a language that much is written in against one of the others, in which single words of any other
-seem to be."""
+"""Prior log odds of a common language against one of the others, for which single words of any language are often
+mistaken."""
 _KNOWN = 4.0
-"""Log odds of a language in which a short text, as it stands, is known."""
+"""Log odds of a language in which a short text, exactly as written, is known."""
 _MUCH_WRITTEN = {
     *("ar", "cs", "da", "de", "el", "en", "es", "fa", "fr", "he", "hi", "hu", "id", "it"),
     *("ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv", "th", "tr", "uk", "vi", "zh"),
 }
 _JAPANESE = 0.1
-"""Chinese quotes less kana than this share of its characters, Japanese has more."""
+"""Chinese text quotes less kana than this share of its characters; Japanese has more."""
 _LABELS = {"cmn": "zh", "fil": "tl", "in": "id", "iw": "he", "nb": "no", "prs": "fa", "sh": "sr", "zsm": "ms"}
 _PART_OF = {"ary": "ar", "arz": "ar", "nn": "no", "uzs": "uz", "wuu": "zh", "yue": "zh"}
-"""What is written in these is taken for the other, unless they are served themselves."""
+"""Text in these languages counts as the other, unless they are served themselves."""
 _NO_LANGUAGE = "zxx"
 _TRADITIONAL = re.compile(r"(?i)zh[-_](?:hant|tw|hk|mo)")
 
 
 class Detected(NamedTuple):
-    """A language served, or None if the text holds no words, and the probability that it is right."""
+    """A served language, or None if the text has no words, and the probability that it is right."""
 
     language: str | None
     confidence: float
 
 
 class Detector:
-    """Tells the languages served apart, and from all others that the libraries know.
+    """Distinguishes the served languages from each other, and from all others that the libraries know.
 
-    The libraries take 115 MB and half a second to load: `detect` does so when it first needs them, so call it, or
-    `load` before, in a thread as long as it is not `ready`. Then it takes 0.3 ms for a sentence and 3 ms for any text.
-    Safe in threads.
+    The libraries take 115 MB and half a second to load: `detect` loads them when it first needs them, so call it, or
+    `load` before it, in a thread until it is `ready`. After that it takes 0.3 ms for a sentence and 3 ms for any text.
+    Thread-safe.
     """
 
     def __init__(self, languages: Collection[str], libraries: Libraries | None = None) -> None:
-        """`languages`: their codes. One that no library knows is told only if it has a script of its own.
+        """`languages`: their codes. One that no library knows is detected only if it has its own script.
 
-        `libraries`: those of another detector, which both then share.
+        `libraries`: those of another detector, to share them.
         """
         self._served: dict[str, list[str]] = defaultdict(list)
         for code in languages:
@@ -95,24 +95,24 @@ class Detector:
         self._libraries = libraries or Libraries()
 
     def among(self, languages: Collection[str]) -> Detector:
-        """A detector of other languages, with the same libraries."""
+        """A detector of other languages that shares the libraries."""
         return Detector(languages, self._libraries)
 
     @property
     def ready(self) -> bool:
-        """Whether `detect` is quick."""
+        """Whether `detect` is fast."""
         return self._libraries.loaded is not None
 
     def load(self) -> None:
-        """Makes `detect` quick."""
+        """Loads the libraries, so that `detect` is fast."""
         self._libraries.load()
 
     def detect(self, text: str) -> Detected:
-        """The language served that most of `text` is in; of a long text, of pieces of it. With
-        nothing to go by, the first one served.
+        """The served language that most of `text` is in, judged by samples of a long text. Without any evidence, the
+        first one served.
 
-        The confidence is the probability that it is right, and low if the text is short, mixed or in no language
-        served. Placeholders, addresses, mark-up and digits have no say.
+        The confidence is the probability that it is right, and low if the text is short, mixed or in no served
+        language. Placeholders, URLs, markup and digits are ignored.
         """
         votes = self._votes(text, self._served)
         if votes is None or not self._served:
@@ -121,7 +121,7 @@ class Detector:
         return Detected(_variant(self._served[best], text), min(1.0, votes.get(best, 0.0)))
 
     def likeliest(self, text: str) -> Detected:
-        """The likeliest of all languages that are known, served or not, and how likely that is if none is served.
+        """The likeliest of all known languages, served or not, and its probability if none is served.
 
         It has the libraries' code, mostly of ISO 639-1.
         """
@@ -131,11 +131,11 @@ class Detector:
         return Detected(best, votes.get(best or "", 0.0))
 
     def at_a_glance(self, text: str) -> str | None:
-        """The likeliest of all languages by one of the libraries alone, in a fifth of the time."""
+        """The likeliest of all languages according to one library only, in a fifth of the time."""
         return self._libraries.load().quickly(text)
 
     def _votes(self, text: str, served: Mapping[str, object]) -> dict[str, float] | None:
-        """The share of `text` in each language, or None if it holds no words. Some of it may be in no language."""
+        """The share of `text` in each language, or None if it has no words. They need not add up to 1."""
         votes: dict[str, float] = defaultdict(float)
         total = 0.0
         for piece in _pieces(text):
@@ -146,7 +146,7 @@ class Detector:
         return {label: vote / total for label, vote in votes.items()} if total else None
 
     def _shares(self, script: str | None, part: str, served: Mapping[str, object]) -> dict[str, float]:
-        """How probable each language is, of a part that is all in one script."""
+        """The probability of each language for a part in a single script."""
         if script is None:
             return {}
         if label := "ja" if script in KANA else sole_language(script):
@@ -157,7 +157,7 @@ class Detector:
 
 
 class Libraries:
-    """py3langid and ELD, loaded when they are first needed."""
+    """py3langid and ELD, loaded on first use."""
 
     def __init__(self) -> None:
         self.loaded: _Loaded | None = None
@@ -170,7 +170,7 @@ class Libraries:
 
 
 class _Loaded:
-    """Both, as one."""
+    """Both libraries, combined."""
 
     def __init__(self) -> None:
         from eld import LanguageDetector
@@ -190,9 +190,9 @@ class _Loaded:
         return code
 
     def shares(self, script: str, part: str, served: Set[str]) -> dict[str, float]:
-        """The probability of each language written in `script`, with those `served` more probable beforehand.
+        """The probability of each language written in `script`, with a higher prior for those `served`.
 
-        What py3langid gives the languages that both know is divided among them by both.
+        The probability mass that py3langid gives to languages that both know is redistributed by both.
         """
         size = len(part.encode())
         sharpness = _SHARPEN * size**_SHARPEN_POWER
@@ -201,7 +201,7 @@ class _Loaded:
             label: sharpness * math.log(share + 1e-30) for label, share in self._first.rank(part) if label in written
         }
         both = logs.keys() & self._known_to_second
-        if both and script != HAN:  # ELD takes no notice of single ideographs
+        if both and script != HAN:  # ELD ignores single ideographs
             scores = self._second.detect(part).scores()
             weight = _SECOND * size**_SECOND_POWER
             before = _log_sum(logs[label] for label in both)
@@ -229,7 +229,7 @@ def _log_sum(logs: Iterable[float]) -> float:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """All of `text`, or pieces at even distances, without what is in no language."""
+    """All of `text`, or evenly spaced chunks, without text that is in no language."""
     if len(text) > SAMPLES * MOST:
         found = [text[number * (len(text) - MOST) // (SAMPLES - 1) :][:MOST] for number in range(SAMPLES)]
     else:
@@ -242,7 +242,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _parts(piece: str) -> Iterator[tuple[str | None, str, float]]:
-    """By script, what of `piece` is written in it, and how much that is."""
+    """By script: the text of `piece` in it, and its weight."""
     weights: dict[str | None, float] = defaultdict(float)
     for character, count in Counter(piece).items():
         if character.isalpha():
@@ -262,18 +262,18 @@ def _belongs(character: str, script: str | None) -> bool:
 
 
 def _label(code: str) -> str:
-    """What the libraries call a language."""
+    """The libraries' code for a language."""
     language = language_alone(code)
     return _LABELS.get(language, language)
 
 
 def _variant(codes: list[str], text: str) -> str:
-    """Of one language's codes the first, or for Chinese the one whose characters `text` has."""
+    """The first of one language's codes, or for Chinese the one whose characters `text` has."""
     by_form = {bool(_TRADITIONAL.match(code)): code for code in reversed(codes)}
     if len(by_form) < 2:
         return codes[0]
     sample = set(text[: SAMPLES * MOST])
-    # The old national encodings: one has the simplified characters and those that were never simplified, the other the
+    # The legacy national encodings: one has the simplified characters and those never simplified, the other the
     # traditional ones.
     simplified = sum(_encodes(c, "gb2312") and not _encodes(c, "big5") for c in sample)
     traditional = sum(_encodes(c, "big5") and not _encodes(c, "gb2312") for c in sample)

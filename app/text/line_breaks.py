@@ -1,6 +1,7 @@
-"""Plain text that was wrapped by hand: which lines are one paragraph, which is then joined, and wrapped again.
+"""Hard-wrapped plain text: decides which lines form a paragraph, joins them, and wraps the translation again.
 
-Knows how text looks, and no language. Lists, verse, addresses, tables, code, headings and quotations keep their lines.
+Judges by layout, independently of language. Lists, verse, addresses, tables, code, headings and quotations keep their
+lines.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Literal, NamedTuple
 from unicodedata import east_asian_width
 
 LineBreaks = Literal["keep", "join", "auto"]
-"""Lines stay; those of a paragraph become one; the same, where the text looks as if it was wrapped."""
+"""Keep lines; join the lines of each paragraph; or join if the text looks wrapped."""
 _NARROWEST, _WIDEST = 40, 140
-"""Columns that text is wrapped at."""
+"""Columns at which text is typically wrapped."""
 _VERSE = 60
-"""Columns that hardly any verse is as wide as."""
+"""Columns that verse hardly ever reaches."""
 _ALONE = 55
-"""Columns of the first of two lines from which it is taken for a full one, where nothing else tells."""
+"""The minimum columns of the first of only two lines for it to count as full, without other evidence."""
 _SLACK = 0.06
-"""Of the width: so much more may be free at the end of a line than the next word takes."""
+"""Share of the width by which a full line may fall short of the next word."""
 _SHORT = 0.25
-"""Of the width: where so much is free, a paragraph ends."""
+"""Share of the width: a line with this much space left ends a paragraph."""
 _ITEM = re.compile(r"(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\(?[A-Z]\)|\[\d{1,3}\])\s")
 _APART = re.compile(
     r"[>|#]|(?:```|~~~)|[^\w\s]{3,}\s*\Z"  # quotations, tables, headings, rules
@@ -43,7 +44,7 @@ _BREAKS = re.compile(rf"(?P<space> +)|(?<={_WIDE})(?!{_CLOSES})(?=\S)|(?<=\S)(?<
 
 @dataclass(frozen=True)
 class Wrapping:
-    """How a paragraph was wrapped: what its first line and the others begin with, columns, and how lines end."""
+    """How a paragraph was wrapped: the prefixes of its first and other lines, columns, and line ends."""
 
     first: str
     others: str
@@ -51,7 +52,7 @@ class Wrapping:
     line_end: str
 
     def wrapped(self, text: str) -> str:
-        """`text`, which is a line that begins as the first does, in lines no wider, if its words are not."""
+        """Wraps `text`, whose first line has its prefix, to the same width, unless a word is wider."""
         indent, lines = self.first, list[str]()
         line, used = "", _columns(indent)
         for gap, word in _words(text.removeprefix(self.first)):
@@ -75,7 +76,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """A text, and the lines of which it is translated."""
+    """A text, and the lines in which it is translated."""
 
     sent: str
     found: Sequence[Stretch]
@@ -86,11 +87,11 @@ class Lines:
 
     @property
     def text(self) -> str:
-        """What is to be translated."""
+        """The text to translate."""
         return "".join(stretch.text for stretch in self.found)
 
     def wrapped(self, translation: str) -> str:
-        """The translation of `text`, with the lines that were joined wrapped again."""
+        """The translation of `text`, with joined lines wrapped again."""
         return wrapped(self.sent, self.found, translation)
 
 
@@ -128,7 +129,7 @@ def stretches(text: str, line_breaks: LineBreaks) -> list[Stretch]:
 
 
 def wrapped(text: str, group: Sequence[Stretch], translation: str) -> str:
-    """The translation of `group`, with the lines that were joined wrapped again."""
+    """The translation of `group`, with joined lines wrapped again."""
     lines = translation.splitlines(keepends=True)
     if len(lines) != len(group) or not any(stretch.wrapping for stretch in group):
         return translation
@@ -145,7 +146,7 @@ def wrapped(text: str, group: Sequence[Stretch], translation: str) -> str:
 
 
 def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
-    """Lines that may be one paragraph: of one indentation but for the first, and one item of a list at most."""
+    """Lines that may form one paragraph: with equal indentation, except for the first, and at most one list item."""
     block: list[_Line] = []
     fenced = False
     for line in lines:
@@ -165,11 +166,11 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
 
 
 def _paragraphs(block: Sequence[_Line], width: int | None) -> Iterator[Sequence[_Line]]:
-    """The paragraphs of a block, as far as its line ends are none of somebody's choice; else its lines."""
+    """The paragraphs of a block, if none of its line ends is deliberate; else its lines."""
     if _is_wrapped(block):
         yield from _cut(block, max(line.columns for line in block), _SHORT)
     elif width is not None:
-        # Where little is sure, a sentence that ends with its line is left alone: nothing of it is torn.
+        # With little evidence, a sentence that ends with its line is left alone: it is not broken anyway.
         for part in _cut(block, width, _SLACK):
             yield from _sentences(part)
     elif len(block) == 2 and _is_broken_sentence(*block):
@@ -179,7 +180,7 @@ def _paragraphs(block: Sequence[_Line], width: int | None) -> Iterator[Sequence[
 
 
 def _is_wrapped(block: Sequence[_Line]) -> bool:
-    """Whether, of three lines or more, nearly each is as long as it can be."""
+    """Whether almost all of three or more lines are as long as possible."""
     if len(block) < 3:
         return False
     width = max(line.columns for line in block)
@@ -199,12 +200,12 @@ def _is_broken_sentence(first: _Line, second: _Line) -> bool:
 
 
 def _goes_on(line: _Line, following: _Line) -> bool:
-    """Whether a sentence seems to."""
+    """Whether a sentence seems to continue."""
     return not _ENDS_SENTENCE.search(line.body) and not following.body[0].isupper()
 
 
 def _cut(block: Sequence[_Line], width: int, slack: float) -> Iterator[Sequence[_Line]]:
-    """The block after each line behind which the next word would have had room, and `slack`, of the width, more."""
+    """Splits the block after each line that would have had room for the next word and `slack`, a share of the width."""
     start = 0
     for number, (one, other) in enumerate(pairwise(block), 1):
         free = width - one.columns - _needed(one, other)
@@ -215,7 +216,7 @@ def _cut(block: Sequence[_Line], width: int, slack: float) -> Iterator[Sequence[
 
 
 def _sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
-    """The block after each line that ends in the end of a sentence."""
+    """Splits the block after each line that ends a sentence."""
     start = 0
     for number, line in enumerate(block[:-1], 1):
         if _ENDS_SENTENCE.search(line.body):
@@ -225,13 +226,13 @@ def _sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
 
 
 def _needed(line: _Line, following: _Line) -> int:
-    """Columns that the first word of the next line would have taken behind this one."""
+    """Columns that the first word of the next line would have needed on this one."""
     _, word = next(_words(following.body))
     return len(_between(line, following)) + _columns(word)
 
 
 def _between(line: _Line, following: _Line) -> str:
-    """What joins two lines. The hyphen of a word that was divided stays: it may be one of its own."""
+    """What joins two lines. The hyphen of a divided word stays: it may belong to the word."""
     if _WIDE_ONE.match(line.body[-1]) and _WIDE_ONE.match(following.body[0]):
         return ""
     return "" if _HYPHENATED.search(line.body) and following.body[0].islower() else " "
@@ -254,7 +255,7 @@ def _kept(line: _Line) -> Stretch:
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
-    """What is not divided, each with the spaces before it."""
+    """Unbreakable units, each with the spaces before it."""
     gap, done = "", 0
     for found in _BREAKS.finditer(text):
         if found.start() > done:

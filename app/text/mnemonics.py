@@ -1,7 +1,7 @@
-"""Mnemonics of labels, the letters that a key presses: "&Open", "Save &As...", "_Open", "打开(&O)".
+"""Mnemonics of labels, which mark the key to press: "&Open", "Save &As...", "_Open", "打开(&O)".
 
-A label is translated without its mark, which then stands before a letter of the translation. Which characters are
-such marks, and which are none ("R&D", "&amp;", "a_b", "__init__"), is told here, for every format that has labels.
+A label is translated without its mark, which is then put before a letter of the translation. Decides, for all formats
+with labels, which characters are mnemonic marks and which are not ("R&D", "&amp;", "a_b", "__init__").
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from app.text.placeholders import placeholders
 from model.languages import language_alone
 
 _LONGEST = 100
-"""Characters of a label."""
+"""Maximum number of characters in a label."""
 _BEGIN = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
 _AT_WORD = re.compile(
     rf"{_BEGIN}(?P<mark>&&?)(?!c\.)(?=(?P<word>\w*))[^\W_]|{_BEGIN}(?P<line>_)(?P<lined>[^\W\d_])(?![^\W_]*_)"
 )
 _IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>[^\W\d_]+)\b")
 _BEHIND = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
-"""As where words have no letters to press."""
+"""Used in languages whose words have no letters to press."""
 _ENTITY = re.compile(r"&#?\w+;|<[A-Za-z/!][^<>]*>")
 _LITERAL = re.compile(r"&&(?=\s|\Z)")
 _END = re.compile(r"[\s.…:：。]*\Z")
@@ -30,17 +30,17 @@ _BEHIND_IN = {"zh", "ja", "ko"}
 
 
 class Mnemonic(NamedTuple):
-    """A `mark` that stood before a `letter`."""
+    """A `mark` that was before a `letter`."""
 
     mark: str
     letter: str
     is_doubled: bool = False
-    """An "&" that is shown is written as two."""
+    """Whether a literal "&" is written as two."""
 
     def put(self, translation: str, language: str) -> str:
-        """`translation`, which is in `language`, with the mark: before the same letter, or else the first.
+        """`translation`, in `language`, with the mark before the same letter, or else the first.
 
-        Where words have no letters to press, or there are none, both come behind in brackets.
+        If words have no letters to press, or there are none, both are appended in brackets.
         """
         kept = placeholders(translation, language)
         free = [
@@ -62,14 +62,14 @@ class Mnemonic(NamedTuple):
 
 
 def marks_in(texts: Iterable[str]) -> frozenset[str]:
-    """The marks that surely are used in a catalogue, "&" and "_": there they may also stand within a word."""
+    """The marks that a catalogue certainly uses, "&" and "_": there they may also occur within a word."""
     labels = (text for text in texts if len(text) <= _LONGEST and not _ENTITY.search(text))
     found = filter(None, map(_AT_WORD.search, labels))
     return frozenset((one["mark"] or one["line"])[0] for one in found if one["mark"] or one["lined"].isupper())
 
 
 def without(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemonic] | None:
-    """A label without its mnemonic, and that; None if it has none. `marks`: those of its catalogue.
+    """A label without its mnemonic, and the mnemonic; None if it has none. `marks`: those of its catalogue.
 
     A label is a short line without tags and entities, and has one mark.
     """
@@ -95,10 +95,10 @@ def without(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemon
 
 
 def _is_mnemonic(found: re.Match[str], marks: frozenset[str]) -> bool:
-    """Whether a mark at a word's beginning or within a word is one."""
+    """Whether a mark at a word's beginning or within a word is a mnemonic."""
     if found.re is _AT_WORD:
         if found["mark"]:
-            return found["word"] not in html5  # "&copy 2024" is HTML that browsers read
+            return found["word"] not in html5  # browsers read "&copy 2024" as HTML
         return found["lined"].isupper() or "_" in marks
     before, after = found["before"], found["after"]
     if not after[0].islower():

@@ -1,7 +1,5 @@
-"""Endings in brackets, as in "file(s)": the model is given the longer word, since of the brackets it makes nonsense.
-
-Knows how such endings are spelt in some languages, no model.
-"""
+"""Optional endings in brackets, as in "file(s)": the model gets the longer word, since it translates the brackets
+badly."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from model.languages import language_alone
 _ENDINGS = {"de": "n|en|e|er|s|nen|in|innen", "fr": "s|e|es|(?<=[ae]u[(])x"}
 _OTHERS = "s|es"
 DROPPED = "\u200b"
-"""Is nothing to the model: see `model.normalisation`."""
+"""The model ignores it: see `model.normalisation`."""
 
 
 @cache
@@ -28,7 +26,8 @@ def has_optional_endings(text: str, language: str) -> bool:
 
 
 def with_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
-    """The parts of a sentence with such endings as part of their words; as long as they were, so that offsets hold."""
+    """The parts of a sentence with such endings joined to their words, at the same length, so that offsets stay
+    valid."""
     pattern = _bracketed(language)
     return [pattern.sub(_joined, part) if isinstance(part, str) and "(" in part else part for part in parts]
 

@@ -1,13 +1,13 @@
-"""How what no translation may change is written: regular expressions, each for the place where such a thing begins.
+"""Regular expressions for text that must not be translated, each anchored where such text begins.
 
-Knows spellings; where to look for them, and in which order, is `app.text.placeholders`'.
+Where and in which order to apply them is in `app.text.placeholders`.
 """
 
 from __future__ import annotations
 
 import re
 
-# Names end where no further letter of the Latin script follows: "请用snake_case函数" holds one.
+# Names end where no further Latin letter follows: "请用snake_case函数" contains one.
 LATIN = r"A-Za-z0-9_\u00c0-\u024f"
 _BEGIN, _END = rf"(?<![{LATIN}])", rf"(?![{LATIN}])"
 _SPACES = r"\s\u00a0\u2000-\u200a\u202f\u3000"
@@ -15,7 +15,7 @@ _OPEN = rf"""(?<![^{_SPACES}(\[{{"'`“‘«„=,|/])"""
 """At the start of a word."""
 _HAN = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
 _ADDRESS = rf"""[^\s<>"`\\^“”‘’«»…{_HAN}]"""
-"""A character of a URL. Chinese and Japanese text goes on right behind one."""
+"""A character of a URL. Chinese and Japanese text may follow one directly."""
 _FILE = rf"""[^{_SPACES}\\/:*?"<>|,;!)“”‘’«»…、。，！？]"""
 _FILE_TYPES = (
     "md|txt|rst|pdf|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|xliff|html?|css|scss|jsx?|tsx?|mjs|py|pyi|ipynb|rb|java"
@@ -27,9 +27,9 @@ SYMBOLS = (
     r"©®\u2103\u2109\u2117\u2120\u2122\u212e\u2190-\u21ff\u2300-\u2426\u249c-\u24e9\u2500-\u2767\u2794-\u27bf"
     r"\u2800-\u297f\u2b00-\u2bff\u3020\ufffc\ufffd\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
 )
-"""Emoji, arrows, boxes, dingbats: Unicode's other symbols, less "°" and "№", which are written as if letters."""
+"""Emoji, arrows, boxes, dingbats: Unicode's other symbols, except "°" and "№", which are used like letters."""
 PICTURED = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
-"""Characters that are emoji when U+FE0F follows."""
+"""Characters that are emoji if U+FE0F follows."""
 _EMOJI = rf"(?:[{SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[{PICTURED}](?=\ufe0f))"
 _EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
 
@@ -103,14 +103,14 @@ KINDS = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-"""What is neither braces, Markdown nor a path. All lengths are bounded where a longer one could be tried again."""
+"""Everything except braces, Markdown and paths. Repetitions are bounded wherever they could cause backtracking."""
 LINK_TARGET = re.compile(
     r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
 )
-"""From the end of a Markdown link's text to its end."""
+"""From the end of a Markdown link's text to the end of the link."""
 EMPHASIS = re.compile(r"(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~)|\n")
-"""What may be Markdown's, and where no emphasis goes on."""
+"""Potential Markdown emphasis, and where emphasis cannot continue."""
 _NAME = rf"[{LATIN}.@+~%$*:{{}}-]{{0,255}}+"
 PATH = re.compile(rf"(?<![{LATIN}./~%&<>)\]}}-]){_NAME}(?:/{_NAME})++")
 FILE_NAME = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")
-"""A file's name with its extension; "p.m" is none."""
+"""A file name with an extension; "p.m" is not one."""

@@ -1,6 +1,6 @@
-"""Finds what no translation may change: placeholders, tags, addresses, code, symbols, words in a foreign script.
+"""Finds text that must not be translated: placeholders, tags, URLs, code, symbols, words in a foreign script.
 
-Knows where to look, and pairs what must be paired; how most of it is spelt is `app.text.placeholder_patterns`'.
+Pairs what must be paired; most patterns are in `app.text.placeholder_patterns`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{LATIN}]"), re.compile(rf"[{LATIN}.
 _FORMATTED = re.compile(
     r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b"
 )
-"""What an argument of ICU's MessageFormat begins with."""
+"""The beginning of an argument of ICU's MessageFormat."""
 _MAX_NAME, _MAX_WORDS = 120, 4
-"""Of what is in braces, in characters and words: more is a sentence that happens to stand in braces."""
+"""Maximum characters and words in braces: more is a sentence that happens to be in braces."""
 _MAX_OPEN = 8
-"""Marks of emphasis that may be inside one another."""
+"""Maximum nesting depth of emphasis."""
 _CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
 _CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
-"""Languages whose own words have capitals inside: "bhFuil", "isiZulu"."""
+"""Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
 _PERCENT_FIRST = {"eu", "tr"}
 """Languages that write %50."""
 _NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])?>", re.DOTALL)
@@ -36,9 +36,9 @@ _FOLLOWING = ".,;:!?'*~"
 
 
 def placeholders(text: str, language: str) -> list[Kept]:
-    """What in `text`, which is in `language`, is to stay as it is: in order, not overlapping, `raw` being itself."""
+    """The parts of `text`, which is in `language`, to keep unchanged: in order, not overlapping, each its own `raw`."""
     trigger, foreign = _triggers(language)
-    if not trigger.search(text):  # as in most sentences
+    if not trigger.search(text):  # as for most sentences
         return []
     scan = _Scan(text, language, foreign)
     found: list[Kept] = []
@@ -52,16 +52,16 @@ def placeholders(text: str, language: str) -> list[Kept]:
 
 
 def is_nesting(placeholder: str) -> bool:
-    """Whether it is a mark of emphasis, the beginning or end of a Markdown link, or a tag that opens or closes."""
+    """Whether it nests: a mark of emphasis, the beginning or end of a Markdown link, or an opening or closing tag."""
     return _NESTING.fullmatch(placeholder) is not None
 
 
 @cache
 def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
-    """What to look closer at, found by a class of characters; and a run of letters in a foreign script."""
+    """Finds candidates to examine: a character class, or a run of letters in a foreign script."""
     letters = foreign_letters(language)
     others = rf"{PICTURED}{SYMBOLS}{letters}"
-    # Where one class begins the pattern, `re` skips all other characters without trying anything.
+    # If a pattern begins with a single class, `re` skips other characters without attempting a match.
     trigger = (
         rf"[{{\[%$<&@#`*_\\/~:.(+\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\+)(?=\d)|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
@@ -73,7 +73,7 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
 
 
 class _Scan:
-    """One text looked through from left to right; what needs the text as a whole is found out once."""
+    """One scan of a text from left to right; properties of the whole text are computed once."""
 
     def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
         self.text, self.foreign = text, foreign
@@ -83,7 +83,7 @@ class _Scan:
         self._no_path_before = 0
 
     def at(self, place: int, floor: int) -> tuple[int, int] | None:
-        """What is to be kept around the character at `place`, and begins at `floor` or later."""
+        """The text to keep around the character at `place`, beginning at `floor` or later."""
         character = self.text[place]
         if character == "[":
             return self._link(place, floor)
@@ -110,7 +110,7 @@ class _Scan:
         return place - (place > floor and self.text[place - 1] == "!"), place + 1
 
     def _braced(self, place: int) -> int:
-        """The end of a placeholder in braces, nested as they may be, or 0."""
+        """The end of a placeholder in braces, which may nest, or 0."""
         opening = place + (self.text[place] != "{")
         end = self._braces.get(opening, 0)
         if not end or self.text[opening + 1] in "{%#" or _FORMATTED.match(self.text, opening + 1):
@@ -177,7 +177,7 @@ class _Scan:
 
     @cached_property
     def _braces(self) -> dict[int, int]:
-        """Where each opening brace's group ends."""
+        """The end of each opening brace's group."""
         return {start: end + 1 for start, end in _pairs(self.text, re.compile(r"[{}]"), "{")}
 
     @cached_property
@@ -188,7 +188,7 @@ class _Scan:
 
     @cached_property
     def _emphasis(self) -> dict[int, tuple[int, int]]:
-        """The marks of Markdown's emphasis, which come in pairs within a line, by their places."""
+        """The marks of Markdown emphasis, which are paired within a line, by position."""
         pairs: dict[int, tuple[int, int]] = {}
         opened: list[re.Match[str]] = []
         for mark in EMPHASIS.finditer(self.text):
@@ -203,7 +203,7 @@ class _Scan:
 
     @cached_property
     def _ticks(self) -> dict[int, tuple[int, int, int]]:
-        """For each run of backticks with another of its length behind it: its end, the other's start and end."""
+        """For each run of backticks with a matching later run: its end, and the other's start and end."""
         following: dict[int, tuple[int, int]] = {}
         ticks: dict[int, tuple[int, int, int]] = {}
         for start, end in reversed([run.span() for run in re.finditer("`+", self.text)]):
@@ -214,7 +214,7 @@ class _Scan:
 
 
 def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[int, int]]:
-    """The places of opening and closing marks that belong together; one without the other belongs to nothing."""
+    """The positions of matching opening and closing marks; unmatched marks are left out."""
     opened: list[int] = []
     for mark in marks.finditer(text):
         if mark[0] == opening:
@@ -224,7 +224,7 @@ def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[in
 
 
 def _pop_same(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
-    """The last of those opened that is spelt as `mark`; what was opened after it is closed by nothing."""
+    """The last opened mark spelt like `mark`; those opened after it stay unmatched."""
     for index in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_OPEN), -1):
         if opened[index][0] == mark:
             begun = opened[index]
@@ -234,7 +234,7 @@ def _pop_same(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
 
 
 def _trimmed(text: str, start: int, end: int) -> int:
-    """The end of an address without the punctuation that follows it and the bracket that it stands in."""
+    """The end of a URL without trailing punctuation and the bracket that encloses it."""
     excess = {close: text.count(close, start, end) - text.count(open, start, end) for open, close in ("()", "[]", "{}")}
     while end > start and (text[end - 1] in _FOLLOWING or excess.get(text[end - 1], 0) > 0):
         end -= 1
@@ -244,7 +244,7 @@ def _trimmed(text: str, start: int, end: int) -> int:
 
 
 def _is_path(path: str) -> bool:
-    """Whether that is one, and not "and/or", "km/h" or "a.m./p.m"."""
+    """Whether it is a path, and not "and/or", "km/h" or "a.m./p.m"."""
     parts = path.split("/")
     names = [part for part in parts if part]
     if not names or "//" in path:

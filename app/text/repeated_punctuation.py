@@ -1,7 +1,4 @@
-"""Marks that come in a row, as in "Stop!!": the model is given one of them, and the translation has all.
-
-Knows characters, no model.
-"""
+"""Repeated punctuation, as in "Stop!!": the model gets a single mark, and the translation gets all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ _UNSEEN = rf"[{INVISIBLE}\u200c\u200d]*"
 
 
 def _row(marks: str, least: int) -> str:
-    """At least so many of `marks` in a row, with what nobody sees between them."""
+    """At least this many of `marks` in a row, ignoring invisible characters between them."""
     return rf"[{marks}](?:{_UNSEEN}[{marks}]){{{least - 1},}}"
 
 
@@ -23,7 +20,7 @@ _ROW = "|".join(_row(marks, 2) for marks in _KINDS)
 _AT_END = rf"(?=[\"'»”’)\]」』）\s{INVISIBLE}]*\Z)"
 _SECOND = "|".join(rf"(?<=[{marks}]){_UNSEEN}[{marks}]" for marks in _KINDS)
 _ANY_ROW = re.compile(rf"[{''.join(_KINDS)}](?:{_SECOND})")
-"""Two of a row. Where one class begins a pattern, `re` skips all other characters without trying anything."""
+"""Two in a row. If a pattern begins with a single class, `re` skips other characters without attempting a match."""
 _ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
 _MARKS = re.compile(_row("!?！？", 1))
 _COLLAPSED = re.compile(rf"{_row('!?！？', 2)}|{_row('¡¿', 2)}")
@@ -33,9 +30,9 @@ _ASCII = str.maketrans("！？。", "!?.")
 _ENDS = "!?.！？。…"
 _CLOSING = " \u00a0\u202f\"'»”’)]」』）"
 _ELLIPSIS = 3
-"""Stops in a row, from which on they are one."""
+"""This many stops in a row, or more, are an ellipsis."""
 _DROPPED = "\u200b"
-"""Is nothing to the model: see `model.normalisation`."""
+"""The model ignores it: see `model.normalisation`."""
 
 
 def has_rows(text: str) -> bool:
@@ -43,9 +40,10 @@ def has_rows(text: str) -> bool:
 
 
 def without_rows(parts: Sequence[str | int]) -> list[str | int]:
-    """The parts of a sentence with one mark of each row, "?" of "!?!?"; as long as they were, so that offsets hold.
+    """The parts of a sentence with one mark of each row, "?" for "!?!?", at the same length, so that offsets stay
+    valid.
 
-    Full stops in a row are left where they do not end the sentence: "Well... yes" is not two.
+    Full stops in a row are left alone unless they end the sentence: "Well... yes" is one sentence.
     """
     found = list(parts)
     for number, part in enumerate(parts):
@@ -61,10 +59,10 @@ def _one(found: re.Match[str]) -> str:
 
 
 def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
-    """`texts`, which together are a translation of the parts `source`, with the rows of marks that those have.
+    """`texts`, which together translate the parts `source`, with the source's rows of marks restored.
 
-    A row takes the place of the mark that is as far along among those of its kind, question or exclamation, if the
-    translation has as many of them; one that ends the source ends the translation.
+    A row replaces the mark of its kind, question or exclamation, at the same position in the sequence, if the
+    translation has as many of them; a row that ends the source ends the translation.
     """
     if not any(map(has_rows, source)) or not any(map(str.strip, texts)):
         return texts
@@ -89,13 +87,13 @@ def _marks_of(found: str) -> str:
 
 
 def _kind(row: str) -> str:
-    """Of marks in a row: "?" if one asks, "!" if they exclaim, else none."""
+    """Returns "?" if any mark in the row asks, "!" if they exclaim, else none."""
     plain = row.translate(_ASCII)
     return "?" if "?" in plain else "!" if "!" in plain else ""
 
 
 def _as_wide(row: str, text: str) -> str:
-    """`row` as wide as what `text`, in the place of whose end it comes, ends in."""
+    """`row` in the width, full or half, of the end of `text` that it replaces."""
     if not text[-1:] > "\u2e80":
         return row.translate(_ASCII)
     row = row.translate(_FULL_WIDTH)
@@ -103,9 +101,9 @@ def _as_wide(row: str, text: str) -> str:
 
 
 def _edited(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
-    """`texts` with each of the `edits`, (start, end, put), which are in order; offsets are those of the texts joined.
+    """`texts` with the `edits` applied: (start, end, put), in order, with offsets into the joined texts.
 
-    What is put belongs to the text that has its first character, or to the last of them.
+    An insertion belongs to the text that has its first character, or to the last text.
     """
     found: list[str] = []
     at = 0

@@ -1,6 +1,7 @@
-"""Cuts text into sentences to translate and what stands between them; together they are the text, to the character.
+"""Splits text into sentences to translate and the text between them; together they equal the input, character for
+character.
 
-Knows characters and sentence ends; what is to be kept as it is, and what a model can take, it is told.
+Callers supply the protected ranges and the model's limits.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from model.marks import has_end_mark
 from model.normalisation import INVISIBLE
 
 WINDOW = 2_048
-"""Characters looked at together: the splitter's time grows with the square. Well over any model's limit."""
+"""Characters per call of the splitter, whose time is quadratic. Well over any model's limit."""
 
 _STOPS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
 _LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
-"""What may hold sentences. Line ends, other control characters and the bars of tables end every sentence, and stay."""
+"""May hold sentences. Line ends, other control characters and the bars of tables end every sentence, and are kept."""
 _GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
-"""What stands between columns: a tab, or three spaces and more, which put words under one another."""
+"""Gaps between columns: a tab, or three or more spaces, which align words vertically."""
 _WRITTEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _LISTED = re.compile(rf"\s*{_WRITTEN.pattern}(?:\s+{_WRITTEN.pattern})+\s*")
-"""A line of ideographs or kana with blanks and no marks: words or clauses, which the blanks keep apart. Where one is
-alone between blanks ("我 喜欢 你"), somebody has put them between all words."""
+"""A line of ideographs or kana with blanks and no punctuation: words or clauses that the blanks separate. If single
+characters stand between blanks ("我 喜欢 你"), the blanks separate all words."""
 _MARKERS = re.compile(
     r"""
     \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
@@ -43,23 +44,23 @@ _MARKERS = re.compile(
     """,
     re.VERBOSE,
 )
-"""What a line may begin with that is no part of its first sentence: list, quotation, heading and comment marks."""
+"""Line prefixes that are not part of the first sentence: marks of lists, quotations, headings and comments."""
 _END_MARKER = re.compile(r"(?:\*{1,3}/|--+>)\s*$")
 _PLAIN_SENTENCE = re.compile(r"[A-Za-z](?:[\w,']| (?! )){0,98}(?<! )[.!?]?", re.ASCII)
-"""Most requests are one such, and going the long way with it would take a tenth of their time."""
+"""Most requests are a single such sentence, and the full path would take a tenth of their time."""
 _FRENCH_MARKS = "!?»"
-"""What has a blank before it in French, and no words after it."""
+"""Punctuation with a blank before it in French, and no words after it."""
 _CLOSING = re.compile(r"(?:[)\]}»”’」』）】》\ue002\ue003]|\"(?=\s|$))+\s*")
-"""What the splitter leaves to the next sentence, and belongs to the one that ended."""
+"""Belongs to the sentence that ended, though the splitter gives it to the next."""
 _STRAIGHT = "\"'"
 _OPENING = re.compile(r"[.!?…][\"'”’»)]?\s+(?P<mark>[\"'“«„‘])\s*$|[。！？](?P<mark_zh>[“‘])$")
-"""What the splitter leaves to the sentence that ended, and opens the next."""
+"""Opens the next sentence, though the splitter gives it to the one that ended."""
 _ALSO_ENDS = (
     re.compile(r"[。！？][”’」』）】》\"]*+(?=[^\s”’」』）】》\"。！？…，、；：—])"),
     re.compile(r"(?<=[a-zà-ÿß]{4})[.!?][\"”’»)]*+\s++(?=\d)"),
     re.compile(r"(?<=\betc)\.[)\"”’»]*+\s++(?=[A-ZÀ-Þ¿¡])"),
 )
-"""Ends that the splitter does not see: in Chinese before a digit, a Latin letter, a quotation; before a number."""
+"""Sentence ends that the splitter misses: in Chinese before a digit, a Latin letter, a quotation; before a number."""
 _NO_END = re.compile(r"\b(?:approx|sept|chap|sect|figs|vols|núms|págs|arts)\.$", re.IGNORECASE)
 _DECIMAL = re.compile(r"\d[.．]$")
 _TITLE = re.compile(r"\b(?:Jr|Sr|Inc|Ltd|Corp|Co)\.\s*$")
@@ -69,12 +70,12 @@ _BEGINS_DE = re.compile(
     r"|Man|Was|Wer|Wie|Wo|Bei|Beim|Mit|Nach|Für|Zu|Zum|Als|Wenn|So|Jetzt|Heute|Seit|Nur|Hier|Dort|Sein\w*|Dabei"
     r"|Außerdem|Allerdings)\b|[\"„»]"
 )
-"""What makes "am 3." the end of a sentence: else an ordinal number and its noun, "im 18. Jahrhundert"."""
+"""Words after which "am 3." ends a sentence: otherwise it is an ordinal number with its noun, "im 18. Jahrhundert"."""
 _CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _UNBROKEN = re.compile(r"[!-~\u00c0-\u024f]{200,}")
-"""In a script with spaces, no word: a key, a file as text."""
+"""Not a word, in a script with spaces: a key, or a file as text."""
 _ODD_SPACE = re.compile(r"[^\S ]")
 _ABBREVIATED = {
     "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol|Ft|Mt|Maj|Col|Gen|Sgt|Lt|Capt)\.\s*$"),
@@ -84,22 +85,22 @@ _ABBREVIATED = {
         r"|Ft|Mt|Maj|Col|janv|févr|juill|sept|oct|nov|déc)\.\s*$"
     ),
 }
-"""Where a full stop ends no sentence, beyond what the splitter knows."""
+"""Abbreviations whose full stop does not end a sentence, in addition to the splitter's."""
 
-# Kept ranges are masked by characters for private use: no letter, no white space, no end of a sentence. Where the text
-# itself has such characters, they are taken for words, which does no harm.
+# Kept ranges are masked by private-use characters, which are neither letters, white space nor sentence ends. If the
+# text itself has such characters, they count as words, which is harmless.
 _WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
 _SHOWN = str.maketrans(
     dict.fromkeys(INVISIBLE, " ") | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"}
 )
-"""What the splitter sees of the masks: a name; something that closes, as after "Done.</b>"; a quoted sentence."""
+"""What the splitter sees in place of the masks: a name; a closing mark, as after "Done.</b>"; a quoted sentence."""
 _AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
 
 _start_of = attrgetter("start")
 
 
 class Segment(NamedTuple):
-    """Characters [start, end) of the text: a sentence without white space around it, or what is copied as it is."""
+    """Characters [start, end) of the text: a sentence without surrounding white space, or text that is copied."""
 
     start: int
     end: int
@@ -107,11 +108,11 @@ class Segment(NamedTuple):
 
 
 def segments(text: str, language: str, kept: Sequence[Kept] = (), whole: bool = False) -> list[Segment]:
-    """The segments of `text`, which cover it without a gap. No range of `kept` is cut; they are in order.
+    """The segments of `text`, which cover it without gaps. Never cuts a range of `kept`; those are in order.
 
-    What holds no letter outside `kept` is copied ("***", "12345", "{name}"), and so is what stands around sentences:
-    white space, brackets, symbols that are kept, marks of lists, quotations and comments at the start of a line. A kept
-    range in what is copied still has its `raw` to be written for it. A `whole` text is one sentence, or is copied.
+    Text without letters outside `kept` is copied ("***", "12345", "{name}"), and so is what surrounds sentences: white
+    space, brackets, kept symbols, marks of lists, quotations and comments at the start of a line. A kept range in
+    copied text still needs its `raw` written. A `whole` text is one sentence, or is copied.
     """
     if not kept and _PLAIN_SENTENCE.fullmatch(text):
         return [Segment(0, len(text), True)]
@@ -135,12 +136,12 @@ def cut(
     limit: int,
     terms: Sequence[Kept] = (),
 ) -> list[Segment]:
-    """The sentence [start, end) of `text` in segments that cover it, those to translate at most `limit` long.
+    """Splits the sentence [start, end) of `text` into segments that cover it, those to translate at most `limit` long.
 
-    `length` says how long the characters from its first to its second argument are, in whatever the limit counts. Cuts
-    near the middle, again and again: after a clause mark, else at a space, else anywhere but inside a range of `kept`
-    or of `terms`, which do not overlap. A character or such a range that is over the limit by itself is copied, and so
-    is what nobody reads: letters by the hundred without a space.
+    `length` returns the length of the characters between its two arguments, in the unit of the limit. Cuts repeatedly
+    near the middle: after a clause mark, else at a space, else anywhere outside the ranges of `kept` and `terms`, which
+    do not overlap. A character or range that exceeds the limit by itself is copied, and so is text that nobody reads:
+    hundreds of letters without a space.
     """
     within = kept[bisect_left(kept, start, key=_start_of) : bisect_left(kept, end, key=_start_of)]
     masked = _masked(text, start, end, within)
@@ -185,10 +186,10 @@ def _is_speech(stretch: str) -> bool:
 
 
 def _columns(masked: str) -> Iterator[tuple[int, int]]:
-    """What may hold sentences, in order: lines, or what is between the gaps of those that have some.
+    """The stretches that may hold sentences, in order: lines, or the columns of lines that have gaps.
 
-    A gap is a blank like others where it is in a sentence; so it is if that ends in a mark, and no line beside it has a
-    gap, as those of a table have.
+    A gap within a sentence is an ordinary blank; so is one in a line that ends in a mark and has no neighbouring line
+    with a gap, as tables have.
     """
     lines = [line.span() for line in _LINE.finditer(masked)]
     gaps = [_gaps(masked, start, end) for start, end in lines]
@@ -207,7 +208,7 @@ def _columns(masked: str) -> Iterator[tuple[int, int]]:
 
 
 def _gaps(masked: str, start: int, end: int) -> list[tuple[int, int]]:
-    """The gaps in the line [start, end), less what indents it or ends it."""
+    """The gaps in the line [start, end), except for its indentation and trailing blanks."""
     if "\t" not in masked[start:end] and "   " not in masked[start:end]:
         return []
     line = masked[start:end]
@@ -216,7 +217,7 @@ def _gaps(masked: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _is_prose(masked: str, start: int, end: int, gaps: Sequence[tuple[int, int]]) -> bool:
-    """Whether the line [start, end) is a sentence with its `gaps` in it: one, or more before small letters."""
+    """Whether the line [start, end) is a sentence including its `gaps`: one gap, or several before small letters."""
     first, last = _unmarked(masked, start, end)
     within = [gap for gap in gaps if gap[0] >= first]
     columns = [masked[a:b] for a, b in pairwise([first, *chain.from_iterable(within), last])][::2]
@@ -240,12 +241,12 @@ def _unmarked(masked: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _sentences(masked: str, start: int, end: int, language: str, kept: Sequence[Kept]) -> Iterator[tuple[int, int]]:
-    """The sentences of the line [start, end), with the white space after each."""
+    """The sentences of the line [start, end), each with the white space after it."""
     while start < end:
         stop = min(start + WINDOW, end)
         lengths = _sentence_lengths(masked[start:stop], language)
         if stop < end:
-            # The last one may go on; a sentence longer than the window is cut anyway.
+            # The last one may continue; a sentence longer than the window is cut anyway.
             lengths = lengths[:-1] or [_outside(kept, _place_to_cut(masked, start, stop), start, stop) - start]
         for length in lengths:
             yield start, start + length
@@ -253,7 +254,7 @@ def _sentences(masked: str, start: int, end: int, language: str, kept: Sequence[
 
 
 def _sentence_lengths(window: str, language: str) -> list[int]:
-    # sentencex slices by bytes after white space that it takes for a single one, and panics at others.
+    # sentencex slices by bytes after white space that it assumes to be one byte, and panics at any other.
     plain = _ODD_SPACE.sub(" ", window).translate(_SHOWN)
     found = {_around_quotes(window, end) for end in accumulate(map(len, sentencex.segment(language, plain)))}
     ends = {end for end in found if not _goes_on(window, end, language)}
@@ -263,7 +264,7 @@ def _sentence_lengths(window: str, language: str) -> list[int]:
 
 
 def _around_quotes(window: str, end: int) -> int:
-    """`end` after the marks that close its sentence, and before one that opens the next."""
+    """`end` moved past marks that close its sentence, and before a mark that opens the next."""
     closing = _CLOSING.match(window, end)
     if closing and end and not window[end - 1].isspace():
         return closing.end()
@@ -277,7 +278,7 @@ def _around_quotes(window: str, end: int) -> int:
 
 
 def _goes_on(window: str, end: int, language: str) -> bool:
-    """Whether what stands before `end` ends no sentence, though the splitter says so."""
+    """Whether the sentence continues at `end`, though the splitter says that it ends."""
     before, after = window[max(0, end - 16) : end], window[end : end + 1]
     if _DECIMAL.search(before) and after.isdigit():
         return True
@@ -290,7 +291,7 @@ def _goes_on(window: str, end: int, language: str) -> bool:
 
 
 def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
-    """[start, end) without what is copied around it; None if all of it is."""
+    """[start, end) without what is copied around it; None if all of it is copied."""
     stretch = masked[start:end]
     if not _is_speech(stretch):
         return None
@@ -302,7 +303,7 @@ def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _with_gaps(sentences: Iterable[tuple[int, int]], start: int, end: int) -> list[Segment]:
-    """The sentences, which are in order, and what is copied before, between and after them in [start, end)."""
+    """The sentences, in order, with the copied text before, between and after them in [start, end)."""
     found: list[Segment] = []
     for first, last in sentences:
         if start < first:
@@ -325,7 +326,7 @@ def _place_to_cut(masked: str, start: int, end: int) -> int:
 
 
 def _outside(kept: Sequence[Kept], place: int, start: int, end: int) -> int:
-    """`place`, or the nearer end, in (start, end) if it can be, of the kept range that `place` is inside of."""
+    """`place`, or if it is inside a kept range, that range's nearer end, within (start, end) if possible."""
     one = kept[bisect_right(kept, place, key=_start_of) - 1] if kept else None
     if one is None or not one.start < place < one.end:
         return place

@@ -1,8 +1,8 @@
-"""Words and phrases that stand alone in greetings and user interfaces, by language: so much alone, statistics of
-letters say little. "Hello" has the letters of a Spanish word.
+"""Common short texts of greetings and user interfaces, by language: letter statistics alone say little about them.
+"Hello" has the letters of a Spanish word.
 
-Those of some languages that are often not served are here too, so that what is said in them is not taken for another.
-A word of several languages stands with each.
+Includes languages that are often not served, so that their texts are not mistaken for another language's. A word of
+several languages is listed with each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 
 MOST_WORDS = 4
-"""A text of more is told by its letters alone."""
+"""Longer texts are identified by their letters alone."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 _TEXTS = {
@@ -161,13 +161,13 @@ def _languages_of_texts() -> dict[str, frozenset[str]]:
 
 
 _LANGUAGES = _languages_of_texts()
-"""The languages of each text, by the text in small letters."""
+"""The languages of each text, keyed by the text in lower case."""
 
 
 def known_shares(text: str) -> dict[str, float]:
-    """The languages in which `text` is known here, each with the share of the text's words that is known in it.
+    """The languages in which `text` is listed here, each with the share of its words that are listed.
 
-    `text` in any case, with any punctuation. Of an unknown or a long one, there are none.
+    Ignores case and punctuation. Empty for unknown or long texts.
     """
     words = [word.replace("’", "'") for word in _WORD.findall(text[:100].casefold())]
     if not words or len(words) > MOST_WORDS:

@@ -1,7 +1,6 @@
-"""Blanks that a model leaves in a translation where no writer would: two in a row, before a full stop, at its ends.
+"""Removes blanks that a model leaves where no writer would: two in a row, before a full stop, at the ends.
 
-A symbol that has to come, or may not come again, leaves the space that the model wrote for it. Knows characters, no
-model.
+A symbol that is forced or forbidden leaves behind the space that the model wrote for it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _NARROW = r"[\u00a0\u202f]"
 _RUNS = rf"\A +| +\Z| (?=\s)|(?<={_NARROW}) "
 _STOPS, _OTHER_MARKS = r"[.,]", r"[.,;:!?]"
 _AFTER = r"(?=[\s\"'»”’)\]]|\Z)"
-"""Behind a mark that ends something: .NET and :id begin with one."""
+"""After a mark that ends something: .NET and :id begin with one."""
 _WIDE_MARKS = r"[\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]"
 _IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _BRACKETS = r"(?<=[(\[]) | (?=[)\]])"
@@ -36,10 +35,10 @@ _UNSPACED = _stray(_OTHER_MARKS, rf"|(?<={_IDEOGRAPH}) (?={_IDEOGRAPH}|\Z)")
 def without_stray_blanks(
     texts: Sequence[str], kept: Collection[int], source: str, source_language: str, language: str
 ) -> list[str]:
-    """`texts`, which together are a translation of `source` into `language`, without blanks that nothing asks for.
+    """`texts`, which together translate `source` into `language`, without stray blanks.
 
-    `kept`: the numbers of those behind which something stands that is kept. Where the source itself has a blank before
-    a mark or in a bracket, those of the translation stay; so do those between ideographs if it is in such a language.
+    `kept`: the indices of texts that are followed by protected text. If the source itself has a blank before a mark or
+    inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a language.
     """
     shown = "".join(text + OPAQUE if number in kept else text for number, text in enumerate(texts))
     if " " not in shown:

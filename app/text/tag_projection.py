@@ -1,7 +1,4 @@
-"""Puts a passage's tags where the words went: which sentence each belongs to, and its place in the translation.
-
-Knows nesting, positions and the alignment; no format, no model. Words are told by their characters.
-"""
+"""Projects a passage's tags onto its translation: assigns each to a sentence, and finds its place by word alignment."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ _OUTSIDE = 2
 def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[list[Tag]]:
     """The tags of each of the consecutive `segments`, which cover the text; `at` counts from the segment's start.
 
-    Where two segments meet, what closes belongs to the one before and what opens to the one after, whichever of them is
-    white space: so it stands where it stood. A mark stays with what it follows; one that is white space goes with the
-    space that it stands for. The two tags of an element may come to different segments.
+    Where two segments meet, closing tags belong to the first and opening tags to the second, even if one of them is
+    white space: they stay where they were. A mark stays with what it follows; a white-space mark goes with the space
+    that it replaces. The two tags of an element may go to different segments.
     """
     found: list[list[Tag]] = [[] for _ in segments]
     sides = _sides(tags)
@@ -47,11 +44,12 @@ def woven(
     links: Sequence[Link],
     write: Callable[[str], str],
 ) -> str:
-    """The translation of a sentence of `length` characters with `tags` in it.
+    """The translation of a sentence of `length` characters, with `tags` inserted.
 
-    `tags` are those of its share, so an element may have only one of its two. Positions of the translation count its
-    pieces joined, a Kept by its `raw`; `write` spells all but what is kept. Every tag comes once, well nested, in the
-    element where it was, around whole words. Only a mark of nothing but white space is left out where no space is near.
+    `tags` are the sentence's share, so an element may have only one of its two tags. Positions in the translation count
+    its joined pieces, a Kept by its `raw`; `write` encodes everything that is not kept. Every tag occurs once, well
+    nested, inside its original parent, around whole words. Only a white-space mark is dropped if there is no space
+    nearby.
     """
     text = AlignedWords(translation, links)
     root = tree(tags, length)
@@ -65,9 +63,9 @@ def woven(
 
 
 class _Family:
-    """A node that has its place, and whose children are given theirs within it.
+    """A placed node, whose children are placed within it.
 
-    `ties` are those of its source characters and units. Elements with more linked to them choose first.
+    `ties` are those of its source characters and units. Elements with more linked characters choose first.
     """
 
     def __init__(self, node: Node, ties: list[Tie], text: AlignedWords, spaces: set[int]) -> None:
@@ -75,11 +73,11 @@ class _Family:
         self.elements = [child for child in node.children if child.end > child.start]
         self.runs: list[tuple[int, int]] = []
         self.places: list[tuple[int, int]] = []
-        """Of children that have words; both sorted."""
+        """Places of children that have words; both sorted."""
         self.used: set[int] = set()
-        """Spaces that a mark has taken the place of."""
+        """Spaces that a mark has replaced."""
         self.low, self.high = node.place
-        """Where what is only in this sentence may be: after what was begun, before what goes on."""
+        """Bounds for elements that are only in this sentence: after those begun earlier, before those that continue."""
         self.by_source: list[Tie] | None = None
 
     def placed(self) -> Iterator[tuple[Node, list[Tie]]]:
@@ -104,7 +102,7 @@ class _Family:
         return sorted(shared, key=lambda child: (not (child.begun or child.goes_on), -weights[child]))
 
     def _shared(self) -> list[list[Tie]]:
-        """Of each element, the ties whose source is in it."""
+        """For each element, the ties whose source is in it."""
         if len(self.elements) == 1 and self._is_whole(self.elements[0]):
             return [self.ties]
         shared: list[list[Tie]] = [[] for _ in self.elements]
@@ -128,7 +126,8 @@ class _Family:
         return self._with_edges(child, *run) if run else None
 
     def _with_edges(self, child: Node, start: int, end: int) -> tuple[int, int]:
-        """The run with the punctuation at its parent's edges if the source element reaches there, else without."""
+        """The run, extended by punctuation at its parent's edges if the source element reaches them, otherwise without
+        it."""
         first, last = self.node.units
         if child.start == self.node.start and self._is_free_punctuation(first, start):
             start = first
@@ -142,9 +141,10 @@ class _Family:
         return start, end
 
     def _all_words(self, child: Node) -> tuple[int, int]:
-        """The units of an element with all the words of its parent; empty for others.
+        """The units of an element that has all words of its parent; empty for others.
 
-        One that leaves out a character or two where the translation has punctuation has all words of a sentence.
+        An element counts as having all words of a sentence if it leaves out only a character or two, where the
+        translation has punctuation.
         """
         first, end = self.node.units
         before, after = child.start - self.node.start, self.node.end - child.end
@@ -160,7 +160,7 @@ class _Family:
         return inner_first, inner_end
 
     def _one_sided(self, child: Node, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
-        """The best run that starts where the parent does, or that ends where it does."""
+        """The best run that starts where the parent does, or ends where it does."""
         first, end = self.node.units
         best, best_score, inside = None, 0, 0
         for unit, weight in linked if child.begun else reversed(linked):
@@ -172,9 +172,9 @@ class _Family:
         return best
 
     def _best(self, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
-        """The free run with the most characters linked to the element over those that are not (Kadane's algorithm).
+        """The free run that maximises characters linked to the element minus those that are not (Kadane's algorithm).
 
-        A run goes on where that costs nothing: what an element holds mostly stays together.
+        A run continues where that costs nothing: an element's words mostly stay together.
         """
         best, best_score = None, 0
         first, end, score = 0, 0, 0
@@ -200,7 +200,7 @@ class _Family:
     def _settle(self, child: Node, run: tuple[int, int]) -> None:
         units, (low, high) = self.text.units, self.node.place
         start, end = units[run[0]].start, units[run[1] - 1].end
-        # A mark that is a space, first or last in the element, wants that space inside.
+        # A space mark that is first or last in the element needs that space inside.
         if child.start in self.spaces and start > low and self._is_space(start - 1):
             start -= 1
         if child.end - 1 in self.spaces and end < high and self._is_space(end):
@@ -223,7 +223,7 @@ class _Family:
         return self.places[i] if i >= 0 and self.places[i][1] > character else None
 
     def _put(self, child: Node) -> None:
-        """Gives a mark, or an element without a word, its place between words."""
+        """Places a mark, or an element without words, between words."""
         point = min(max(self._point(child), self.low), self.high)
         child.place = (point, point)
         if child.space:
@@ -235,7 +235,7 @@ class _Family:
                 child.opening = ""
 
     def _point(self, child: Node) -> int:
-        """Beside the word that the source word it touches went to: the one before it, if it touches both or none."""
+        """Beside the word that its adjacent source word went to: the one before it, if it touches both or none."""
         if child.begun or child.start == self.node.start:
             return self.low
         if child.goes_on or child.end == self.node.end:
@@ -253,7 +253,7 @@ class _Family:
         return (self._around(start) or (start, end))[side]
 
     def _spaces_near(self, point: int) -> Iterator[int]:
-        """Beside `point`, or after the punctuation that follows it."""
+        """Spaces beside `point`, or after the punctuation that follows it."""
         shown = self.text.shown
         yield from (c for c in (point, point - 1) if self.low <= c < self.high)
         while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OPAQUE):
@@ -262,13 +262,13 @@ class _Family:
             yield point
 
     def _may_replace(self, character: int, mark: Node) -> bool:
-        # A line break of the source may not take the place of a space that keeps a line together.
+        # A line break of the source must not replace a space that keeps a line together.
         breaks = mark.opening.isspace() and self.text.shown[character] != " "
         return self._is_space(character) and character not in self.used and not breaks
 
 
 def _sides(tags: Sequence[Tag]) -> list[int]:
-    """Of each tag, whether it holds to the characters before it (-1), to those after it (1), or to neither (0)."""
+    """For each tag, whether it belongs to the characters before it (-1), after it (1), or neither (0)."""
     sides = [1 if tag.space or tag.kind == "open" else 0 for tag in tags]
     opened: list[int] = []
     for i, tag in enumerate(tags):

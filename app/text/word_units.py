@@ -1,6 +1,6 @@
-"""The words of a translation, and which characters of the source each belongs to.
+"""The words of a translation, and the source characters that each is aligned to.
 
-Words are told by their characters, so that a tag never cuts one; no language is known, and no markup.
+Words are detected by their characters, in any language, so that a tag never splits one.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ _SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
-"""Thai, Lao, Burmese, Khmer, kana and Han: no space says where a word ends, so tokens are taken for words."""
+"""Thai, Lao, Burmese, Khmer, kana and Han: without spaces between words, tokens serve as words."""
 _LETTER = rf"(?:(?!{_SPACELESS})[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u200c\u200d])"
 _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéèêëîïôöœùûü])"
-"""After it a word begins: l'homme, dell'anno. In don't and it's none does."""
+"""A word begins after it: l'homme, dell'anno. Not so in don't and it's."""
 _WORD = re.compile(
     rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
 )
 _APART = re.compile(rf"\s|{_SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
 _MARK = 2
-"""Characters that a token of punctuation has: with the space before it."""
+"""Characters in a punctuation token, including the space before it."""
 OPAQUE = "\ufffc"
-"""Stands for the characters of what is kept: neither white space nor part of a word."""
+"""Placeholder for protected characters: neither white space nor part of a word."""
 
 
 class Unit(NamedTuple):
-    """What no tag cuts: a word, a kept piece, a punctuation mark. Characters [start, end) of the translation."""
+    """The smallest unit that tags may surround: a word, a kept piece, a punctuation mark. Characters [start, end) of
+    the translation."""
 
     start: int
     end: int
@@ -40,7 +41,7 @@ class Unit(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A link's part in one unit: `weight` characters of it belong to `source`."""
+    """The part of a link in one unit: `weight` characters of it are aligned to `source`."""
 
     unit: int
     source: tuple[int, int]
@@ -48,12 +49,12 @@ class Tie(NamedTuple):
 
     @property
     def centre(self) -> int:
-        """Of the source characters, in half characters: what lies in one of several neighbours lies in no other."""
+        """Of the source characters, in half characters, so that it lies in exactly one of several neighbours."""
         return sum(self.source)
 
 
 class AlignedWords:
-    """The translation's units, and which source characters each belongs to."""
+    """The translation's units, and their aligned source characters."""
 
     def __init__(self, pieces: Sequence[str | Kept], links: Sequence[Link]) -> None:
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
@@ -74,7 +75,7 @@ class AlignedWords:
 
 
 def units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
-    """The units in order; where a script has no spaces, they end at `cuts`, the places where tokens begin."""
+    """The units in order; in scripts without spaces, they end at `cuts`, where tokens begin."""
     offset = 0
     for piece in pieces:
         if isinstance(piece, Kept):
@@ -91,15 +92,14 @@ def units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
 
 
 def is_apart(neighbour: str) -> bool:
-    """Whether what has this character beside it, or none, is no part of a word with it."""
+    """Whether a character with this neighbour, or none, is not part of a word with it."""
     return _APART.match(neighbour) is not None
 
 
 def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:
     """The ties in order of units.
 
-    What attends most to the end of the sentence says nothing, nor does a punctuation mark that attends to a word: both
-    are left out.
+    Leaves out links without information: those to the end of the sentence, and from a punctuation mark to a word.
     """
     found: list[Tie] = []
     i = 0

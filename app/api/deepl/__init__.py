@@ -1,4 +1,4 @@
-"""DeepL's API, as its clients know it: `/v2/translate` and the rest, put together. Exports `router` and `voice`."""
+"""DeepL's API, compatible with its clients: `/v2/translate` and the rest. Exports `router` and `voice`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's /v2/document: a file is left to be translated, asked after, and fetched."""
+"""DeepL's /v2/document: clients upload a document, poll its status, and download the translation."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO
 
 router = APIRouter()
-DocumentId = Annotated[str, Path(description="Of a document", examples=["0123456789ABCDEF0123456789ABCDEF"])]
+DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
 _NOT_READY = "The document is not translated yet."
 PATIENCE_S = 2.0
-"""So long does the answer wait for the document: the client that is told of none asks again after five seconds."""
+"""How long a status request waits for the document. A client that learns that it is not done asks again only after five
+seconds."""
 
 
 @dataclass(frozen=True)
 class TranslatedDocument:
-    """A file that is ready to be fetched."""
+    """A file that is ready to download."""
 
     name: str
     content: bytes
@@ -61,32 +62,36 @@ class TranslatedDocument:
 
 
 class DocumentRequest(Styled):
-    """What is sent beside the file."""
+    """Fields sent along with the file."""
 
-    filename: str | None = Field(None, max_length=255, description="The file's name, if it came without one")
-    output_format: str | None = Field(None, max_length=20, description="The file's own: another one is refused")
+    filename: str | None = Field(None, max_length=255, description="The file's name, if the upload has none")
+    output_format: str | None = Field(None, max_length=20, description="The file's own format; any other is refused")
 
 
 class KeyRequest(Body):
-    """What shows that one may have the document."""
+    """Proof that the client may have the document."""
 
-    document_key: str = Field(min_length=1, description="As it was given with the document's id")
+    document_key: str = Field(min_length=1, description="The key that was returned with the document's id")
 
 
 class DocumentHandle(BaseModel):
-    """Where the document is asked after and fetched, and by whom: whoever has the key."""
+    """The document's id, and the key with which its status and translation can be fetched."""
 
-    document_id: str = Field(description="What it is asked after by", examples=["0123456789ABCDEF0123456789ABCDEF"])
-    document_key: str = Field(description="What shows that one may have it", examples=["0123456789ABCDEF" * 4])
+    document_id: str = Field(description="Identifies the document", examples=["0123456789ABCDEF0123456789ABCDEF"])
+    document_key: str = Field(
+        description="Proves that the client may fetch the document", examples=["0123456789ABCDEF" * 4]
+    )
 
 
 class DocumentStatus(BaseModel):
-    """How far a document is."""
+    """The status of a document."""
 
-    document_id: str = Field(description="What it is asked after by", examples=["0123456789ABCDEF0123456789ABCDEF"])
-    status: Literal["queued", "translating", "done", "error"] = Field(description="`done`: it can be fetched")
-    billed_characters: int | None = Field(default=None, examples=[1337], description="Once it is done")
-    error_message: str | None = Field(default=None, description="Why it cannot be translated")
+    document_id: str = Field(description="Identifies the document", examples=["0123456789ABCDEF0123456789ABCDEF"])
+    status: Literal["queued", "translating", "done", "error"] = Field(
+        description="`done`: the translation can be fetched"
+    )
+    billed_characters: int | None = Field(default=None, examples=[1337], description="Present when it is done")
+    error_message: str | None = Field(default=None, description="Why it could not be translated")
 
 
 _FORM = {
@@ -97,7 +102,7 @@ _FORM = {
 
 @router.post(
     "/v2/document",
-    summary="Leave a document to be translated",
+    summary="Upload a document for translation",
     response_model=DocumentHandle,
     openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
     responses=documented(
@@ -109,7 +114,7 @@ _FORM = {
     ),
 )
 async def upload(request: Request, caller: Caller) -> Response:
-    """Begins to translate a document. The service keeps it in memory, for an hour at most, until it is fetched."""
+    """Start translating a document. The service keeps it in memory for at most an hour, until it is downloaded."""
     file, fields = await read_upload(request)
     body = validated(DocumentRequest, fields)
     body.check()
@@ -131,7 +136,7 @@ async def upload(request: Request, caller: Caller) -> Response:
 
 @dataclass
 class _Task:
-    """A document to be translated."""
+    """A document to translate."""
 
     fleet: Fleet
     settings: Settings
@@ -146,20 +151,20 @@ class _Task:
         name, content = self.file
         document, characters = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(characters)
-        with self.fleet.current.held() as generation:  # the request's own may be gone when the turn comes
+        with self.fleet.current.held() as generation:  # the request's own may have been retired before the job starts
             made = await translate_at_leisure(generation.translator, document, self.source, self.target, self.glossary)
         return TranslatedDocument(formats.translated_name(name, self.target), made, document.media_type, characters)
 
 
 def _named(file: File, body: DocumentRequest) -> str:
-    """A name that tells the format. Raises InvalidFields."""
+    """Returns a file name that shows the format. Raises InvalidFields."""
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
     if _suffix(name) not in formats.FORMATS:
         raise refused("file", f"A file's name must end in one of {', '.join(formats.FORMATS)}.")
     wanted = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
     if formats.FORMATS.get(wanted) != formats.FORMATS[_suffix(name)]:
-        raise refused("output_format", f"A document stays of its own format, {_suffix(name)[1:]}.")
+        raise refused("output_format", f"A document keeps its own format, {_suffix(name)[1:]}.")
     return name
 
 
@@ -169,13 +174,14 @@ def _suffix(name: str) -> str:
 
 @router.post(
     "/v2/document/{document_id}",
-    summary="Ask after a document",
+    summary="Status of a document",
     response_model=DocumentStatus,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses=documented(*READING, missing=["document"]),
 )
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
-    """How far the document is. What is not fetched within an hour is not there any more; nor is it after a restart."""
+    """Return the status of a document. Documents not downloaded within an hour are deleted; a restart deletes all of
+    them."""
     errand = await _found(document_id, request, caller)
     await while_connected(request, errand.wait(PATIENCE_S))
     told: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
@@ -188,7 +194,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
 
 @router.post(
     "/v2/document/{document_id}/result",
-    summary="Fetch a document",
+    summary="Download a document",
     response_class=Response,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses={
@@ -197,7 +203,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     },
 )
 async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:
-    """The translated document, which is not there any more afterwards."""
+    """Return the translated document, and delete it."""
     errand = await _found(document_id, request, caller)
     if errand.error:
         raise InvalidFields(f"The document cannot be translated: {errand.error}")
@@ -208,17 +214,18 @@ async def result(document_id: DocumentId, request: Request, caller: Caller) -> R
         errand.result.content,
         media_type=errand.result.media_type,
         headers=download_headers(errand.result.name),
-        background=BackgroundTask(_forget, errands, errand),  # once it is sent
+        background=BackgroundTask(_forget, errands, errand),  # once it has been sent
     )
 
 
 async def _forget(errands: Errands[TranslatedDocument], errand: Errand[TranslatedDocument]) -> None:
-    """On the event loop, whose the errands are: what is no coroutine would be run in a thread."""
+    """A coroutine, so that it runs on the event loop, which owns the jobs; Starlette would run a plain function in a
+    thread."""
     errands.forget(errand)
 
 
 async def _found(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
-    """Raises HTTPException, and what reading a body does."""
+    """Raises HTTPException, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
     errands: Errands[TranslatedDocument] = request.state.errands
     errand = errands.find(document_id, key, caller.name)

@@ -1,4 +1,4 @@
-"""DeepL's glossaries: /v2/glossaries, of one pair of languages, and /v3/glossaries, of as many as one likes."""
+"""DeepL's glossaries: /v2/glossaries have one language pair, /v3/glossaries any number."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from app.text.glossary_files import write_tsv
 
 router = APIRouter()
 TSV = "text/tab-separated-values"
-GlossaryId = Annotated[str, Path(description="Of a glossary", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
+GlossaryId = Annotated[str, Path(description="The glossary's id", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
 _WRITING = (*READING, errors.Unavailable)
 _MISSING = ["glossary"]
 _TERMS = {"source_lang": "en", "target_lang": "fr", "entries": "cat\tmatou\nhouse\tbaraque", "entries_format": "tsv"}
 _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", "entries_format": "csv"}
 
 
-# ---- What both versions do
+# ---- Both versions
 
 
 def _store(request: Request) -> GlossaryStore:
@@ -82,12 +82,12 @@ async def _add(request: Request, caller: Client, name: str, asked: Sequence[Dict
 
 @router.get(
     "/v2/glossary-language-pairs",
-    summary="Languages that glossaries may be for",
+    summary="Language pairs that glossaries can have",
     responses=documented(),
     response_model=SupportedPairs,
 )
 async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
-    """All pairs that are served, without variants: a glossary for en is one for en-US."""
+    """List all pairs that are served, without variants: a glossary for en also serves en-US."""
     pairs = pairs_of(request.state.translator.catalogue)
     return SupportedPairs(supported_languages=[SupportedPair(source_lang=one, target_lang=two) for one, two in pairs])
 
@@ -100,14 +100,15 @@ async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
     responses=documented(*_WRITING),
 )
 async def create(request: Request, caller: Caller) -> GlossaryInfo:
-    """Makes a glossary, which nobody can use or see but who has made it."""
+    """Create a glossary, which only its owner can see and use."""
     body = validated(GlossaryRequest, await read_fields(request))
     return glossary_info(await _add(request, caller, body.name, [body]))
 
 
-@router.get("/v2/glossaries", summary="The glossaries of one pair of languages", responses=documented())
+@router.get("/v2/glossaries", summary="List glossaries with one language pair", responses=documented())
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
-    """The client's own, and those of the service's folder, whose ids are their names. Others are in /v3/glossaries."""
+    """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
+    more pairs are in /v3/glossaries."""
     found = [one for one in _store(request).of(caller.name) if len(one.dictionaries) == 1]
     return GlossaryList(glossaries=[glossary_info(one) for one in found])
 
@@ -116,7 +117,7 @@ async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     "/v2/glossaries/{glossary_id}", summary="A glossary", responses=documented(errors.InvalidFields, missing=_MISSING)
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
-    """A glossary without its entries."""
+    """Return a glossary without its entries."""
     return glossary_info(_alone(_found(request, caller, glossary_id)))
 
 
@@ -126,20 +127,20 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
     response_class=Response,
     responses={
         200: {
-            "description": "A line for each term: the term, a tab, its translation",
+            "description": "One line per term: the term, a tab, its translation",
             "content": {TSV: {"schema": {"type": "string"}, "example": "cat\tmatou\nhouse\tbaraque"}},
         },
         **documented(errors.InvalidFields, missing=_MISSING),
     },
 )
 async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
-    """Its terms and their translations."""
+    """Return its terms and their translations."""
     (terms,) = _alone(_found(request, caller, glossary_id)).dictionaries.values()
     return Response(write_tsv(terms), media_type=TSV)
 
 
 def _alone(found: StoredGlossary) -> StoredGlossary:
-    """Raises InvalidFields if there is not one dictionary in it."""
+    """Returns the only dictionary. Raises InvalidFields if there is not exactly one."""
     if len(found.dictionaries) != 1:
         raise refused("glossary_id", f"{found.name} has {len(found.dictionaries)} dictionaries: see /v3/glossaries.")
     return found
@@ -160,7 +161,7 @@ def _alone(found: StoredGlossary) -> StoredGlossary:
     responses=documented(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
 )
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
-    """Deletes a glossary of one's own."""
+    """Delete one of the client's own glossaries."""
     _there(await _store(request).delete(glossary_id, caller.name))
     return Response(status_code=204)
 
@@ -170,37 +171,37 @@ async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> R
 
 @router.post(
     "/v3/glossaries",
-    summary="Make a glossary of several pairs of languages",
+    summary="Create a multilingual glossary",
     status_code=201,
     openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}, forms=False),
     responses=documented(*_WRITING),
 )
 async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
-    """Makes a glossary, which nobody can use or see but who has made it."""
+    """Create a glossary, which only its owner can see and use."""
     body = validated(MultilingualRequest, await read_fields(request))
     return multilingual_info(await _add(request, caller, body.name, body.dictionaries))
 
 
 @router.get("/v3/glossaries", summary="All glossaries", responses=documented())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
-    """The client's own, and those of the service's folder, whose ids are their names."""
+    """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
     return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=documented(missing=_MISSING))
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
-    """A glossary without its entries."""
+    """Return a glossary without its entries."""
     return multilingual_info(_found(request, caller, glossary_id))
 
 
 @router.patch(
     "/v3/glossaries/{glossary_id}",
-    summary="Change a glossary",
+    summary="Edit a glossary",
     openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}, forms=False),
     responses=documented(*_WRITING, missing=_MISSING),
 )
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
-    """Gives a glossary another name, or adds entries to its dictionaries, or dictionaries."""
+    """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
     body = validated(ChangeRequest, await read_fields(request))
     added = [(each.pair, each.terms(request.state.translator.catalogue)) for each in body.dictionaries]
 
@@ -221,7 +222,7 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
 async def multilingual_entries(
     glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> EntriesResponse:
-    """The terms of one pair of languages and their translations."""
+    """Return the terms of one language pair and their translations."""
     terms = _terms(_found(request, caller, glossary_id), wanted.pair)
     return EntriesResponse(dictionaries=[dictionary_entries(wanted.pair, terms)])
 
@@ -233,7 +234,7 @@ async def multilingual_entries(
     responses=documented(*_WRITING, missing=_MISSING),
 )
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
-    """Puts a dictionary in the place of that for the same pair of languages, or adds it."""
+    """Replace the dictionary of a language pair, or add one."""
     body = validated(DictionaryRequest, await read_fields(request))
     terms = body.terms(request.state.translator.catalogue)
     put = partial(_with_dictionary, pair=body.pair, terms=terms)
@@ -251,7 +252,7 @@ async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: 
 async def delete_dictionary(
     glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> Response:
-    """Deletes the dictionary of one pair of languages."""
+    """Delete the dictionary of one language pair."""
     _terms(_found(request, caller, glossary_id), wanted.pair)
     put = partial(_with_dictionary, pair=wanted.pair, terms=None)
     _there(await _store(request).change(glossary_id, caller.name, put))
@@ -259,7 +260,7 @@ async def delete_dictionary(
 
 
 def _with_dictionary(found: StoredGlossary, pair: Pair, terms: Terms | None) -> StoredGlossary:
-    """With that dictionary, or without one for the pair."""
+    """The glossary with this dictionary added, or without any for the pair."""
     others = {other: kept for other, kept in found.dictionaries.items() if other != pair}
     return replace(found, dictionaries=others if terms is None else {**others, pair: terms})
 

@@ -1,4 +1,4 @@
-"""The shapes of DeepL's glossaries, in requests and answers. Knows no route."""
+"""Schemas of DeepL's glossaries, for requests and responses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.services.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossa
 from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
 
-_ID = "What it is used by; of the service's own, their name"
-_TIME = "When it was made; of the service's own, when the service began"
+_ID = "Identifies the glossary in requests; for the service's own glossaries, their name"
+_TIME = "Creation time; for the service's own glossaries, when the service started"
 
 
 class PairRequest(Body):
-    """Which pair of languages is meant."""
+    """A language pair."""
 
     source_lang: Language = Field(description="The language of the terms", examples=["en"])
     target_lang: Language = Field(description="The language of their translations", examples=["fr"])
@@ -31,14 +31,14 @@ class PairRequest(Body):
 class DictionaryRequest(PairRequest):
     """Terms and their translations."""
 
-    entries: str = Field(min_length=1, description="A line for each term, which ends in its translation")
-    entries_format: Literal["tsv", "csv"] = Field(description="`tsv`: with a tab; `csv`: with a comma (RFC 4180)")
+    entries: str = Field(min_length=1, description="One line per term, ending with its translation")
+    entries_format: Literal["tsv", "csv"] = Field(description="`tsv`: separated by a tab; `csv`: by a comma (RFC 4180)")
 
     def terms(self, catalogue: Catalogue) -> Terms:
         """Raises InvalidFields."""
         if self.pair not in pairs_of(catalogue):
             served = ", ".join("-".join(pair) for pair in pairs_of(catalogue))
-            raise refused("target_lang", f"Glossaries are for the pairs of languages served: {served}.")
+            raise refused("target_lang", f"Glossaries are limited to the language pairs served: {served}.")
         try:
             return read_tsv(self.entries) if self.entries_format == "tsv" else read_csv(self.entries, *self.pair)
         except ValueError as error:
@@ -46,41 +46,41 @@ class DictionaryRequest(PairRequest):
 
 
 class GlossaryRequest(DictionaryRequest):
-    """A glossary to be made."""
+    """A glossary to create."""
 
     name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
 
 
 class MultilingualRequest(Body):
-    """A glossary to be made, with a dictionary for each of several pairs of languages."""
+    """A glossary to create, with one dictionary per language pair."""
 
     name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
     dictionaries: list[DictionaryRequest] = Field(
-        min_length=1, max_length=MOST_PAIRS, fail_fast=True, description="One for each pair"
+        min_length=1, max_length=MOST_PAIRS, fail_fast=True, description="One per language pair"
     )
 
 
 class ChangeRequest(Body):
-    """What is to be changed of a glossary."""
+    """Changes to a glossary."""
 
-    name: str | None = Field(None, min_length=1, max_length=MAX_NAME, description="Its new name")
+    name: str | None = Field(None, min_length=1, max_length=MAX_NAME, description="The new name")
     dictionaries: list[DictionaryRequest] = Field(
         [],
         max_length=MOST_PAIRS,
         fail_fast=True,
-        description="Entries that are added, or take the place of those of the same term",
+        description="Entries to add; an entry replaces one with the same term",
     )
 
 
 class SupportedPair(BaseModel):
-    """Languages that a glossary may be for."""
+    """A language pair that a glossary can have."""
 
     source_lang: str = Field(description="The language of the terms", examples=["en"])
     target_lang: str = Field(description="The language of their translations", examples=["fr"])
 
 
 class SupportedPairs(BaseModel):
-    """All pairs that are served."""
+    """All language pairs served."""
 
     supported_languages: list[SupportedPair] = Field(description="Pairs of languages, without variants")
 
@@ -88,20 +88,20 @@ class SupportedPairs(BaseModel):
 class DictionaryInfo(SupportedPair):
     """A dictionary without its entries."""
 
-    entry_count: int = Field(description="How many terms there are", examples=[2])
+    entry_count: int = Field(description="Number of terms", examples=[2])
 
 
 class GlossaryInfo(DictionaryInfo):
     """A glossary of one dictionary, without its entries."""
 
     glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
-    name: str = Field(description="As it was given", examples=["Animals"])
-    ready: bool = Field(default=True, description="Always so")
+    name: str = Field(description="The name it was given", examples=["Animals"])
+    ready: bool = Field(default=True, description="Always true")
     creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
 
 
 class GlossaryList(BaseModel):
-    """The glossaries that one may use, the oldest first."""
+    """The glossaries available to the client, oldest first."""
 
     glossaries: list[GlossaryInfo] = Field(description="One for each")
 
@@ -110,13 +110,13 @@ class MultilingualInfo(BaseModel):
     """A glossary without its entries."""
 
     glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
-    name: str = Field(description="As it was given", examples=["Animals"])
+    name: str = Field(description="The name it was given", examples=["Animals"])
     creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
-    dictionaries: list[DictionaryInfo] = Field(description="One for each pair of languages")
+    dictionaries: list[DictionaryInfo] = Field(description="One per language pair")
 
 
 class MultilingualList(BaseModel):
-    """The glossaries that one may use, the oldest first."""
+    """The glossaries available to the client, oldest first."""
 
     glossaries: list[MultilingualInfo] = Field(description="One for each")
 
@@ -124,12 +124,12 @@ class MultilingualList(BaseModel):
 class DictionaryEntries(SupportedPair):
     """A dictionary's entries."""
 
-    entries: str = Field(description="A line for each term", examples=["cat\tmatou\nhouse\tbaraque"])
-    entries_format: Literal["tsv"] = Field(default="tsv", description="With a tab between a term and its translation")
+    entries: str = Field(description="One line per term", examples=["cat\tmatou\nhouse\tbaraque"])
+    entries_format: Literal["tsv"] = Field(default="tsv", description="A tab separates a term from its translation")
 
 
 class EntriesResponse(BaseModel):
-    """The dictionary that was asked for."""
+    """The requested dictionary."""
 
     dictionaries: list[DictionaryEntries] = Field(description="One")
 

@@ -40,38 +40,40 @@ from model.languages import language_alone
 
 router = APIRouter()
 NO_LIMIT = 1_000_000_000_000
-"""Characters: what a client is told that has no limit, since its format knows no other way to say so."""
+"""Characters. Reported to clients without a limit, since the format has no other way to say so."""
 _BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
 _LONG = 2_000
-"""Characters of markup that are read on the event loop; more are read in a thread."""
+"""Characters of markup that are parsed on the event loop; longer texts are parsed in a thread."""
 
 
 class Styled(Body):
-    """What can be asked of texts and of documents alike."""
+    """Options common to texts and documents."""
 
     target_lang: Language = Field(description="The language to translate into", examples=["FR"])
-    source_lang: Language | None = Field(None, description="Without it, each text's is detected", examples=["EN"])
+    source_lang: Language | None = Field(
+        None, description="If absent, the language of each text is detected", examples=["EN"]
+    )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
-        "default", description="No language has another formality here: `more` and `less` are refused"
+        "default", description="Formality is not supported: `more` and `less` are refused"
     )
-    glossary_id: str | None = Field(None, description="A glossary's id. Demands `source_lang`")
+    glossary_id: str | None = Field(None, description="A glossary's id. Requires `source_lang`")
     glossary_ids: Names | None = Field(
-        None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term holds"
+        None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term decides"
     )
-    style_id: str | None = Field(None, description="There are no style rules here: refused")
-    translation_memory_id: str | None = Field(None, description="There are no translation memories here: refused")
+    style_id: str | None = Field(None, description="Not supported: style rules are refused")
+    translation_memory_id: str | None = Field(None, description="Not supported: translation memories are refused")
 
     def check(self) -> None:
-        """Raises InvalidFields for what would be a promise that is not kept."""
+        """Raises InvalidFields for options that the service could not honour."""
         if self.formality in ("more", "less"):
             raise refused("formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}.")
         if self.style_id is not None:
-            raise refused("style_id", "There are no style rules here.")
+            raise refused("style_id", "Style rules are not supported.")
         if self.translation_memory_id is not None:
-            raise refused("translation_memory_id", "There are no translation memories here.")
+            raise refused("translation_memory_id", "Translation memories are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
-            raise refused("glossary_ids", "Either glossary_id or glossary_ids.")
+            raise refused("glossary_ids", "Give either glossary_id or glossary_ids.")
 
     @property
     def glossaries(self) -> list[str]:
@@ -89,26 +91,27 @@ class TextRequest(Styled):
         min_length=1, description="One text or several"
     )
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
-        None, description="`0`: each text is one sentence; `nonewlines`: line ends end no sentence, and become spaces"
+        None,
+        description="`0`: each text is one sentence; `nonewlines`: line ends do not end sentences, and become spaces",
     )
     tag_handling: Literal["xml", "html"] | None = Field(None, description="The texts are XML or HTML")
     ignore_tags: Names = Field([], description="Elements whose content is not translated")
     splitting_tags: Names = Field([], description="Elements that end a sentence")
-    non_splitting_tags: Names = Field([], description="Elements that stand within a sentence")
+    non_splitting_tags: Names = Field([], description="Elements that do not end a sentence")
     outline_detection: bool = Field(True, description="false: only `splitting_tags` end a sentence")
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = Field(
-        None, description="There is one model for each pair of languages, which is said to be the one asked for"
+        None, description="Has no effect: each language pair has one model, which is reported as the type requested"
     )
-    context: str | None = Field(None, description="Without effect: each sentence is translated by itself")
-    preserve_formatting: bool = Field(False, description="Without effect: formatting is always preserved")
-    show_billed_characters: bool = Field(True, description="Without effect: they are always shown")
+    context: str | None = Field(None, description="Has no effect: each sentence is translated independently")
+    preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
+    show_billed_characters: bool = Field(True, description="Has no effect: they are always shown")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Without effect")
-    custom_instructions: Strings | None = Field(None, description="No instructions are followed here: refused")
+    custom_instructions: Strings | None = Field(None, description="Not supported: custom instructions are refused")
 
     def check(self) -> None:
         super().check()
         if self.custom_instructions:
-            raise refused("custom_instructions", "No instructions are followed here.")
+            raise refused("custom_instructions", "Custom instructions are not supported.")
 
     @property
     def rules(self) -> Rules:
@@ -118,40 +121,42 @@ class TextRequest(Styled):
 
 
 class TextTranslation(BaseModel):
-    """What became of one text."""
+    """The result of one text."""
 
-    detected_source_language: str = Field(examples=["EN"], description="As given, or as detected")
+    detected_source_language: str = Field(examples=["EN"], description="The language given or detected")
     text: str = Field(description="The translation", examples=["Bonjour."])
     billed_characters: int = Field(description="Code points of the text sent", examples=[6])
-    model_type_used: str | None = Field(default=None, description="If `model_type` was sent")
+    model_type_used: str | None = Field(default=None, description="Present if `model_type` was sent")
 
 
 class TextResponse(BaseModel):
     """One entry for each text, in order."""
 
-    translations: list[TextTranslation] = Field(description="Of each text its own")
+    translations: list[TextTranslation] = Field(description="One per text, in order")
 
 
 class LanguagesRequest(Body):
-    """Which languages are wanted."""
+    """Which languages to list."""
 
     type: Literal["source", "target"] = Field("source", description="Which of the two")
 
 
 class OfferedLanguage(BaseModel):
-    """A language, and for targets whether it can be more or less formal."""
+    """A language, and for targets whether it supports formality."""
 
     language: str = Field(description="Its code", examples=["FR"])
     name: str = Field(description="In English", examples=["French"])
-    supports_formality: bool | None = Field(default=None, description="Of targets: none does")
+    supports_formality: bool | None = Field(default=None, description="Target languages only: always false")
 
 
 class CharacterUsage(BaseModel):
-    """How much a client has translated, and may translate."""
+    """How much a client has translated, and its limit."""
 
-    character_count: int = Field(description="Used, and not come back yet", examples=[1234])
+    character_count: int = Field(
+        description="Characters used that the rate limit has not yet restored", examples=[1234]
+    )
     character_limit: int = Field(
-        description="The most that can be had at once; without a limit 1,000,000,000,000", examples=[NO_LIMIT]
+        description="Characters available at once; 1,000,000,000,000 if there is no limit", examples=[NO_LIMIT]
     )
 
 
@@ -167,7 +172,7 @@ class CharacterUsage(BaseModel):
     responses=documented(*READING, *TRANSLATING, missing=["glossary"]),
 )
 async def translate(request: Request, caller: Caller) -> Response:
-    """Translates texts. If one of them cannot be translated, the answer is why."""
+    """Translate texts. If one of them cannot be translated, the response is its error."""
     check_load(request)
     body = validated(TextRequest, await read_fields(request))
     body.check()
@@ -184,7 +189,7 @@ async def translate(request: Request, caller: Caller) -> Response:
 
 
 async def item_of(text: str, body: TextRequest) -> Item:
-    """What the translator is given, for the sentences to be split as `body` says, and its elements meant so."""
+    """The translator's input, with sentences split as `body` asks and its tag options applied."""
     whole = body.split_sentences == "0"
     if body.tag_handling is None:
         text = text if body.split_sentences in (None, "1") else _BREAKS.sub(" ", text)
@@ -196,12 +201,13 @@ async def item_of(text: str, body: TextRequest) -> Item:
 
 
 def _words_of(translator: Translator, target: str) -> str:
-    """The language that a text without words is said to be in, since it must be one: any that is translated."""
+    """The language to report for a text without words, since the format requires one: any that is translated to
+    `target`."""
     return next(bundle.source for bundle in translator.catalogue if bundle.target == target)
 
 
 def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[str, Any]:
-    """Raises the error that the text ended in."""
+    """Raises the text's error, if it has one."""
     if done.error:
         raise done.error
     detected = body.source_lang or language_alone(told if done.source == UNDETERMINED else done.source)
@@ -212,11 +218,11 @@ def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[st
 
 
 _LANGUAGES: dict[str, Any] = {
-    "summary": "Languages that texts may be in, or be translated into",
+    "summary": "List source or target languages",
     "response_model": list[OfferedLanguage],
     "responses": documented(*READING),
 }
-_USAGE: dict[str, Any] = {"summary": "Characters translated, and how many may be", "responses": documented()}
+_USAGE: dict[str, Any] = {"summary": "Characters used, and the limit", "responses": documented()}
 
 
 @router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)
@@ -235,7 +241,7 @@ _USAGE: dict[str, Any] = {"summary": "Characters translated, and how many may be
     **_LANGUAGES,
 )
 async def languages(request: Request, caller: Caller) -> Response:
-    """The languages served. As targets, those with variants go by them, such as EN-GB and EN-US."""
+    """List the languages served. Targets with variants are listed under them, such as EN-GB and EN-US."""
     catalogue = request.state.translator.catalogue
     if validated(LanguagesRequest, await read_fields(request)).type == "source":
         return answered([{"language": code, "name": name} for code, name in source_languages(catalogue)])
@@ -247,5 +253,5 @@ async def languages(request: Request, caller: Caller) -> Response:
 @router.post("/v2/usage", **_USAGE)
 @router.get("/v2/usage", **_USAGE)
 async def usage(caller: Caller) -> CharacterUsage:
-    """What the client has had. Without a limit, it is what all clients without a key have had together, or this key."""
+    """Return the client's usage. Without a limit, it covers all clients without a key together, or this key."""
     return CharacterUsage(character_count=caller.characters, character_limit=caller.character_limit or NO_LIMIT)

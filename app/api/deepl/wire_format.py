@@ -1,6 +1,6 @@
-"""What all of DeepL's API has in common: keys, errors, language codes, how a request's fields are read and shown.
+"""What DeepL's routes share: keys, errors, language codes, and how fields are read and written.
 
-The format is that of DeepL's published API and of its client for Python, `deepl` 1.32.
+The format follows DeepL's published API and its Python client, `deepl` 1.32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from app.text.glossary import Glossary, Ranked
 from model.languages import language_alone, language_name, served_code
 
 MAX_GLOSSARIES = 5
-"""Of one request."""
+"""Per request."""
 QUOTA_EXCEEDED = 456
 _STATUSES = {401: 403, 408: 400, 415: 400, 422: 400}
 _SLUGS = {errors.PairNotServed.slug: 400, errors.TooManyCharacters.slug: QUOTA_EXCEEDED}
@@ -35,11 +35,11 @@ _VARIANTS = {
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
     "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
 }
-"""Under which codes a language served without a variant is offered as a target: the client sends no others."""
+"""Codes under which a language served without a variant is offered as a target: the client sends no others."""
 _ERROR = {"$ref": "#/components/schemas/DeepLError"}
 
 
-# ---- Who asks
+# ---- Authentication
 
 
 async def _caller(request: Request) -> Client:
@@ -49,32 +49,33 @@ async def _caller(request: Request) -> Client:
 
 
 Caller = Annotated[Client, Depends(_caller)]
-"""Who sends `Authorization: DeepL-Auth-Key KEY`; anybody, where the service wants no keys. Known before the body is."""
+"""The client that sends `Authorization: DeepL-Auth-Key KEY`, or any client if the service has no keys. Resolved before
+the body is read."""
 
 
 # ---- Errors
 
 
 class DeepLError(BaseModel):
-    """What went wrong."""
+    """The error of a request."""
 
-    message: str = Field(description="What kind of fault it is", examples=["Not Found"])
-    detail: str = Field(description="What exactly is wrong", examples=["There is no such glossary."])
+    message: str = Field(description="The kind of error", examples=["Not Found"])
+    detail: str = Field(description="Details of the error", examples=["No such glossary."])
 
 
 def voice(problem: Problem, headers: dict[str, str]) -> Response:
-    """A problem in DeepL's words and with its statuses."""
+    """Converts a problem to DeepL's format, with its status codes."""
     status = _SLUGS.get(problem.type.rpartition(":")[2]) or _STATUSES.get(problem.status, problem.status)
     return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
 
 
 def refused(field: str, detail: str) -> InvalidFields:
-    """`field` is what is wrong."""
+    """An InvalidFields that blames `field`."""
     return InvalidFields.at(f"#/{field}", detail)
 
 
 def not_found(what: str) -> HTTPException:
-    return HTTPException(404, f"There is no such {what}.")
+    return HTTPException(404, f"No such {what}.")
 
 
 def documented(
@@ -82,7 +83,7 @@ def documented(
 ) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may end in these errors, each with an example.
 
-    `missing`: what may not be there; `not_ready`: what may be said of it with status 503.
+    `missing`: things that may not exist; `not_ready`: what status 503 may say about them.
     """
     others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
@@ -99,13 +100,13 @@ def _problem(status: int, title: str, detail: str) -> Problem:
 
 
 class Body(BaseModel):
-    """A request. Fields that we do not know are passed over, as DeepL does."""
+    """A request. Ignores unknown fields, as DeepL does."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 def _listed(value: object) -> object:
-    """A list, of one text, or of what commas stand between in it."""
+    """Converts a single text, or texts separated by commas, to a list."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
@@ -114,13 +115,14 @@ def _listed(value: object) -> object:
 
 
 Strings = Annotated[list[str], Field(fail_fast=True)]
-"""Of wrong ones the first is told: to list a hundred thousand of them would take seconds."""
+"""Reports only the first error; listing a hundred thousand would take seconds."""
 Names = Annotated[Strings, BeforeValidator(_listed, json_schema_input_type=str | list[str])]
-"""In a form, with commas in between."""
+"""In a form, separated by commas."""
 
 
 def validated(model: type[M], fields: Fields) -> M:
-    """What was sent as a `model`: in JSON with its types, in a form all is text. Raises InvalidFields."""
+    """Validates `fields` as a `model`: with its types in JSON, converted from strings in a form. Raises
+    InvalidFields."""
     sent = fields.by_name()
     if not fields.typed:
         sent = {name: value for name, value in sent.items() if value != "" or name == "text"}
@@ -128,7 +130,7 @@ def validated(model: type[M], fields: Fields) -> M:
 
 
 def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
-    """For `openapi_extra`: a body that is JSON, or a form if it may be one."""
+    """For `openapi_extra`: a body that is JSON, or a form where `forms` allows it."""
     schema = schema_of(model)
     shapes = (JSON, FORM, PARTS) if forms else (JSON,)
     named = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
@@ -137,7 +139,7 @@ def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool 
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of what may be sent as `model`, which stands alone."""
+    """The self-contained JSON schema of `model`."""
     schema = model.model_json_schema(mode="validation")
     defined = schema.pop("$defs", {})
 
@@ -162,7 +164,8 @@ def answered(content: object, status: int = 200) -> JSONResponse:
 
 
 def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> tuple[str | None, str]:
-    """The codes served of DeepL's, in whatever case; where the source is to be told, None. Raises InvalidFields."""
+    """The served codes for DeepL's codes, in any case; the source is None if it is to be detected. Raises
+    InvalidFields."""
     source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
     reached = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
     target = served_code(target_lang, reached) or _served(
@@ -175,7 +178,7 @@ def _served(wanted: str, codes: Sequence[str], field: str) -> str:
     found = served_code(wanted, codes)
     if found is None:
         offered = ", ".join(sorted({code.upper() for code in codes}))
-        raise refused(field, f"Value for '{field}' not supported. There are: {offered}.")
+        raise refused(field, f"Value for '{field}' not supported. Supported: {offered}.")
     return found
 
 
@@ -185,7 +188,7 @@ def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 
 def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """Codes and names, with the variants that the client demands."""
+    """Codes and names, with the variants that the client requires."""
     offered: dict[str, str] = {}
     for code in dict.fromkeys(bundle.target for bundle in catalogue):
         offered |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
@@ -198,9 +201,9 @@ def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
 async def glossary_of(
     store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
 ) -> Glossary | None:
-    """The glossaries of a request as one, in which the first that has a term says what it is.
+    """Merges the glossaries of a request; for each term, the first that has it decides.
 
-    Raises InvalidFields, and HTTPException if there is none of that id.
+    Raises InvalidFields, and HTTPException if an id is unknown.
     """
     if not ids:
         return None

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, as its clients know it. Exports `router` and `voice`.
+"""LibreTranslate's API, compatible with its clients. Exports `router` and `voice`.
 
 Imports what app.api may.
 """

@@ -1,4 +1,4 @@
-"""How LibreTranslate's API words errors, and what the OpenAPI page shows of its routes beside their answers."""
+"""LibreTranslate's error messages, and the OpenAPI descriptions of its routes other than their responses."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from app.http.forms import FORM, JSON, PARTS
 from app.http.problems import ASCIIResponse, Problem
 
 _STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
-"""LibreTranslate's for ours. 503 and 504 it does not know, but whatever stands between it and its clients does."""
+"""LibreTranslate's status codes for ours. It has no 503 and 504, but proxies between it and its clients do."""
 _HELLO = {"q": "Hello.", "source": "en", "target": "fr"}
 _EXAMPLES: dict[str, dict[str, Any]] = {
     "text": {"summary": "A text", "value": _HELLO},
     "list": {
-        "summary": "A list, whose languages are to be detected",
+        "summary": "A list whose languages are detected",
         "value": {"q": ["Hello, my friend.", "How are you?"], "source": "auto", "target": "fr"},
     },
     "html": {
-        "summary": "HTML, with other translations",
+        "summary": "HTML, with alternative translations",
         "value": {"q": "<p>My <b>house</b>.</p>", "source": "en", "target": "fr", "format": "html", "alternatives": 2},
     },
 }
@@ -32,12 +32,12 @@ _ERROR = {"$ref": "#/components/schemas/LibreError"}
 
 
 def missing(name: str) -> str:
-    """What LibreTranslate says of a field that is not there."""
+    """LibreTranslate's message for a missing field."""
     return f"Invalid request: missing {name} parameter"
 
 
 def voice(problem: Problem, headers: dict[str, str]) -> Response:
-    """`problem` as LibreTranslate would word it."""
+    """Converts `problem` to LibreTranslate's format."""
     status = _STATUS.get(problem.status, problem.status)
     if problem.type.endswith(f":{PairNotServed.slug}"):
         status = 400
@@ -48,13 +48,14 @@ def voice(problem: Problem, headers: dict[str, str]) -> Response:
 
 def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
     responses = documented(*kinds, voice=voice, schema=_ERROR)
-    # Ours name fields as JSON does; here there is most often one missing, and LibreTranslate has words for that.
+    # Our errors point to fields as JSON does. Here usually one field is missing, and LibreTranslate has a message for
+    # that.
     responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing("target")}
     return responses
 
 
 def _form(kind: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `kind` for forms and queries, whose values are strings, and neither lists nor null."""
+    """The schema of `kind` for forms and queries, where values are strings and never lists or null."""
     schema = kind.model_json_schema()
     for field in schema["properties"].values():
         for choice in ("anyOf", "oneOf"):
@@ -67,15 +68,15 @@ def _form(kind: type[BaseModel]) -> dict[str, Any]:
 
 
 def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
-    """The fields as parameters; none must be there, since they may be in the body."""
+    """The fields as query parameters; none is required, since they may be in the body."""
     return [
-        {"name": name, "in": "query", "description": "As in the body, which is looked at first", "schema": field}
+        {"name": name, "in": "query", "description": "As in the body, which takes precedence", "schema": field}
         for name, field in _form(kind)["properties"].items()
     ]
 
 
 def _any_way(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example: dict[str, Any]) -> dict[str, Any]:
-    """The request of a route whose fields may come any way."""
+    """The request of a route that takes its fields as JSON, as a form or in the query."""
     form = {"schema": _form(kind), "example": example}
     content = {JSON: {"schema": kind.model_json_schema(), "examples": examples}, FORM: form, PARTS: form}
     return {"requestBody": {"required": False, "content": content}, "parameters": _query(kind)}
@@ -101,14 +102,14 @@ TRANSLATE_FILE: dict[str, Any] = {
     "openapi_extra": _file(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
     "responses": _responses(*ENTERING, *READING_FORM, *TRANSLATING),
 }
-GONE = "There is no such file, or not any more."
+GONE = "There is no such file, or it has expired."
 DOWNLOAD: dict[str, Any] = {
     "responses": {
         200: fetched(
             "The file", **{"Content-Disposition": {"description": "The file's name", "schema": {"type": "string"}}}
         ),
         404: {
-            "description": "No such file, or not any more",
+            "description": "No such file, or it has expired",
             "model": LibreError,
             "content": {JSON: {"example": {"error": GONE}}},
         },
@@ -118,7 +119,7 @@ NO_SUGGESTIONS = "Suggestions are disabled on this server."
 SUGGEST: dict[str, Any] = {
     "responses": {
         403: {
-            "description": "Suggestions are not kept",
+            "description": "Suggestions are disabled",
             "model": LibreError,
             "content": {JSON: {"example": {"error": NO_SUGGESTIONS}}},
         }

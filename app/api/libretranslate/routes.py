@@ -1,4 +1,4 @@
-"""LibreTranslate's API, as its clients know it: their fields, their answers, their errors."""
+"""LibreTranslate's routes, with its fields, responses and errors."""
 
 from __future__ import annotations
 
@@ -60,11 +60,10 @@ _PAGE_WAITS_MS = 500
 
 @router.post("/translate", summary="Translate texts", response_model=LibreTranslation, **TRANSLATE)
 async def translate(request: Request) -> Response:
-    """Translates a text, or a list of them.
+    """Translate a text, or a list of texts.
 
-    Of a list, either all is translated, or the answer is why not. With source `auto`, long texts of a list that
-    seem to be in no language that is translated stay as they are, as long as there are others; their confidence is
-    then near 0.
+    If one text of a list fails, the response is an error. With source `auto`, long texts of a list that seem to be in
+    an unsupported language are returned unchanged, as long as there are others; their confidence is then near 0.
     """
     check_load(request)
     early = _enter_early(request)
@@ -79,7 +78,7 @@ async def translate(request: Request) -> Response:
 async def _translated(
     translator: Translator, client: Client, asked: ToTranslate, waited_s: float
 ) -> Sequence[Translated]:
-    """Raises what the translator does, for any of the texts."""
+    """Raises what the translator raises, for any of the texts."""
     translator.check(asked.texts)
     if asked.source == asked.target:
         return [Translated(text, None, None) for text in asked.texts]
@@ -113,16 +112,16 @@ def _wanted(asked: ToTranslate) -> int:
 
 
 def _detection(catalogue: Catalogue, language: str | None, confidence: float | None) -> dict[str, object]:
-    """A LibreDetection. A text without words is said to be in the first language there is, as surely as not at all:
-    clients look the code up among those of /languages."""
+    """A LibreDetection. A text without words gets the first language, with confidence 0: clients look the code up in
+    /languages."""
     known = _languages(catalogue)
     found = language if language in known else next(iter(catalogue)).source
     return {"confidence": round(100 * (confidence or 0.0), 1), "language": found}
 
 
-@router.post("/detect", summary="Tell the language of a text", response_model=list[LibreDetection], **DETECT)
+@router.post("/detect", summary="Detect the language of a text", response_model=list[LibreDetection], **DETECT)
 async def detect(request: Request) -> Response:
-    """Tells which of the languages served a text is in. There is one in the list, with how sure that is."""
+    """Detect which of the served languages a text is in. The list has one entry, with its confidence."""
     early = _enter_early(request)
     fields = await read_fields(request)
     if early is None:
@@ -135,24 +134,24 @@ async def detect(request: Request) -> Response:
     return JSONResponse([_detection(translator.catalogue, *found)])
 
 
-@router.get("/languages", summary="Languages, and what each is translated into")
+@router.get("/languages", summary="List languages, with the targets of each")
 async def libre_languages(translator: TranslatorState) -> list[LibreLanguage]:
-    """The languages. Each is among its own targets, as with LibreTranslate: such texts stay as they are."""
+    """List the languages. Each is also its own target, as in LibreTranslate; such texts are returned unchanged."""
     return [
         LibreLanguage(code=code, name=language_name(code), targets=sorted(targets))
         for code, targets in sorted(_languages(translator.catalogue).items())
     ]
 
 
-@router.get("/health", summary="Is the process alive?")
+@router.get("/health", summary="Liveness: does the process answer?")
 async def libre_health() -> Health:
-    """Answers while the process does, whatever the engine is busy with."""
+    """Answers as long as the process does, however busy the engine is."""
     return Health(status="ok")
 
 
-@router.get("/frontend/settings", summary="What a page that translates must know")
+@router.get("/frontend/settings", summary="Settings for a translation page")
 async def frontend_settings(request: Request, translator: TranslatorState) -> LibreSettings:
-    """Limits, formats of files, and which languages to begin with."""
+    """Return limits, file formats and the initially selected languages."""
     settings: Settings = request.state.settings
     door: Door = request.state.door
     target = next(iter(translator.catalogue)).target
@@ -173,13 +172,13 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
 
 @router.post("/suggest", summary="Suggest a better translation", status_code=403, **SUGGEST)
 async def suggest() -> Response:
-    """Is refused: suggestions are not kept."""
+    """Always refused: suggestions are not stored."""
     return JSONResponse({"error": NO_SUGGESTIONS}, 403)
 
 
 @router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
 async def libre_translate_file(request: Request) -> Response:
-    """Translates a document, and tells where the translation may be fetched in the next minutes."""
+    """Translate a document and return a URL from which the translation can be downloaded for ten minutes."""
     check_load(request)
     early = _enter_early(request)
     file, fields = await read_upload(request)
@@ -191,7 +190,7 @@ async def libre_translate_file(request: Request) -> Response:
     name = downloads.keep(translated)
     if name is None:
         raise TooMuchText("The translated file is too large to be kept.")
-    # Beside where it came in. Not with `url_for`, which trips over a wrong header Host.
+    # Below the URL of this request. `url_for` fails on a wrong Host header.
     path = request.scope["path"].removesuffix("translate_file")
     host = request.headers.get("host", "localhost")
     return JSONResponse({"translatedFileUrl": f"{request.scope['scheme']}://{host}{path}download_file/{name}"})
@@ -208,11 +207,11 @@ async def _translated_file(request: Request, client: Client, file: File, asked: 
     return Download(formats.translated_name(file.name, asked.target), content, document.media_type)
 
 
-@router.get("/download_file/{name}", summary="Fetch a translated document", response_class=Response, **DOWNLOAD)
+@router.get("/download_file/{name}", summary="Download a translated document", response_class=Response, **DOWNLOAD)
 async def download_file(
-    name: Annotated[str, Path(description="The end of the address that /translate_file has told")], request: Request
+    name: Annotated[str, Path(description="The last part of the URL that /translate_file returned")], request: Request
 ) -> Response:
-    """The file that /translate_file has told of. Whoever knows the name may have it."""
+    """Download a file that /translate_file made. Anyone who knows the name may have it."""
     downloads: Downloads = request.state.downloads
     file = downloads.find(name)
     if file is None:
@@ -221,9 +220,10 @@ async def download_file(
 
 
 def _enter_early(request: Request) -> Client | None:
-    """Who asks, where no key is wanted, which may be in the body: a body that cannot be read then counts as well.
+    """Identifies the client early if no key is required, so that an unreadable body counts as well; a key may be in the
+    body.
 
-    Where one is wanted and does not come before the body, that finds room among those of strangers only. Raises
+    If a key is required and does not come before the body, the body counts against the budget of strangers. Raises
     InvalidFields and TooManyRequests.
     """
     door: Door = request.state.door
@@ -245,7 +245,7 @@ def _key(request: Request, fields: Fields) -> str | None:
 
 
 def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
-    """Raises InvalidFields. What is empty is as if it were not there, as with LibreTranslate."""
+    """Raises InvalidFields. Empty fields count as missing, as in LibreTranslate."""
     sent = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
     for name in needed:
         if name not in sent:
@@ -254,7 +254,7 @@ def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
 
 
 def _served(asked: L, catalogue: Catalogue) -> L:
-    """With its languages by the codes under which they are served. Raises PairNotServed."""
+    """`asked` with the codes under which its languages are served. Raises PairNotServed."""
     known = _languages(catalogue)
 
     def served(code: str) -> str:
@@ -267,7 +267,7 @@ def _served(asked: L, catalogue: Catalogue) -> L:
 
 
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:
-    """The targets of each language that is a source or a target."""
+    """The targets of every language that is a source or a target."""
     targets: dict[str, set[str]] = {}
     for bundle in catalogue:
         targets.setdefault(bundle.source, {bundle.source}).add(bundle.target)

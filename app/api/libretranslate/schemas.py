@@ -1,4 +1,4 @@
-"""The shapes of LibreTranslate's requests and answers. Knows no routes; its own clients show what they must be."""
+"""Schemas of LibreTranslate's requests and responses, as its own clients expect them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,28 @@ Number = Annotated[
     Field(strict=False),
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,18}$"}]}),
 ]
-"""Forms and queries have it in digits, and so may JSON."""
+"""Digits in forms and queries, and optionally in JSON."""
 
 
 class Asked(BaseModel):
-    """What a request may hold. Fields that LibreTranslate does not know it ignores, and so do we."""
+    """Fields of every request. Ignores unknown fields, as LibreTranslate does."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
-    api_key: Text | None = Field(None, description="Where the service wants one; `Authorization: Bearer` will do too")
+    api_key: Text | None = Field(
+        None, description="Needed if the service requires a key; `Authorization: Bearer` works too"
+    )
 
 
 class ToTranslate(Asked):
-    """A text, or a list of them, to be translated."""
+    """A text, or a list of texts, to translate."""
 
-    q: Texts = Field(description="The text; in JSON also a list of texts, which is answered by lists")
-    source: Language = Field(description="The language of the text; `auto`: each text's is detected by itself")
+    q: Texts = Field(description="The text; in JSON also a list of texts, which is answered with lists")
+    source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
     target: Language = Field(description="The language to translate into")
-    format: Literal["text", "html"] = Field("text", description="`html`: the markup stays as it is")
+    format: Literal["text", "html"] = Field("text", description="`html`: the markup is preserved")
     alternatives: Number = Field(
-        0, description=f"So many other translations at most, the best first; never more than {MOST_ALTERNATIVES}"
+        0, description=f"Maximum number of alternative translations, best first; up to {MOST_ALTERNATIVES}"
     )
 
     @property
@@ -51,82 +53,82 @@ class ToTranslate(Asked):
 
 
 class ToDetect(Asked):
-    """A text whose language is to be detected."""
+    """A text to detect the language of."""
 
-    q: Texts = Field(description="The text; in JSON also a list of texts, which are taken together")
+    q: Texts = Field(description="The text; in JSON also a list of texts, which count as one")
 
 
 class FileToTranslate(Asked):
-    """What is sent beside a file."""
+    """Fields sent along with a file."""
 
     source: Language = Field(description="The language of the document, or `auto`")
     target: Language = Field(description="The language to translate into")
 
 
 class LibreDetection(BaseModel):
-    """A language that a text may be in."""
+    """A detected language."""
 
     confidence: float = Field(ge=0, le=100, description="In percent", examples=[99.0])
     language: str = Field(examples=["en"], description="Its code")
 
 
 class LibreTranslation(BaseModel):
-    """Of a list, each field is a list of the same length."""
+    """For a list of texts, each field is a list of the same length."""
 
     translatedText: str | list[str] = Field(examples=["Bonjour."], description="A list where `q` is one")
     detectedLanguage: LibreDetection | list[LibreDetection] | None = Field(
-        None, description="Only where the source is `auto`"
+        None, description="Present if the source is `auto`"
     )
     alternatives: list[str] | list[list[str]] | None = Field(
-        None, description="Only where they were asked for", examples=[["Salut."]]
+        None, description="Present if requested", examples=[["Salut."]]
     )
 
 
 class LibreLanguage(BaseModel):
-    """A language, and those that texts in it are translated into, itself among them."""
+    """A language and its targets, including itself."""
 
-    code: str = Field(examples=["en"], description="As requests name it")
+    code: str = Field(examples=["en"], description="Language code, as in requests")
     name: str = Field(examples=["English"], description="In English")
-    targets: list[str] = Field(examples=[["en", "fr"]], description="Codes of the languages it is translated into")
+    targets: list[str] = Field(examples=[["en", "fr"]], description="Codes of its target languages")
 
 
 class LibreFile(BaseModel):
-    """Where a translated file is, for ten minutes."""
+    """The URL of a translated file, for ten minutes."""
 
     translatedFileUrl: str = Field(
         examples=["http://127.0.0.1:8000/libretranslate/download_file/0a1b2c.hello.fr.txt"],
-        description="Whoever knows it may fetch the file",
+        description="Anyone with this URL can download the file",
     )
 
 
 class LibreLanguageName(BaseModel):
     """A language."""
 
-    code: str = Field(examples=["auto"], description="As requests name it")
+    code: str = Field(examples=["auto"], description="Language code, as in requests")
     name: str = Field(examples=["Auto Detect"], description="In English")
 
 
 class LibreLanguages(BaseModel):
-    """What to begin with."""
+    """Initially selected languages."""
 
-    source: LibreLanguageName = Field(description="Of the texts")
-    target: LibreLanguageName = Field(description="Of the translations")
+    source: LibreLanguageName = Field(description="The source language")
+    target: LibreLanguageName = Field(description="The target language")
 
 
 class LibreSettings(BaseModel):
-    """What a page that translates must know."""
+    """Settings for a translation page."""
 
-    charLimit: int = Field(description="Characters that a text may have", examples=[50_000])
-    frontendTimeout: int = Field(description="Milliseconds after the last key before it translates", examples=[500])
-    apiKeys: bool = Field(description="Whether there are API keys")
-    keyRequired: bool = Field(description="Whether nothing goes without one")
-    suggestions: bool = Field(description="Whether better translations may be suggested")
-    filesTranslation: bool = Field(description="Whether files are translated")
-    supportedFilesFormat: list[str] = Field(description="What their names may end in", examples=[[".txt", ".docx"]])
-    language: LibreLanguages = Field(description="The languages to begin with")
+    charLimit: int = Field(description="Maximum number of characters in a text", examples=[50_000])
+    frontendTimeout: int = Field(description="Milliseconds from the last key press to a translation", examples=[500])
+    apiKeys: bool = Field(description="Whether the service has API keys")
+    keyRequired: bool = Field(description="Whether a key is required")
+    suggestions: bool = Field(description="Whether users can suggest better translations")
+    filesTranslation: bool = Field(description="Whether the service translates files")
+    supportedFilesFormat: list[str] = Field(description="Supported file extensions", examples=[[".txt", ".docx"]])
+    language: LibreLanguages = Field(description="Initially selected languages")
 
 
 class LibreError(BaseModel):
-    """Why not."""
+    """Why the request failed."""
 
     error: str = Field(examples=["xx is not supported"], description="What went wrong")
