@@ -1,4 +1,5 @@
-"""The Transformer, its decoder, its tokenizer and its bundle: shared by `training` and `app`, importing neither."""
+"""The Transformer, its decoder, tokenizer and bundle format; shared by `training` and `app`, and importing neither."""
 
 __version__ = "0.1.0"
-"""Of the whole project; pyproject.toml reads it here, since the container copies the code and installs no project."""
+"""Version of the whole project; pyproject.toml reads it from here, since the container copies the code without
+installing it."""

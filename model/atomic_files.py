@@ -1,4 +1,4 @@
-"""Files and folders that are seen only whole, whatever is killed and whenever. Knows no content."""
+"""Atomic writes of files and folders, even if the process is killed at any moment."""
 
 from __future__ import annotations
 
@@ -16,40 +16,41 @@ from typing import BinaryIO
 
 
 class NotReplaceable(ValueError):
-    """A folder is in the way of a new one and must stay; one line says why."""
+    """An existing folder must not be replaced; one line says why."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` whole or not at all."""
+    """Writes `content` to `path` atomically."""
     with replacing(path) as file:
         file.write(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that is at `path` once it is whole: written beside it, flushed to the disk, then renamed.
+    """Opens a file that appears at `path` only when complete: written beside it, flushed to disk, then renamed.
 
-    What lies beside it of a command that was killed is written over, so that it does not fill the disk.
+    A leftover of a killed process is overwritten, so that leftovers do not fill the disk.
     """
     temporary = path.with_name(f".{path.name}.partial")
     try:
         with open(temporary, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
+            os.fsync(file.fileno())  # otherwise a power cut may keep the new name without its content
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)  # a full disk must not stay full for it
+        temporary.unlink(missing_ok=True)  # do not leave a full disk full
         if isinstance(error, OSError) and error.errno is not None:
-            error.filename = error.filename or str(path)  # a full disk does not say which it is
+            error.filename = error.filename or str(path)  # the error for a full disk names no file
         raise
 
 
 def check_replaceable(
     folder: Path, replace: bool, kind: str = "bundle", mark: str = "model.safetensors", needed: Iterable[Path] = ()
 ) -> None:
-    """NotReplaceable if `folder` exists and must not, or is something else than a `kind`, which has a file `mark`, or
-    holds what would be lost with it: another folder, such as a run's, or a file that is `needed`."""
+    """Raises NotReplaceable if `folder` exists and `replace` is false, or if it is not a `kind`, which has a file
+    `mark`, or if it contains what would be lost with it: another folder, such as a run's, or a file that is
+    `needed`."""
     if not folder.exists():
         return
     if not replace:
@@ -64,9 +65,9 @@ def check_replaceable(
 
 @contextmanager
 def written_whole(folder: Path) -> Iterator[Path]:
-    """Gives a folder to write in, which on leaving takes the place of `folder`; after an error nothing has changed."""
+    """Yields a folder to write in, which replaces `folder` on exit; after an error nothing has changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # What one that was killed left there; not what another is making of `folder`.more, whose name begins alike.
+    # Leftovers of a killed process for this folder, but not those for `folder`.more, whose names begin alike.
     abandoned = re.compile(rf"\.{re.escape(folder.name)}\.\w+\.partial(\.old)?")
     for path in folder.parent.iterdir():
         if abandoned.fullmatch(path.name):
@@ -83,18 +84,18 @@ def written_whole(folder: Path) -> Iterator[Path]:
         _swap_in(temporary, folder)
     except OSError as error:
         if error.errno is not None:
-            error.filename = error.filename or str(folder)  # a full disk does not say which it is
+            error.filename = error.filename or str(folder)  # the error for a full disk names no file
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _swap_in(temporary: Path, folder: Path) -> None:
-    """Renames `temporary` to `folder`; what was there takes its name, to be deleted."""
+    """Renames `temporary` to `folder`; the previous content takes its name, to be deleted."""
     if not folder.exists():
         temporary.rename(folder)
     elif not _exchange(temporary, folder):
-        # Without an exchange the folder is out of its place for the moment between two renames.
+        # Without an atomic exchange the folder is missing for a moment between two renames.
         old = folder.with_name(f"{temporary.name}.old")
         folder.rename(old)
         try:
@@ -107,14 +108,14 @@ def _swap_in(temporary: Path, folder: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two paths in one step, which Linux can (renameat2 with RENAME_EXCHANGE); False if this system cannot."""
+    """Swaps two paths atomically, as Linux can (renameat2 with RENAME_EXCHANGE); False if this system cannot."""
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform.startswith("linux") else None
     here, exchange = -100, 2  # AT_FDCWD of <fcntl.h>, RENAME_EXCHANGE of <linux/fs.h>
     return renameat2 is not None and renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
 def _flush(path: Path) -> None:
-    """Makes what a file holds, or renames within a folder, last through a power cut."""
+    """Makes a file's content, or renames within a folder, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

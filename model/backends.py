@@ -1,4 +1,4 @@
-"""Makes a model ready to decode at a chosen precision. Knows which precisions there are and what they need."""
+"""Prepares a model for decoding at a chosen precision."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 def prepare(model: Transformer, precision: str, tiled: bool = True) -> Runner:
-    """A runner of `model` at `precision`, on the device where its weights are; `model` itself is left as it was.
+    """A runner of `model` at `precision`, on the device of its weights; `model` itself does not change.
 
-    "auto" is half precision on a GPU; on a CPU int8 where the C kernels can run, else float32. Raises ValueError for a
-    precision that is not offered there. `tiled`: see TorchRunner.
+    "auto" is half precision on a GPU; on a CPU int8 if the C kernels can run, else float32. Raises ValueError for a
+    precision that the device does not offer. `tiled`: see TorchRunner.
     """
     device = model.output.weight.device.type
     kernels = _kernels(model) if device == "cpu" and precision in ("auto", "int8") else None

@@ -1,6 +1,6 @@
-"""Byte-pair merges of which some are left out at random: BPE-dropout (Provilkov et al. 2020).
+"""Byte-pair merges with BPE-dropout (Provilkov et al. 2020), which skips some merges at random.
 
-Knows pieces and their scores. What is text and what are symbols is `model.tokenizer`'s.
+Works on pieces and their scores; `model.tokenizer` separates text from symbols.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _NEVER = 1 << 62
 
 
 class Merges:
-    """Puts text together from its characters as SentencePiece does, if no merge is left out.
+    """Merges characters into pieces as SentencePiece does, if no merge is dropped.
 
-    SentencePiece's own dropout is not used: in its version 0.2.3, equal seeds draw different tokens in another process.
+    SentencePiece's own dropout is not used: in version 0.2.3, equal seeds draw different tokens in another process.
     """
 
     def __init__(self, pieces: Mapping[str, tuple[int, float]], byte_ids: Sequence[int], mark: str) -> None:
-        """`pieces`: each piece's id and score, the higher the earlier merged. `byte_ids`: those of the 256 bytes."""
+        """`pieces`: each piece's id and score; higher scores merge first. `byte_ids`: the ids of the 256 bytes."""
         self._pieces, self._byte_ids, self._mark = pieces, byte_ids, mark
         self._words_part = not any(mark in piece[1:] for piece in pieces)
         self._undropped = lru_cache(_WORDS_KEPT)(self._without_dropout)
 
     def encode(self, text: str, drops: Drops) -> list[int]:
-        """The ids of `text`, in which `mark` stands for a space."""
+        """The ids of `text`, in which `mark` represents a space."""
         ids: list[int] = []
         for word in self._words(text):
             whole, merges = self._undropped(word)
@@ -37,20 +37,20 @@ class Merges:
         return ids
 
     def _words(self, text: str) -> list[str]:
-        """Parts of `text` that no piece reaches across."""
+        """Splits `text` into parts that no piece spans."""
         if not self._words_part:
             return [text]
         first, *others = text.split(self._mark)
         return [first, *(self._mark + other for other in others)] if first else [self._mark + it for it in others]
 
     def _without_dropout(self, word: str) -> tuple[list[int], int]:
-        """The ids of `word`, and how many merges make them."""
+        """The ids of `word`, and the number of merges that make them."""
         merges = count()
         pieces = self._merged(word, lambda: next(merges) < 0)
         return self._ids(pieces), next(merges)
 
     def _ids(self, pieces: Sequence[str]) -> list[int]:
-        """A character that is no piece is spelt in bytes."""
+        """Characters that are not pieces are spelt in bytes."""
         ids: list[int] = []
         for piece in pieces:
             known = self._pieces.get(piece)
@@ -58,10 +58,9 @@ class Merges:
         return ids
 
     def _merged(self, word: str, is_dropped: Callable[[], bool]) -> list[str]:
-        """The paper's algorithm 1: of the merges that are possible, each is dropped or not, and of the others the one
-        with the highest score, the leftmost of these, is done; and again, until none is possible or all are dropped.
-        """
-        symbols = list(word)  # what begins at each character; nothing if it belongs to one before
+        """The paper's algorithm 1: each possible merge is dropped at random; of the rest, the leftmost one with the
+        highest score is done. Repeats until no merge is possible or all are dropped."""
+        symbols = list(word)  # the piece that begins at each character; empty if it belongs to an earlier one
         before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
         pieces = self._pieces
         queue = [
@@ -75,7 +74,7 @@ class Merges:
             merge = heappop(queue)
             _, left, right, length = merge
             if not symbols[left] or not symbols[right] or len(symbols[left]) + len(symbols[right]) != length:
-                continue  # one of them has become part of another
+                continue  # one of them is now part of another
             if is_dropped():
                 dropped.append(merge)
                 continue
@@ -94,7 +93,7 @@ class Merges:
 
 
 class Drops:
-    """Decides of one merge after another whether it is dropped: each with probability `dropout`, in [0, 1]."""
+    """Decides for each merge in turn whether it is dropped: with probability `dropout`, in [0, 1]."""
 
     def __init__(self, dropout: float, random: Random) -> None:
         self._dropout, self._random = dropout, random
@@ -108,14 +107,14 @@ class Drops:
         return True
 
     def spare(self, merges: int) -> bool:
-        """Whether none of the next `merges` is dropped; if so, they are decided with that."""
+        """Whether none of the next `merges` is dropped; if so, they count as decided."""
         if self._gap < merges:
             return False
         self._gap -= merges
         return True
 
     def _next(self) -> int:
-        """How many merges are not dropped before the next that is: n or more with probability (1 - dropout)^n."""
+        """The number of merges until the next drop: n or more with probability (1 - dropout)^n."""
         if not 0 < self._dropout < 1:
             return 0 if self._dropout else _NEVER
         return int(math.log(1 - self._random.random()) / math.log1p(-self._dropout))

@@ -1,7 +1,6 @@
-"""A bundle: the folder that holds all serving needs of one translation direction; read and checked here.
+"""The bundle format: a folder with everything needed to serve one translation direction. Reads and verifies bundles.
 
-Knows files and their agreement, and does without PyTorch: weights are `model.bundle_weights`'s. Where bundles lie and
-what they are called over HTTP is `app`'s.
+Does not use PyTorch; weights are loaded by `model.bundle_weights`. `app` decides where bundles are found.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
 
 
 class BundleError(ValueError):
-    """A bundle cannot be read or written; one line says what is wrong."""
+    """A bundle cannot be read or written; one line says why."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What config.json tells of a bundle's making and worth, so far as it does: a service needs none of it."""
+    """What config.json records of a bundle's training and quality, as far as present: a service needs none of it."""
 
     metrics: list[dict[str, Any]]
-    """Of each measurement the test set, the figure, and how it was made."""
+    """For each measurement the test set, the score, and how it was made."""
     corpora: list[dict[str, Any]]
-    """What it learnt from, with sizes."""
+    """The training corpora, with sizes."""
     licence: str | None
     end_marks: float
-    """The share of the sources that ended as sentences do."""
+    """The share of training sources that end in an end mark."""
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Record:
-        """Raises ValueError and TypeError for a field of another kind."""
+        """Raises ValueError and TypeError for a field of the wrong type."""
         training = _section({"training": {}, **config}, "training")
         lists = {"metrics": config.get("metrics", []), "corpora": training.get("corpora", [])}
         for name, entries in lists.items():
@@ -64,13 +63,13 @@ class Record:
                 raise BundleError(f"{name} in {CONFIG} is not a list of objects")
         licence = config.get("licence")
         if not isinstance(licence, str | None):
-            raise BundleError(f"licence in {CONFIG} is not a text")
+            raise BundleError(f"licence in {CONFIG} is not a string")
         return cls(**lists, licence=licence, end_marks=float(training.get("sources_with_end_marks", 0)))
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that was checked, without its weights. `config` is config.json as it stands."""
+    """A verified bundle, without its weights. `config` is the content of config.json."""
 
     folder: Path
     config: dict[str, Any]
@@ -78,7 +77,7 @@ class Bundle:
     tokenizer: Tokenizer
     limits: Limits
     checksum: str
-    """SHA-256 of the weights, hexadecimal."""
+    """SHA-256 of the weights, in hexadecimal."""
 
     @property
     def source(self) -> str:
@@ -94,35 +93,35 @@ class Bundle:
 
     @cached_property
     def record(self) -> Record:
-        """`checked` has read it once, and refused it where it cannot be."""
+        """Cannot fail: `checked` has already parsed it once."""
         return Record.read(self.config)
 
     @cached_property
     def parameter_count(self) -> int:
-        """Trained numbers, shared matrices counted once."""
+        """Number of trained parameters, shared matrices counted once."""
         return sum(map(math.prod, weight_shapes(self.architecture).values()))
 
     @cached_property
     def expects_end_marks(self) -> bool:
-        """Whether nearly all that it learnt from ended as sentences do."""
+        """Whether nearly all training sources ended in an end mark."""
         return self.record.end_marks > END_MARKS_EXPECTED
 
     @cached_property
     def name(self) -> str:
-        """The pair and the first 12 digits of the weights' checksum: what answers say of who made them."""
+        """The language pair and the first 12 digits of the weights' checksum, which identify the model in responses."""
         return f"{self.pair}@{self.checksum[:12]}"
 
 
 def open_bundle(folder: Path) -> Bundle:
-    """Reads and checks a bundle; its weights are not kept. Raises BundleError."""
+    """Reads and verifies a bundle without keeping its weights. Raises BundleError."""
     return checked(folder, *read_bundle(folder))
 
 
 def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) -> Bundle:
-    """The bundle that `read_bundle` has read at `folder`.
+    """The verified bundle made from what `read_bundle` read at `folder`.
 
-    Raises BundleError, in one line, for a value that cannot be, and for weights that do not have the names and shapes
-    of the architecture or are not finite.
+    Raises BundleError, with a one-line message, for invalid values, and for weights that do not have the architecture's
+    names and shapes or are not finite.
     """
     try:
         architecture = ModelConfig.from_dict(_section(config, "architecture"))
@@ -137,28 +136,30 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
-    checksum = _checksums(files[SUMS])[WEIGHTS]  # `read_bundle` has compared it
+    checksum = _checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
     return Bundle(folder, config, architecture, tokenizer, limits, checksum)
 
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The configuration and the files of a bundle, versions and checksums verified. Raises BundleError."""
+    """The configuration and the files of a bundle, with verified versions and checksums. Raises BundleError."""
     return _read_whole(folder, _read)
 
 
 def read_file(folder: Path, name: str) -> bytes:
-    """One file of a bundle as it stands. Raises BundleError."""
+    """The content of one file of a bundle. Raises BundleError."""
     return _read_whole(folder, partial(_read_file, name=name))
 
 
 def _read_whole(folder: Path, read: Callable[[Path, int], T]) -> T:
-    """What `read` returns, given a folder and its descriptor. If the folder is swapped meanwhile, reads the new one."""
+    """The result of `read`, called with a folder and its descriptor. If the folder is swapped meanwhile, reads the new
+    one."""
     while True:
         with _opened(folder) as descriptor:
             try:
                 return read(folder, descriptor)
             except BundleError:
-                # An open folder keeps its inode number even when deleted; else the next folder may get the same one.
+                # An open folder keeps its inode number even when deleted; otherwise the next folder could get the same
+                # one.
                 if _is_at(folder, descriptor):
                     raise
 
@@ -168,7 +169,7 @@ def _opened(folder: Path) -> Iterator[int]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
-        raise BundleError(f"{folder}: no such bundle folder") from None
+        raise BundleError(f"{folder}: bundle folder not found") from None
     except OSError as error:
         raise BundleError(f"{folder} cannot be read ({error.strerror})") from None
     try:
@@ -188,7 +189,7 @@ def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
     try:
         with open(name, "rb", opener=partial(os.open, dir_fd=descriptor)) as file:
             return file.read()
-    except OSError as error:  # of a disk that fails, it does not say which file it was
+    except OSError as error:  # a failing disk does not say which file it was
         raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
 
 
@@ -206,7 +207,7 @@ def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, byte
 
 
 def _checksums(sums: bytes) -> dict[str, str]:
-    """SHA-256 by file name, as SHA256SUMS has them."""
+    """SHA-256 by file name, from SHA256SUMS."""
     return dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines() if "  " in line)
 
 
@@ -218,10 +219,10 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_languages(config: dict[str, Any]) -> None:
-    """Raises KeyError and BundleError unless source and target are two codes of languages."""
+    """Raises KeyError and BundleError unless source and target are two language codes."""
     for name in ("source", "target"):
         if not is_language_code(config[name]):
-            raise BundleError(f"{name} in {CONFIG} is {config[name]!r}, which is no language code such as en or pt-BR")
+            raise BundleError(f"{name} in {CONFIG} is {config[name]!r}, which is not a language code like en or pt-BR")
     if config["source"] == config["target"]:
         raise BundleError(f"source and target in {CONFIG} are both {config['source']}")
 
@@ -229,7 +230,7 @@ def _check_languages(config: dict[str, Any]) -> None:
 def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer, limits: Limits) -> None:
     """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary, within the limits."""
     for sample in config["samples"]:
-        _ = sample["source"]  # which names it
+        _ = sample["source"]  # so that a KeyError names it
         for number in (*sample["source_ids"], *sample["target_ids"]):
             if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
                 raise BundleError(f"the samples in {CONFIG} have the token {number!r}, which the vocabulary has not")
@@ -251,7 +252,7 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Token
 def _check_weights(architecture: ModelConfig, content: bytes) -> None:
     weights = dict(deserialize(content))  # type: ignore[no-untyped-call]
     layers = architecture.encoder_layers + architecture.decoder_layers
-    if layers > len(weights):  # to list their shapes might take for ever
+    if layers > len(weights):  # listing the shapes of very many layers would take forever
         raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
     shapes = weight_shapes(architecture)
     if missing := sorted(shapes.keys() - weights.keys()):
@@ -262,7 +263,7 @@ def _check_weights(architecture: ModelConfig, content: bytes) -> None:
         if (theirs := tuple(weights[name]["shape"])) != ours:
             raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
         if not _is_finite(weights[name]["dtype"], weights[name]["data"]):
-            # Of a training that failed: nothing could be translated.
+            # The result of a failed training: such a model cannot translate.
             raise BundleError(f"{name} in {WEIGHTS} is not finite")
 
 
@@ -272,8 +273,8 @@ _EXPONENTS = {
     "F32": ("<u4", 0x7F80_0000),
     "F64": ("<u8", 0x7FF0 << 48),
 }
-"""By type of number: how to read its bits, and which of them are the exponent. Where all of these are set, it is an
-infinity or not a number (IEEE 754-2019, section 3.4)."""
+"""By number type: how to read its bits, and which of them are the exponent. If all exponent bits are set, the value is
+infinite or NaN (IEEE 754-2019, section 3.4)."""
 
 
 def _is_finite(dtype: str, content: bytes) -> bool:
@@ -286,7 +287,7 @@ def _is_finite(dtype: str, content: bytes) -> bool:
 def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
     try:
         config = json.loads(content)
-        json.dumps(config, ensure_ascii=False).encode()  # half a surrogate pair, escaped, could not be told to anybody
+        json.dumps(config, ensure_ascii=False).encode()  # an escaped lone surrogate could not be encoded in a response
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

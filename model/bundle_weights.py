@@ -1,6 +1,6 @@
-"""A bundle's weights: loaded into a model, shown right by the bundle's samples, and written, with all beside them.
+"""Loads a bundle's weights into a model, verifies them with the bundle's samples, and writes bundles.
 
-Knows tensors. What else a bundle is, and whether its files agree, is `model.bundle`'s.
+The rest of the format, and its verification, is in `model.bundle`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from model.transformer import Transformer
 
 @dataclass(frozen=True)
 class Samples:
-    """Sentences of the bundle in `folder`, as token ids, and what they became on export.
+    """Sentences stored in the bundle in `folder`, as token ids, with their translations on export.
 
-    They were chosen so that no precision or processor changes them: a difference means that the model does not
-    compute what it did.
+    They were chosen so that no precision or processor changes them: a difference means that the model computes
+    something else than it did.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Samples:
     entries: Sequence[Mapping[str, Any]]
 
     def check(self, batch: Batch) -> None:
-        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or whatever fails."""
+        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or if anything fails."""
         found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
         decode_in(batch, found)
         for entry, hypothesis in zip(self.entries, found, strict=True):
@@ -72,8 +72,8 @@ class LoadedBundle(Bundle):
 def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> LoadedBundle:
     """Loads a bundle for inference with its weights as `dtype` on `device`.
 
-    Raises BundleError, in one line, for a missing or changed file, another format version, or weights that do not
-    have the shapes of the architecture.
+    Raises BundleError, with a one-line message, for a missing or changed file, another format version, or weights that
+    do not have the architecture's shapes.
     """
     config, files = read_bundle(folder)
     bundle = checked(folder, config, files)
@@ -81,7 +81,7 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
         model = Transformer(bundle.architecture)
         _fill(model, load(files[WEIGHTS]))
     except (ValueError, TypeError, RuntimeError) as error:
-        # A size that is too large, PyTorch tells in a RuntimeError of several lines.
+        # PyTorch reports a wrong size in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     known = {field.name: getattr(bundle, field.name) for field in dataclasses.fields(bundle)}
     return LoadedBundle(**known, model=model.to(device, dtype).eval())
@@ -94,7 +94,7 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 
 
 def check_samples(bundle: LoadedBundle, runner: Runner | None = None) -> None:
-    """Translates the bundle's samples, with `runner` or the model as it is; BundleError if a token differs."""
+    """Translates the bundle's samples, with `runner` or the model itself; BundleError if a token differs."""
     bundle.samples.check(as_runner(runner or bundle.model).new_batch(64, bundle.limits))
 
 
@@ -109,11 +109,11 @@ def save_bundle(
     dtype: torch.dtype = torch.float16,
     replace: bool = False,
 ) -> None:
-    """Writes a bundle at `folder`, its weights as `dtype`.
+    """Writes a bundle to `folder`, its weights as `dtype`.
 
     `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
-    is the model card. The bundle is written beside its place and renamed in, so that nobody sees half of one. One that
-    is there is refused with NotReplaceable unless `replace`; it is then swapped out by renaming and deleted last.
+    is the model card. The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises
+    NotReplaceable if one exists, unless `replace`; the old one is then swapped out and deleted last.
     """
     check_replaceable(folder, replace)
     config = {
@@ -134,5 +134,5 @@ def save_bundle(
 
 
 def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The weights by name, as `dtype`; a shared matrix once, under the first of its names."""
+    """The weights by name, as `dtype`; a shared matrix once, under its first name."""
     return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.named_parameters()}

@@ -1,7 +1,4 @@
-"""The shape of a Transformer: every dimension and option, verified once, saved as JSON with the weights.
-
-Knows nothing of training or serving; `model.transformer` reads it and builds.
-"""
+"""The architecture of a Transformer: every dimension and option, verified once, saved as JSON with the weights."""
 
 from __future__ import annotations
 
@@ -18,11 +15,10 @@ Sharing = Literal["none", "decoder", "all"]
 class ModelConfig:
     """An encoder-decoder Transformer (Vaswani et al. 2017, section 3).
 
-    `share_embeddings`: "none", "decoder" (target embedding and output projection are one matrix) or "all"
-    (the source embedding too; the vocabularies must be one; section 3.4).
-    `final_norm`: a layer normalisation closes each stack. None means the placement's default: the paper's
-    `post` already ends in one, `pre` and `residual_post` do not and get it.
-    `max_positions`: the longest sequence, in tokens, that positions (and so the key/value cache) reach.
+    `share_embeddings`: "none", "decoder" (target embedding and output projection are one matrix) or "all" (the source
+    embedding too; requires a shared vocabulary; section 3.4). `final_norm`: whether a layer normalisation ends each
+    stack. None is the placement's default: the paper's `post` already ends in one, `pre` and `residual_post` do not and
+    get one. `max_positions`: the longest sequence, in tokens, that positions, and so the key/value cache, support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
     """
@@ -71,7 +67,7 @@ class ModelConfig:
         )
 
     def _check_types(self) -> None:
-        """The values may come from a JSON file that someone has edited, where annotations hold nothing."""
+        """Values may come from a hand-edited JSON file, where annotations guarantee nothing."""
         kinds = {"int": (int,), "float": (int, float), "bool": (bool,), "bool | None": (bool, type(None))}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -93,7 +89,7 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ModelConfig:
-        """The inverse of `to_dict`; ValueError names a field that is unknown or missing."""
+        """The inverse of `to_dict`; raises ValueError for an unknown or missing field."""
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(fields) - known)
         _require(not unknown, f"unknown architecture field {', '.join(unknown)}")
@@ -113,7 +109,8 @@ ARCHITECTURES: dict[str, dict[str, int]] = {
 
 
 def named_architecture(name: str, **fields: Any) -> ModelConfig:
-    """The architecture `name` of `ARCHITECTURES`; `fields` complete or override it. ValueError if there is none."""
+    """The architecture `name` of `ARCHITECTURES`; `fields` complete or override it. Raises ValueError for an unknown
+    name."""
     if name not in ARCHITECTURES:
         raise ValueError(f"no architecture {name!r}; there are {', '.join(ARCHITECTURES)}")
     return ModelConfig(**{**ARCHITECTURES[name], **fields})

@@ -40,13 +40,13 @@ _BLOCKS = {
     "KATAKANA": "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f",
     "CJK": "\u2e80-\u2fd5\u3005\u3007\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af",
 }
-"""Letters, and marks on letters, of each script but Latin, as ranges for the class of a regular expression."""
+"""Letters, and combining marks, of each script except Latin, as ranges for a regular expression's character class."""
 _ALSO_CYRILLIC = {"az", "bs", "tk", "uz"}
-"""Written in Latin letters by now, and in Cyrillic ones in many a text."""
+"""Written in Latin letters today, but in Cyrillic in many texts."""
 
 
 def foreign_letters(language: str) -> str:
-    """The ranges, for the class of a regular expression, of the letters that `language` is not written in."""
+    """Ranges, for a regular expression's character class, of the letters that `language` is not written in."""
     code = language_alone(language)
     return "".join(
         ranges

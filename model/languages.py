@@ -1,7 +1,7 @@
-"""Language codes: their English names, those of three letters, and how languages put sentences beside each other.
+"""Language codes: English names, three-letter codes, and how languages space adjacent sentences.
 
-Any code may be served; one without a name here goes by its code. Babel (33 MB) and langcodes (23 MB with its data, and
-a second to load) have the same names but for four.
+Any code may be served; one without a name here is shown as its code. Babel (33 MB) and langcodes (23 MB with its data,
+and a second to load) have the same names but for four.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection
 
 AUTO = "auto"
-"""In place of a source language: it is to be detected."""
+"""In place of a source language: detect it."""
 _CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
-"""The shape of BCP 47's tags (RFC 5646, section 2.1), "_" for "-" too."""
+"""The form of BCP 47 tags (RFC 5646, section 2.1); also accepts "_" for "-"."""
 
 NAMES = {
     "af": "Afrikaans",
@@ -117,19 +117,19 @@ TWO_LETTERS = {
     "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
     "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "rum": "ro",
 }  # fmt: skip
-"""Codes of languages in ISO 639-2, some of which have two, as services call them."""
+"""ISO 639-2 codes, with the two-letter codes that services use where there is one."""
 
 WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 _NOR_BETWEEN_SENTENCES = {"ja", "wuu", "yue", "zh"}
 
 
 def language_name(code: str) -> str:
-    """The English name of `code`, or of its language where the region has none, or the code itself."""
+    """The English name of `code`, or of its language if the region has none, or the code itself."""
     return NAMES.get(code) or NAMES.get(language_alone(code)) or code
 
 
 def joint(source: str, target: str) -> str:
-    """What belongs between two translated sentences whose originals stood side by side without a space.
+    """The separator between two translated sentences whose originals were adjacent without a space.
 
     "你好。我很好。" has none; "Hello. I am fine." needs one.
     """
@@ -137,10 +137,10 @@ def joint(source: str, target: str) -> str:
 
 
 def spacing(gap: str, source: str, target: str) -> str:
-    """What belongs between two translated sentences whose originals had the white space `gap` between them.
+    """The separator between two translated sentences whose originals were separated by the white space `gap`.
 
-    "Hello. I am fine." loses its space in Chinese, and has an ordinary one where Chinese has an ideographic one. Line
-    ends, tabs and columns stay as they are.
+    "Hello. I am fine." loses its space in Chinese, and gets an ordinary one where Chinese has an ideographic one. Line
+    ends, tabs and columns are kept.
     """
     if gap in (" ", "  ") and language_alone(target) in _NOR_BETWEEN_SENTENCES:
         return gap if language_alone(source) in WITHOUT_SPACES else ""
@@ -148,25 +148,25 @@ def spacing(gap: str, source: str, target: str) -> str:
 
 
 def is_language_code(code: object) -> bool:
-    """Whether `code` has the shape of one, such as "en" or "pt-BR", and is not AUTO."""
+    """Whether `code` has the form of one, such as "en" or "pt-BR", and is not AUTO."""
     return isinstance(code, str) and _CODE.fullmatch(code) is not None and code.lower() != AUTO
 
 
 def language_alone(code: str) -> str:
-    """Without its region or script, in small letters: "en" for "en-US"."""
+    """Without its region or script, in lower case: "en" for "en-US"."""
     return code.replace("_", "-").split("-")[0].lower()
 
 
 def is_traditional(code: str) -> bool:
-    """Whether `code` asks for Chinese in traditional characters."""
+    """Whether `code` means Chinese in traditional characters."""
     return _spelled(code) == "zh-hant"
 
 
 def served_code(wanted: str, codes: Collection[str]) -> str | None:
-    """The one of `codes` that a client means by `wanted`, or None.
+    """The code in `codes` that a client means by `wanted`, or None.
 
-    That is the code itself; else the same one in other letters, with "_" for "-", or by another name that services
-    have for it; else its language without a region or script; else, if `wanted` has neither, any of its variants.
+    Prefers the code itself; then the same one in other case, with "_" for "-", or under another name that services use;
+    then its language without region or script; then, if `wanted` has neither, any of its variants.
     """
     if wanted in codes:
         return wanted
@@ -185,7 +185,7 @@ _CHINESE = re.compile(r"zh-(?:(hant|tw|hk|mo)|hans|cn|sg)\b.*")
 
 
 def _spelled(code: str) -> str:
-    """In small letters, with hyphens, and with the script of Chinese in place of a region that tells it."""
+    """In lower case, with hyphens, and for Chinese with the script in place of a region that implies it."""
     code = code.replace("_", "-").lower()
     if chinese := _CHINESE.fullmatch(code):
         return "zh-hant" if chinese[1] else "zh-hans"

@@ -1,6 +1,6 @@
-"""What this machine has for this process: cores, a GPU, a cache folder, and memory of which the C library disposes.
+"""The machine's resources for this process: cores, GPU, cache folder, and the C library's memory.
 
-Does without PyTorch.
+Does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8 
 _LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; glibc refuses more
 
 PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloat16", "float16")}
-"""What is offered by kind of device."""
+"""Precisions by kind of device."""
 
 
 @cache
 def has_gpu() -> bool:
     """Whether PyTorch can compute on a GPU here.
 
-    Only PyTorch knows, and to load it takes 200 MB and more: where there is a driver, another process is asked.
+    Only PyTorch knows, and loading it takes 200 MB and more, so if there is a driver, another process is asked.
     """
     asked = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
     return _has_gpu_driver() and subprocess.run(asked, check=False).returncode == 0
@@ -41,16 +41,17 @@ def _has_gpu_driver() -> bool:
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:
-    """Cores that may be kept busy all the time: at least 1, and what a quota leaves of one core is not counted.
+    """Cores that may be kept busy all the time: at least 1; a quota's fraction of a core does not count.
 
-    A quota, such as that of `docker run --cpus 2`, leaves the affinity alone: by that, a container may use all cores.
+    A quota, such as that of `docker run --cpus 2`, does not change the affinity, by which a container may use all
+    cores.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(_quota(cgroups) or cores)))
 
 
 def _quota(cgroups: Path) -> float | None:
-    """In cores, of version 2 or 1 of the kernel's control groups; None if there is none."""
+    """In cores, from version 2 or 1 of the kernel's control groups; None if there is none."""
     try:
         if (cgroups / "cpu.max").exists():
             quota, period = (cgroups / "cpu.max").read_text().split()
@@ -63,17 +64,17 @@ def _quota(cgroups: Path) -> float | None:
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept: `interlinear` in the user's folder of caches (XDG Base Directory
+    """The folder for data that can be recreated: `interlinear` in the user's cache folder (XDG Base Directory
     Specification). Raises RuntimeError if the user has none."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "interlinear")
 
 
 def keep_freed_memory() -> bool:
-    """Tells glibc to reuse large buffers instead of giving them back to the system; True if it did.
+    """Tells glibc to reuse large buffers instead of returning them to the system; True if it did.
 
-    PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each, and the
-    page faults cost about as much as the arithmetic. What is free by now is given back first: what loading needed
-    would stay for ever. Does nothing on other C libraries.
+    PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each, and the page
+    faults cost about as much as the arithmetic. Memory that is free now is returned first: otherwise what loading
+    needed would stay forever. Does nothing on other C libraries.
     """
     if not give_freed_memory_back():
         return False
@@ -96,9 +97,9 @@ def share_heaps(most: int = 2) -> bool:
 
 
 def give_freed_memory_back() -> bool:
-    """Tells glibc to give free pages between those in use back to the system, which it never does by itself.
+    """Tells glibc to return free pages between those in use to the system, which it never does by itself.
 
-    True if it was told; does nothing on other C libraries. Takes about 0.1 s for 100 MB.
+    True if it did; does nothing on other C libraries. Takes about 0.1 s per 100 MB.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,4 +1,5 @@
-"""Which marks end sentences: what the trainer counts, and the service adds for a model that knows no others."""
+"""Sentence-final punctuation, which the trainer counts, and the service adds for models trained only on such
+sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import re
 from model.languages import language_alone
 
 END_MARKS_EXPECTED = 0.9
-"""A model of whose training sources more than this share had an end mark takes a text without one for unfinished."""
+"""If more than this share of a model's training sources had an end mark, it takes a text without one for unfinished."""
 
 _ENDED = re.compile(r"[.!?…。！？।؟።][\"'»”’)\]」』）]*$")
 _FULL_STOPS = {"zh": "。", "yue": "。", "ja": "。", "hi": "।", "mr": "।", "ne": "।", "bn": "।", "th": ""}
@@ -18,5 +19,5 @@ def has_end_mark(sentence: str) -> bool:
 
 
 def full_stop(language: str) -> str:
-    """What ends a plain sentence; empty where nothing does."""
+    """The mark that ends a plain sentence; empty for languages without one."""
     return _FULL_STOPS.get(language_alone(language), ".")

@@ -1,6 +1,6 @@
-r"""What a source is to a model: blanks, what nobody sees, and apostrophes, by one rule for the trainer and the service.
+r"""Normalises source text, white space, invisible characters and apostrophes, identically in training and serving.
 
-Target text is not touched. What is done to both sides, such as canonical composition, is in the SentencePiece model.
+Target text is not changed. Normalisation of both sides, such as canonical composition, is in the SentencePiece model.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ APOSTROPHE = "'"
 INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f" + "".join(
     map(chr, [*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
 )
-"""Soft hyphen, zero-width spaces, word joiner, marks of direction: they only say how to set a line."""
+"""Soft hyphens, zero-width spaces, word joiners, direction marks: they only affect layout."""
 _JOINING = (
     r"\u0600-\u1cff\u2190-\u2bff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00010a00-\U00011fff\U0001e900-\U0001faff"
 )
-"""Arabic to the scripts of India and South-East Asia, and emoji: a joiner after one of these is spelling. Persian
-می‌خواهم has a zero-width non-joiner, and a family of emoji is several with joiners between them."""
+"""Arabic, the scripts of India and South-East Asia, and emoji: after one of these a joiner is part of the spelling.
+Persian می‌خواهم has a zero-width non-joiner, and a family emoji is several emoji with joiners between them."""
 _UNSEEN = rf"[\s{INVISIBLE}\u200c\u200d]"
 _RUN = rf"(?:[\s{INVISIBLE}]|(?<![{_JOINING}])[\u200c\u200d]){_UNSEEN}*"
 _UNSPACED = r"\u3001-\u303f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
-"""Ideographs, kana and their punctuation: a blank between two of them is no part of the writing."""
+"""Ideographs, kana and their punctuation: a blank between two of them is not part of the writing."""
 _CHANGED = re.compile(
     rf"(?P<nothing>(?<=[{_UNSPACED}]){_UNSEEN}+(?=[{_UNSPACED}]))|(?! (?!{_UNSEEN}))(?P<run>{_RUN})|[‘’‛ʼ]"
 )
-"""A run of blanks and of what nobody sees, unless it is one space; an apostrophe that is not the typewriter's."""
+"""A run of blanks and invisible characters, except a single space; an apostrophe other than the typewriter's."""
 
 
 def normalise_source(text: str) -> str:
-    """`text` as the model is given it: each run of blanks one space, between ideographs none; without what nobody sees;
-    apostrophes plain."""
-    if text.isascii() and text.isprintable() and "  " not in text:  # most are, and the pattern looks at each character
+    """`text` as the model receives it: each run of blanks becomes one space, or nothing between ideographs; invisible
+    characters are removed; apostrophes are plain."""
+    if text.isascii() and text.isprintable() and "  " not in text:  # usually so, and the pattern is slow
         return text
     return _CHANGED.sub(_plain, text)
 
 
 def source_offsets(text: str) -> tuple[str, list[int]]:
-    """`normalise_source(text)`, and for each n to its length how much of `text` its first n characters stand for.
+    """`normalise_source(text)`, and for each n up to its length how much of `text` its first n characters represent.
 
-    The first is 0 and the last is all of `text`: what is dropped belongs to the character after it.
+    The first is 0 and the last is all of `text`: removed characters belong to the character after them.
     """
     parts: list[str] = []
     offsets = [0]

@@ -1,6 +1,6 @@
-"""Sentences of different lengths, end to end without padding, and padded where attention needs them apart.
+"""Packs sentences of different lengths without padding, and unpacks them for attention.
 
-Knows places only: every matrix product of the encoder runs over the packed tokens, attention over the padded ones.
+Every matrix product of the encoder runs over the packed tokens, attention over the padded ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from model.config import ModelConfig
 
 
 def round_up(number: int, unit: int) -> int:
-    """The least multiple of `unit` that is not under `number`."""
+    """The smallest multiple of `unit` that is at least `number`."""
     return -(-number // unit) * unit
 
 
@@ -38,7 +38,7 @@ class Packing:
         real, span = sum(self.lengths), round_up(max(self.lengths), keys)
         fill = round_up(real, rows) - real
         lengths = torch.tensor(self.lengths)
-        starts = lengths.cumsum(0) - lengths  # each sentence's place among the packed tokens, [batch]
+        starts = lengths.cumsum(0) - lengths  # positions of each sentence among the packed tokens, [batch]
         sentences = torch.repeat_interleave(lengths)  # [real]
         steps = torch.arange(real) - starts[sentences]  # [real]
         within = torch.arange(span) < lengths[:, None]  # [batch, source]
@@ -47,14 +47,14 @@ class Packing:
         self.positions = F.pad(steps, (0, fill)).to(device)  # [tokens]
         self.mask = within[:, None, None, :].to(device)
         """True at real tokens, [batch, 1, 1, source]."""
-        # Padding repeats a sentence's own first token: another's could be broken, and NaN is NaN even 0 times.
+        # Padding repeats a sentence's own first token: another sentence's could be broken, and NaN times 0 is NaN.
         self._packed = (starts[:, None] + torch.arange(span) * within).flatten().to(device)  # [batch * source]
         self._spread = F.pad(sentences * span + steps, (0, fill)).to(device)  # [tokens]
 
     def spread(self, x: Tensor) -> Tensor:
-        """x [tokens, width] to [batch, source, width]; what lies between the sentences is for masks to hide."""
+        """x [tokens, width] to [batch, source, width]; values between sentences are undefined and must be masked."""
         return x.index_select(0, self._packed).view(len(self.lengths), -1, x.size(-1))
 
     def pack(self, x: Tensor) -> Tensor:
-        """x [batch, source, width] to [tokens, width]; what fills up the rows repeats the first token."""
+        """x [batch, source, width] to [tokens, width]; rows that fill up the tile repeat the first token."""
         return x.flatten(0, 1).index_select(0, self._spread)

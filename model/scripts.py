@@ -1,6 +1,6 @@
-"""Writing systems: which one a letter belongs to, and which languages are written in it. Knows no grammar, no words.
+"""Writing systems: the script of a letter, and the scripts of a language.
 
-A script goes by the first word of its letters' Unicode names: LATIN, CYRILLIC, CJK.
+A script is named by the first word of its letters' Unicode names: LATIN, CYRILLIC, CJK.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ SCRIPTS = frozenset({LATIN, *_WRITERS})
 
 @functools.lru_cache(maxsize=8192)
 def script_of(character: str) -> str | None:
-    """The script of a letter or of a mark on one; None of what is shared by many, or of no script known here."""
+    """The script of a letter or of a combining mark; None if shared by many, or not known here."""
     words = unicodedata.name(character, "").split()
     name = words[1] if words[:1] in (["FULLWIDTH"], ["HALFWIDTH"]) else words[0] if words else ""
     return name if name in SCRIPTS else None
 
 
 def is_written_in(language: str, script: str) -> bool:
-    """Whether `language`, without a region, is written in `script`. One that is not known here is in Latin letters."""
+    """Whether `language`, without a region, is written in `script`. Unknown languages count as written in Latin
+    letters."""
     return language not in _NOT_LATIN if script == LATIN else language in _WRITERS[script]
 
 
 def sole_language(script: str) -> str | None:
-    """The only language written in `script`, if there is just one."""
+    """The only language written in `script`, if there is exactly one."""
     writers = _WRITERS.get(script, frozenset())
     return next(iter(writers)) if len(writers) == 1 else None

@@ -1,6 +1,6 @@
-"""Text to token ids and back, and which characters each token covers: the only place that knows both sides.
+"""Converts text to token ids and back, and maps each token to the characters that it covers.
 
-How the vocabulary is learnt is `training.data.vocabulary`'s; where long text is cut is `app.text.segmentation`'s.
+Vocabularies are trained in `training.data.vocabulary`; long text is cut in `app.text.segmentation`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from model.bpe_dropout import Drops, Merges
 from model.normalisation import normalise_source, source_offsets
 
 SPACE = " "
-"""Put before every text, so that a first word is the same piece as any other; taken off again on decoding."""
+"""Prepended to every text, so that its first word is the same piece as elsewhere; removed again on decoding."""
 MARK = "\u2581"
-"""SentencePiece's stand-in for a space. The character itself, in a text, is spelt in bytes to stay itself."""
+"""SentencePiece's stand-in for a space. The character itself, in a text, is spelt in bytes to preserve it."""
 RESERVED_SYMBOLS = 32
-"""Symbols for placeholders, protected terms and tags; no text encodes to them, only their number does."""
+"""Symbols for placeholders, protected terms and tags; text never encodes to them, only their number does."""
 
 _LONGEST_CHARACTER = 4
-"""Bytes of a character in UTF-8."""
+"""Maximum bytes of a character in UTF-8."""
 _MARK_PIECES = [f"<0x{byte:02X}>" for byte in MARK.encode()]
 
 
 def control_symbols(languages: Iterable[str]) -> list[str]:
-    """The symbols beside text that every vocabulary holds: a target tag a language, and the reserved ones."""
+    """The symbols besides text in every vocabulary: a target tag per language, and the reserved ones."""
     return [language_tag(code) for code in languages] + [reserved_symbol(n) for n in range(RESERVED_SYMBOLS)]
 
 
@@ -44,7 +44,7 @@ def reserved_symbol(number: int) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """A token and the code points [start, end) of the text that it covers. Of a character spelt in several byte
+    """A token and the code points [start, end) of the text that it covers. If a character is spelt in several byte
     tokens, the last covers it and the others are empty at its start."""
 
     id: int
@@ -61,8 +61,8 @@ class Tokenizer:
     """
 
     def __init__(self, proto: bytes) -> None:
-        """Raises ValueError if `proto` is not a SentencePiece model of the kind that `training` makes."""
-        if not proto:  # SentencePiece takes nothing for a model not loaded yet
+        """Raises ValueError if `proto` is not a SentencePiece model as made by `training`."""
+        if not proto:  # SentencePiece treats an empty model as not loaded yet
             raise ValueError("not a SentencePiece model: it is empty")
         self.proto = proto
         try:
@@ -90,18 +90,18 @@ class Tokenizer:
         return cls(path.read_bytes())
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of `text`, without start or end symbols. Empty text has none."""
+        """The tokens of `text`, without start or end symbols; none for empty text."""
         return self._encode_text(SPACE + text) if text else []
 
     def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
-        """The tokens of text in which each integer n stands for the reserved symbol number n.
+        """The tokens of `parts`, text in which each integer n represents reserved symbol number n.
 
-        Nothing is added around a symbol: ["pay ", 3, "."] keeps its space and its full stop where they are.
+        Adds nothing around a symbol: ["pay ", 3, "."] keeps its space and its full stop.
         """
         return self._encode_parts(parts, lambda text: text)
 
     def encode_source(self, text: str) -> list[int]:
-        """The tokens of `text` as a source: as `normalise_source` leaves it."""
+        """The tokens of `text` as a source, normalised by `normalise_source`."""
         return self.encode_source_parts([text])
 
     def encode_pair(self, source: str, target: str) -> tuple[list[int], list[int]]:
@@ -109,14 +109,14 @@ class Tokenizer:
         return self.encode_source(source), self.encode(target)
 
     def encode_source_parts(self, parts: Sequence[str | int]) -> list[int]:
-        """The tokens of a source, as `encode_parts` takes it."""
+        """The tokens of a source given as for `encode_parts`."""
         return self._encode_parts(parts, normalise_source)
 
     def resegmented(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
-        """The text of each of `sequences`, which `encode_parts` made, in other tokens; the symbols stay where they are.
+        """Tokenises the text of each of `sequences`, made by `encode_parts`, again at random; symbols stay in place.
 
-        The tokens are drawn by BPE-dropout: of the merges that make tokens out of characters, each is left out with
-        probability `dropout`, in [0, 1]. With 0 they are those of `encode`, with 1 characters and bytes.
+        Uses BPE-dropout: each of the merges that make tokens out of characters is skipped with probability `dropout`,
+        in [0, 1]. With 0 the result is that of `encode`, with 1 it is characters and bytes.
         """
         drops = Drops(dropout, random)
         return [
@@ -125,7 +125,7 @@ class Tokenizer:
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`. Start, end, padding and reserved symbols have none; ill-formed bytes become U+FFFD."""
+        """The text of `ids`. Start, end, padding and reserved symbols have none; invalid bytes become U+FFFD."""
         return str(self._processor.decode(list(ids))).removeprefix(SPACE)
 
     def piece(self, id: int) -> str:
@@ -133,17 +133,19 @@ class Tokenizer:
         return str(self._processor.id_to_piece(id))
 
     def is_text(self, id: int) -> bool:
-        """Whether the token stands for characters: it is no symbol, and no byte of one."""
+        """Whether the token represents characters: it is neither a symbol nor a byte."""
         return id not in self._symbols and id not in self._bytes
 
     def parts(self, piece: str) -> list[int]:
-        """The tokens that spell the token `piece` of another vocabulary, bytes for characters that this one lacks."""
+        """The tokens that spell the token `piece` of another vocabulary, with bytes for characters that this one
+        lacks."""
         return self._merges.encode(piece, Drops(0, Random(0)))
 
     def spelt(self, ids: Sequence[int]) -> list[str]:
-        """What each token adds to the text, the space before it included, which `decode` takes off.
+        """The text that each token adds, including the space before it, which `decode` removes.
 
-        Of characters spelt in several byte tokens, the last adds them. Joined, less the first space, they are the text.
+        For characters spelt in several byte tokens, the last adds them. Joined, without the first space, they are the
+        text.
         """
         found: list[str] = []
         for in_bytes, run in groupby(ids, self._bytes.__contains__):
@@ -154,7 +156,7 @@ class Tokenizer:
         return found
 
     def pieces(self, text: str, before: str = SPACE) -> list[Piece]:
-        """The tokens of `text` with the code points each covers; the space added `before` it is covered by none."""
+        """The tokens of `text` with the code points each covers; none covers the space that is put `before` it."""
         if not text:
             return []
         found: list[Piece] = []
@@ -171,7 +173,7 @@ class Tokenizer:
         return found
 
     def source_pieces(self, text: str, before: str = SPACE) -> list[Piece]:
-        """The tokens of `text` as a source, with the code points of `text` as it is written that each covers."""
+        """The tokens of `text` as a source, with the code points of the original `text` that each covers."""
         if not text:
             return []
         plain, offsets = source_offsets(before + text)
@@ -179,13 +181,13 @@ class Tokenizer:
         return [Piece(piece.id, piece.piece, at[piece.start], at[piece.end]) for piece in self.pieces(plain, "")]
 
     def normalise(self, text: str) -> str:
-        """What `text` is to the model, and what `decode` gives back: canonically composed, otherwise as it is."""
+        """`text` as the model sees it and `decode` returns it: canonically composed, otherwise unchanged."""
         return MARK.join(
             self._processor.normalize(run).replace(MARK, SPACE) if run else "" for run in _checked(text).split(MARK)
         )
 
     def _spans(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
-        """What `ids` are made of: text, and the ids of symbols and of MARK, which stay as they are."""
+        """Splits `ids` into text, and the ids of symbols and of MARK, which are kept."""
         for are_symbols, run in groupby(ids, self._symbols.__contains__):
             if are_symbols:
                 yield list(run)
@@ -213,7 +215,8 @@ class Tokenizer:
         return self.piece(id).replace(MARK, SPACE)
 
     def _characters(self, bytes: list[int]) -> list[str]:
-        """What each of a run of byte tokens adds; if some are no characters, the last adds the text of all."""
+        """The text that each of a run of byte tokens adds; if some are not valid characters, the last adds all of
+        it."""
         found: list[str] = []
         spelling: list[int] = []
         for id in bytes:
@@ -228,7 +231,7 @@ class Tokenizer:
         return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
 
     def knows(self, character: str) -> bool:
-        """Whether the vocabulary has a piece for it; else it is spelt in bytes."""
+        """Whether the vocabulary has a piece for `character`; otherwise it is spelt in bytes."""
         return not self._processor.is_unknown(self._processor.piece_to_id(character))
 
     def _encode_parts(self, parts: Sequence[str | int], rule: Callable[[str], str]) -> list[int]:
@@ -258,11 +261,11 @@ class Tokenizer:
     def _id(self, piece: str) -> int:
         id = int(self._processor.piece_to_id(piece))
         if id == self._processor.unk_id():
-            raise ValueError(f"the vocabulary lacks {piece}: it was not made by this trainer")
+            raise ValueError(f"the vocabulary lacks {piece}: this trainer did not make it")
         return id
 
 
 def _checked(text: str) -> str:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("the text holds a lone surrogate, which is not a Unicode character")
+        raise ValueError("the text contains a lone surrogate, which is not a Unicode character")
     return text

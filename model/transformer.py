@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): the modules and the parallel pass.
 
-Decoding token by token over a cache lives in `model.decoding`, which calls the same modules.
+Decoding token by token over a cache is in `model.decoding`, which calls the same modules.
 Shapes: `batch` sentences, `source` and `target` positions, `query` and `key` positions of an attention.
 """
 
@@ -22,7 +22,7 @@ from model.packing import Packing
 
 @dataclass
 class AttentionRecord:
-    """The attention weights of one pass, a tensor a layer, each [batch, heads, query, key], in the order computed."""
+    """The attention weights of one pass, one tensor per layer, [batch, heads, query, key], in order of computation."""
 
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Dropout(nn.Module):
 
 
 class Linear(nn.Linear):
-    """A projection of which some outputs can be computed alone."""
+    """A linear projection that can compute a range of its outputs."""
 
     def part(self, x: Tensor, first: int, last: int) -> Tensor:
         """Outputs `first` to `last` - 1 of x [..., inputs]."""
@@ -84,7 +84,7 @@ class Linear(nn.Linear):
 
 
 class Attention(nn.Module):
-    """Multi-head attention (section 3.2.2). Projections of what shares an input are one matrix product."""
+    """Multi-head attention (section 3.2.2). Projections with the same input are one matrix product."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Attention(nn.Module):
         return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
     def project_query(self, x: Tensor) -> Tensor:
-        """The queries alone, [batch, heads, query, d_k]: cross-attention, where x is the decoder's."""
+        """The queries only, [batch, heads, query, d_k]: for cross-attention, where x is the decoder's."""
         return self.split_heads(self.query_key_value.part(x, 0, self.width))
 
     def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
@@ -129,9 +129,9 @@ class Attention(nn.Module):
         return cast(Tensor, self.output(pack(self.join_heads(mixed), packing)))
 
     def fused(self, device: torch.device) -> bool:
-        """Whether training takes PyTorch's fused attention, which is `dot_product_attention` but for rounding.
+        """Whether training uses PyTorch's fused attention, which equals `dot_product_attention` but for rounding.
 
-        On a CPU it gains nothing worth other bits for the same seed. Written for GPUs, never run on one.
+        On a CPU the gain is not worth different results for the same seed. Written for GPUs, never run on one.
         """
         return device.type == "cuda"
 
@@ -144,7 +144,7 @@ class Attention(nn.Module):
 
 
 def spread(x: Tensor, packing: Packing | None) -> Tensor:
-    """x as attention takes it, [batch, length, width]: as it is, or out of its packing."""
+    """x as attention takes it, [batch, length, width]: unchanged, or unpacked."""
     return x if packing is None else packing.spread(x)
 
 
@@ -228,8 +228,8 @@ class DecoderLayer(nn.Module):
         record: AttentionRecord | None = None,
         remember: Callable[[Tensor, Tensor], Memory] | None = None,
     ) -> Tensor:
-        """x [batch, query, d_model] to the same shape. `remember` takes the new keys and values, and returns all
-        to attend to: the hook by which decoding puts a cache here; without it they are attended to alone."""
+        """x [batch, query, d_model] to the same shape. `remember` takes the new keys and values, and returns all that
+        are to be attended to: decoding attaches its cache here; without it, only the new ones are attended to."""
 
         def self_attend(y: Tensor) -> Tensor:
             query, key, value = self.self_attention.project(y)
@@ -296,7 +296,7 @@ class Transformer(nn.Module):
         return cast(Tensor, self.encoder_norm(x))
 
     def memory(self, encoded: Tensor, packing: Packing | None = None) -> list[Memory]:
-        """Cross-attention's keys and values of `encoded`, one pair a decoder layer, computed once a sentence."""
+        """Cross-attention's keys and values of `encoded`, one pair per decoder layer, computed once per sentence."""
         return [cast(DecoderLayer, layer).cross_attention.project_memory(encoded, packing) for layer in self.decoder]
 
     def decode(
@@ -329,16 +329,16 @@ class Transformer(nn.Module):
         return (src != self.config.pad_id)[:, None, None, :]
 
     def parameter_count(self) -> int:
-        """Trained numbers, shared matrices counted once."""
+        """Number of trained parameters, shared matrices counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def check_length(self, tokens: int) -> None:
-        """Raises ValueError if the model has not as many positions."""
+        """Raises ValueError if the model has too few positions."""
         if tokens > self.config.max_positions:
             raise ValueError(f"{tokens} tokens are over the model's limit of {self.config.max_positions}")
 
     def _initialise(self) -> None:
-        """Glorot and Bengio (2010) for every projection, each of query, key and value by itself; embeddings
+        """Glorot and Bengio (2010) for every projection, separately for query, key and value; embeddings
         normal with variance 1 / d_model, so that the scaled ones have unit variance and tied logits start small."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -366,7 +366,7 @@ def sinusoidal_positions(length: int, width: int) -> Tensor:
 
 
 def replace_linears(model: Transformer, replacement: Callable[[Linear], nn.Module]) -> Transformer:
-    """A copy of `model` that shares its tensors and has `replacement(linear)` for each of its linears."""
+    """A copy of `model` that shares its tensors, with each linear replaced by `replacement(linear)`."""
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     changed = copy.deepcopy(model, shared)
     for module in list(changed.modules()):

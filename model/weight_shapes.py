@@ -1,4 +1,4 @@
-"""The names and shapes of a Transformer's weights, by its architecture. Knows no numbers, and does without PyTorch."""
+"""The names and shapes of a Transformer's weights, derived from its architecture without PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, Shape]:
-    """What `Transformer(config).named_parameters()` has: a shared matrix once, under the first of its names."""
+    """The names and shapes of `Transformer(config).named_parameters()`: a shared matrix once, under its first name."""
     return dict(_weights(config))
 
 

@@ -349,10 +349,10 @@ def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
         ("samples", [{"source": "a", "source_ids": ["4"], "target_ids": []}], "token '4'"),
         ("samples", [{"source": "a", "source_ids": [], "target_ids": [4]}], "0 source tokens: 1 to 20 can be"),
         ("samples", [{"source": "a", "source_ids": [4] * 21, "target_ids": [4]}], "21 source tokens"),
-        ("source", "English language", "'English language', which is no language code such as en or pt-BR"),
-        ("source", "auto", "no language code"),
-        ("target", "../fr", "no language code"),
-        ("target", ["fr"], "no language code"),
+        ("source", "English language", "'English language', which is not a language code like en or pt-BR"),
+        ("source", "auto", "not a language code"),
+        ("target", "../fr", "not a language code"),
+        ("target", ["fr"], "not a language code"),
         ("target", "en", "source and target in config.json are both en"),
     ],
 )
@@ -415,9 +415,9 @@ def test_a_vocabulary_of_another_size_is_refused(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_no_bundle(tmp_path: Path) -> None:
-    assert_refused(tmp_path / "nothing", "no such bundle folder")
+    assert_refused(tmp_path / "nothing", "bundle folder not found")
     (tmp_path / "file").write_text("x")
-    assert_refused(tmp_path / "file", "no such bundle folder")
+    assert_refused(tmp_path / "file", "bundle folder not found")
 
 
 # ---- Replacing

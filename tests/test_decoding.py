@@ -494,5 +494,5 @@ def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) 
 
 def test_a_beam_needs_as_many_rows_as_it_is_wide() -> None:
     for width in (0, 5):
-        with pytest.raises(ValueError, match="a beam must be from 1 to the number of rows"):
+        with pytest.raises(ValueError, match="the beam size must be from 1 to the number of rows"):
             beam_decode(lively_model(), [[3]], LIMITS, width, rows=4)

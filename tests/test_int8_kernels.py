@@ -294,7 +294,7 @@ def test_widths_that_fill_no_vector_are_refused() -> None:
         KernelRunner(make_model(d_model=72, num_heads=3))
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the int8 kernels: this processor has no such instructions")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the int8 kernels: this processor lacks such instructions")
 def test_the_source_compiles_on_a_processor_without_the_instructions_too() -> None:
     """Where it does not compile, the tests that run it are skipped."""
     compiler = next(filter(None, map(shutil.which, kernels.COMPILERS)), None)

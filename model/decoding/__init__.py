@@ -1,7 +1,6 @@
-"""Greedy and beam decoding of sentences, by PyTorch or by any other runner.
+"""Greedy and beam decoding of token ids, with PyTorch or any other runner.
 
-Knows token ids only. The batch is `model.decoding.batch`'s; text is `model.tokenizer`'s; other runners are
-`model.backends`'s to choose.
+The batch is in `model.decoding.batch`, text in `model.tokenizer`; `model.backends` chooses among runners.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = [
 
 
 def as_runner(model: Runner | Transformer) -> Runner:
-    """A Transformer becomes the runner that computes with it as it is."""
+    """Wraps a Transformer in a runner at its own precision."""
     return TorchRunner(model) if isinstance(model, Transformer) else model
 
 
@@ -40,13 +39,14 @@ def greedy_decode(
 def beam_decode(
     model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, width: int, rows: int = 64
 ) -> list[Hypothesis]:
-    """Decodes every source with a beam of `width`, the longest first, each leaving when it ends; in order.
+    """Decodes every source with a beam of `width`; results are in order. Longer sources start first, and finished ones
+    make room.
 
-    A sentence takes `width` of the `rows`; with a width of 1 its best token is always taken. Raises ValueError if a
-    source is over `limits.max_source` tokens, or there are fewer rows than the beam needs.
+    A sentence takes `width` of the `rows`; width 1 is greedy. Raises ValueError if a source has more than
+    `limits.max_source` tokens, or there are fewer rows than the beam needs.
     """
     if not 1 <= width <= rows:
-        raise ValueError(f"a beam must be from 1 to the number of rows ({rows}) wide, not {width}")
+        raise ValueError(f"the beam size must be from 1 to the number of rows ({rows}), not {width}")
     for number, source in enumerate(sources):
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
@@ -57,10 +57,10 @@ def beam_decode(
 
 
 def decode_in(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
-    """Decodes `hypotheses`, whose beams are equally wide, in a batch that is empty: the longest first."""
+    """Decodes `hypotheses`, which have equal beam widths, in an empty batch, longest first."""
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
     while waiting or batch.running:
-        # A refill smaller than a quarter of the rows would encode in batches too small to be worth it.
+        # Refilling fewer than a quarter of the rows would encode batches too small to be efficient.
         if waiting and (batch.free >= max(width := waiting[-1].width, batch.rows // 4) or not batch.running):
             batch.admit([waiting.pop() for _ in range(min(batch.free // width, len(waiting)))])
         batch.step()

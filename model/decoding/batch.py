@@ -1,6 +1,6 @@
-"""The running batch: sentences that are decoded together, joining and leaving between steps, and what it is made of.
+"""The running batch, which sentences join and leave between steps, and the interfaces of its backends.
 
-Knows token ids and rows. The arithmetic is that of Slots, which a Runner offers; who waits is `app.engine.scheduler`'s.
+Arithmetic is that of Slots, which a Runner provides; waiting sentences are in `app.engine.scheduler`.
 """
 
 from __future__ import annotations
@@ -19,46 +19,47 @@ from model.hypothesis import Demand, Hypothesis, Limits
 
 @dataclass(frozen=True)
 class Step:
-    """What one step gave each live row, in their order."""
+    """The results of one step for each live row, in order."""
 
     tokens: list[int]
     log_probs: list[float]
-    """Natural logarithms, one a row; NaN where the arithmetic of that row broke down."""
+    """Natural logarithms, one per row; NaN where the arithmetic of that row broke down."""
     aligned: list[int]
     """The source token that each row attended to most; see `Hypothesis.aligned`."""
     candidates: Mapping[int, Candidates]
-    """By row, what its demand allows, best first; the first is its token."""
+    """By row, the tokens that its demand allows, best first; the first is its token."""
     attention: list[tuple[Tensor, Tensor]]
-    """The weights of the position decoded: over the target so far, [layer, head, target], and over the source,
-    [layer, head, source]. One pair a row; empty unless recorded."""
+    """The weights of the decoded position: over the target so far, [layer, head, target], and over the source, [layer,
+    head, source]. One pair per row; empty unless recorded."""
 
 
 class Slots(Protocol):
-    """The state of the sentences being decoded, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
+    """The decoder state of the running sentences, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
 
     rows: int
 
     def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
-        """Encodes `sources`, no end symbol on them, into the next free rows. The caller has made sure that they fit.
+        """Encodes `sources`, without end symbols, into the next free rows. The caller guarantees that they fit.
 
-        Returns the encoder's weights, [layer, head, source, source] a sentence, or nothing unless `record`.
+        Returns the encoder's weights, [layer, head, source, source] per sentence, or nothing unless `record`.
         """
         ...
 
     def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
-        """One token for every live row. `tokens`: each one's last; `demands`: by row, where not simply the best."""
+        """Decodes one token for every live row. `tokens`: each row's last; `demands`: constraints by row, where there
+        are any."""
         ...
 
     def looked(self, rows: Sequence[int]) -> list[list[float]]:
-        """For each of `rows`, the attention that each source token got in all its steps but the last."""
+        """For each of `rows`, the attention that each source token received in all its steps but the last."""
         ...
 
     def fork(self, rows: Sequence[int]) -> None:
-        """Copies `rows` into the next free ones, in their order. The caller has made sure that there are as many."""
+        """Copies `rows` into the next free ones, in order. The caller guarantees that there are enough."""
         ...
 
     def drop(self, rows: Sequence[int]) -> list[int]:
-        """Frees `rows`, closing the gaps. Returns for each row that is left the row it was in before."""
+        """Frees `rows`, closing the gaps. Returns for each remaining row its previous index."""
         ...
 
 
@@ -72,7 +73,7 @@ class Batch(Protocol):
 
     @property
     def free(self) -> int:
-        """Rows that are not taken. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes as many as its beam is wide."""
         ...
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -80,16 +81,17 @@ class Batch(Protocol):
         ...
 
     def step(self) -> list[Hypothesis]:
-        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        """Decodes one token for every running sentence; returns the sentences that finished, which have left the
+        batch."""
         ...
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Takes running sentences out, finished or abandoned; returns them."""
+        """Removes running sentences, finished or aborted, and returns them."""
         ...
 
 
 class Runner(Protocol):
-    """A model made ready to decode at some precision, on some device."""
+    """A model prepared for decoding at some precision, on some device."""
 
     config: ModelConfig
     precision: str
@@ -99,25 +101,25 @@ class Runner(Protocol):
 
 
 def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
-    """By sentences, their beams' places included."""
+    """Rows that sentences take, including those of their beams."""
     return sum(h.width for h in hypotheses)
 
 
 class DecodeBatch:
-    """The Batch that keeps each sentence's tokens here and leaves the arithmetic to Slots."""
+    """A Batch that keeps each sentence's tokens itself and leaves the arithmetic to Slots."""
 
     def __init__(self, slots: Slots, config: ModelConfig) -> None:
         self.rows = slots.rows
         self.running: list[Hypothesis] = []
         self._slots, self._eos, self._bos = slots, config.eos_id, config.bos_id
         self._branches: list[Hypothesis] = []
-        """Whoever has a row, in their order: sentences, and in place of one with a beam its branches."""
+        """The owners of the rows, in order: sentences, or a beam's branches in place of its sentence."""
         self._row_of: dict[Hypothesis, int] = {}
         self._beams: dict[Hypothesis, Beam] = {}
 
     @property
     def free(self) -> int:
-        """Rows that are not taken. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes as many as its beam is wide."""
         return self.rows - rows_taken(self.running)
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -134,7 +136,8 @@ class DecodeBatch:
                 hypothesis.encoder_attention = weights
 
     def step(self) -> list[Hypothesis]:
-        """One token for every running sentence; returns those that it finished, which have left the batch."""
+        """Decodes one token for every running sentence; returns the sentences that finished, which have left the
+        batch."""
         branches = self._branches
         last = [h.tokens[-1] if h.tokens else self._bos for h in branches]
         demands = {row: demand for row, h in enumerate(branches) if (demand := h.demand(self._eos))}
@@ -156,7 +159,7 @@ class DecodeBatch:
         return self.remove(finished)
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Takes running sentences out, finished or abandoned; returns them."""
+        """Removes running sentences, finished or aborted, and returns them."""
         if hypotheses:
             gone = set(map(id, hypotheses))
             self.drop([branch for h in hypotheses for branch in self._branches_of(h)])
@@ -171,7 +174,7 @@ class DecodeBatch:
         self._row_of[branch] = len(self._branches)
         self._branches.append(branch)
 
-    # ---- What beams ask for; see `model.decoding.beam.Rows`
+    # ---- Requests of beams; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:

@@ -1,8 +1,8 @@
-"""Shapes of products under which a row's bits do not depend on the rows beside it: found by trying, on this machine.
+"""Finds shapes of matrix products for which a row's bits do not depend on the other rows, by testing on this machine.
 
-Matrix libraries choose a kernel by the shape of a product, and kernels add up in different orders. So the numbers of
-rows and keys come in multiples, and before a multiple is relied on, every height of product it leads to has been
-compared with the others.
+Matrix libraries choose a kernel by the shape of a product, and kernels sum in different orders. Numbers of rows and
+keys are therefore rounded up to multiples, and before a multiple is used, every height of product that it leads to has
+been compared with the others.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from model.transformer import Linear, Transformer, dot_product_attention, replac
 
 @dataclass(frozen=True)
 class Tiles:
-    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has over `tallest` rows.
+    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has more than `tallest` rows.
 
-    If `tallest` is `rows` there is one height of product only, and nothing left to agree.
+    If `tallest` equals `rows`, there is only one height of product, and nothing to compare.
     """
 
     rows: int = 1
@@ -33,12 +33,12 @@ class Tiles:
 
 UNTILED = Tiles()
 HEIGHTS = ((16, 256), (16, 64), (64, 64))
-"""(rows, tallest), the fastest first."""
+"""(rows, tallest), fastest first."""
 KEYS = (16, 32, 64)
 
 
 class TiledLinear(nn.Module):
-    """A Linear, its parameters shared, that multiplies at most `tallest` rows at once."""
+    """A Linear, sharing its parameters, that multiplies at most `tallest` rows at once."""
 
     def __init__(self, linear: nn.Linear, tiles: Tiles) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ def _split(x: Tensor, rows: int) -> list[Tensor]:
 
 
 def with_tiled_products(model: Transformer, tiles: Tiles) -> Transformer:
-    """`model` again, its parameters shared, with its products tiled."""
+    """A copy of `model` that shares its parameters, with tiled products."""
     return replace_linears(model, lambda linear: TiledLinear(linear, tiles))
 
 
 def tiles_for(model: nn.Module, head_dim: int) -> Tiles:
-    """The first of the tiles tried that gives every row of `model`'s products the same bits in any company."""
+    """The first candidate tiling that gives every row of `model`'s products the same bits in any batch."""
     shapes = {(m.weight.dtype, m.out_features, m.in_features) for m in model.modules() if isinstance(m, Linear)}
     threads = torch.get_num_threads()
     rows, tallest = _heights(frozenset(shapes), threads)
@@ -110,14 +110,15 @@ def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> b
 
 @torch.inference_mode()
 def _keys_agree(keys: int, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether attention gives a sentence the same bits alone, over the fewest keys, as among others, over more."""
+    """Whether attention gives a sentence the same bits alone, over the fewest keys, as in a batch, over more."""
     generator = torch.Generator().manual_seed(0)
     sentences, heads, longest = 16, 4, 4 * KEYS[-1]
     draws = [torch.randn(sentences, heads, longest, head_dim, generator=generator).to(dtype) for _ in range(3)]
     lengths = torch.randint(1, 3 * keys, (sentences,), generator=generator)
 
     def attended(first: int, last: int, step: bool, span: int) -> Tensor:
-        """Sentences `first` to `last` - 1 over `span` keys; a step of the decoder has one query, the encoder all."""
+        """Attention of sentences `first` to `last` - 1 over `span` keys; a decoder step has one query, the encoder
+        all."""
         query, key, value = (x[first:last, :, :span] for x in draws)
         mask = (torch.arange(span) < lengths[first:last, None])[:, None, None]
         return dot_product_attention(query[:, :, :1] if step else query, key, value, mask)[0]

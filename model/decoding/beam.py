@@ -1,6 +1,6 @@
-"""Beam search over one sentence (Sutskever et al. 2014, section 3.2), the hypotheses ranked by mean log probability.
+"""Beam search over one sentence (Sutskever et al. 2014, section 3.2), with hypotheses ranked by mean log probability.
 
-Knows tokens and scores; whose rows the hypotheses live in is the batch's.
+The batch owns the rows of the hypotheses.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from model.hypothesis import Hypothesis
 Candidates = Sequence[tuple[int, float]]
 """Next tokens and their log probabilities, best first."""
 Option = tuple[Hypothesis, int, float]
-"""A branch, a token that it may go on with or end in, and the token's log probability."""
+"""A branch, a token that may extend or end it, and the token's log probability."""
 
 
 class Rows(Protocol):
-    """What a batch does for its beams. A branch is a hypothesis that has a row.
+    """Operations that a batch provides to its beams. A branch is a hypothesis that has a row.
 
-    It is asked for all branches of a step at once: to move rows one by one would be most of what a beam costs.
+    They take all branches of a step at once: moving rows one by one would dominate the cost of a beam.
     """
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
-        """Sets `aligned` and `looked` of each."""
+        """Sets `aligned` and `looked` of each branch."""
         ...
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """A copy of each that has a row of its own and has come as far; of one that is named twice, two."""
+        """Copies each branch into a new row; a branch listed twice gets two copies."""
         ...
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None: ...
@@ -39,15 +39,15 @@ class Rows(Protocol):
 
 
 def copied(branch: Hypothesis) -> Hypothesis:
-    """A hypothesis with tokens and log probabilities of its own."""
+    """A hypothesis with its own copies of tokens and log probabilities."""
     return replace(branch, tokens=[*branch.tokens], log_probs=[*branch.log_probs])
 
 
 class Beam:
-    """The `width` best hypotheses of `sentence`, which gets the outcome.
+    """The `width` best hypotheses of `sentence`, which receives the result.
 
-    Of twice as many continuations the best `width` that do not end go on; one that ends counts if it is among the best
-    `width`. It is over when `width` have ended, or none goes on.
+    Considers twice as many continuations: the best `width` that do not end continue; one that ends counts if it is
+    among the best `width`. The beam is finished when `width` have ended, or none continues.
     """
 
     def __init__(self, sentence: Hypothesis, eos: int) -> None:
@@ -60,7 +60,7 @@ class Beam:
         return not self.branches
 
     def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
-        """Which of its branches end, and which go on, each once for every token, of the `candidates` of each."""
+        """Chooses from the `candidates` of each branch which branches end, and which continue, once for every token."""
         width = self.sentence.width
         options = [
             (sum(branch.log_probs) + log_prob, branch, token, log_prob)
@@ -81,15 +81,15 @@ class Beam:
         return ending, going if len(self.finished) + len(ending) < width else []
 
     def finish(self, ending: Sequence[Option]) -> None:
-        """Notes hypotheses that end; their branches have been read."""
+        """Records hypotheses that end; their branches have been read."""
         for branch, token, log_prob in ending:
             ended = copied(branch)
             ended.extend(token, log_prob, self.eos)
             self.finished.append(ended)
 
     def conclude(self) -> None:
-        """Gives the sentence the best of what has ended."""
-        # A sum with a NaN in it ranks nowhere: such a hypothesis goes first, so that somebody notices.
+        """Gives the sentence its best finished hypothesis."""
+        # A sum with a NaN cannot be ranked: such a hypothesis goes first, so that the failure is noticed.
         self.finished.sort(key=lambda ended: -ended.score if ended.score == ended.score else -math.inf)
         best, sentence = self.finished[0], self.sentence
         sentence.finished = self.finished
@@ -98,14 +98,14 @@ class Beam:
 
 
 def advance(beams: Sequence[Beam], candidates: Sequence[Sequence[Candidates]], rows: Rows) -> None:
-    """One token more for every branch of every beam, of the `candidates` of each. Once one is over, none has a row."""
+    """Extends every branch of every beam by one token from its `candidates`. A finished beam has no rows."""
     choices = [beam.choose(found) for beam, found in zip(beams, candidates, strict=True)]
     rows.read(list(dict.fromkeys(branch for ending, _ in choices for branch, _, _ in ending)))
     going = Counter(branch for _, options in choices for branch, _, _ in options)
     rows.drop([branch for beam in beams for branch in beam.branches if branch not in going])
     copies: dict[Hypothesis, list[Hypothesis]] = {branch: [branch] for branch in going}
     again = list((going - Counter(copies.keys())).elements())
-    for branch, copy in zip(again, rows.fork(again), strict=True):  # before any of them goes on
+    for branch, copy in zip(again, rows.fork(again), strict=True):  # before any of them is extended
         copies[branch].append(copy)
     for beam, (ending, options) in zip(beams, choices, strict=True):
         beam.finish(ending)

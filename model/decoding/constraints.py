@@ -1,4 +1,4 @@
-"""Which tokens a demand lets through, and the best of them. Knows one step's log probabilities; no sentence."""
+"""Selects the best tokens that a demand allows, from one step's log probabilities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from model.hypothesis import Demand
 
 
 def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> dict[int, list[tuple[int, float]]]:
-    """What `allowed_best` gives for each row that has a demand; log_probs [rows, vocabulary].
+    """The result of `allowed_best` for each row that has a demand; log_probs [rows, vocabulary].
 
-    Rows whose token is given, and beams that want nothing but the best, are looked at together, since a GPU answers one
-    question as slowly as many.
+    Rows whose token is given, and beams without further constraints, are handled together, since a GPU answers one
+    query as slowly as many.
     """
     given = {row: demand.only[0] for row, demand in demands.items() if len(demand.only) == 1}
     scores = log_probs[list(given), list(given.values())].tolist() if given else []
@@ -31,7 +31,7 @@ def best_by_row(log_probs: Tensor, demands: Mapping[int, Demand], eos: int) -> d
 
 
 def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int, float]]:
-    """The best tokens that `demand` allows and their log probabilities, best first; log_probs [vocabulary]."""
+    """The best tokens that `demand` allows, with their log probabilities, best first; log_probs [vocabulary]."""
     scores, only = log_probs, demand.only
     if not only:
         scores = log_probs.clone()

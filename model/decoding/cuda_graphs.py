@@ -1,4 +1,4 @@
-"""The decoder's step on a GPU as one CUDA graph. Knows fixed shapes; what a step is, `model.decoding` says."""
+"""The decoder's step on a GPU as one CUDA graph, with fixed shapes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ class GraphRunner(TorchRunner):
 
 
 class GraphSlots(TorchSlots):
-    """Slots for a GPU: every step has all rows and all keys, whoever lives in them, and is one CUDA graph.
+    """Slots for a GPU: every step computes all rows and all keys, used or not, as one CUDA graph.
 
     One shape means one choice of kernels, so no row's arithmetic depends on how many others there are. A step sends
-    tokens and positions without waiting, replays the graph and reads tokens and scores back: the only synchronisation.
-    What a demand allows is chosen after it.
-    Where there is no GPU the same step runs uncaptured. It has **never run on a GPU**.
+    tokens and positions without waiting, replays the graph and reads tokens and scores back, its only synchronisation.
+    Demands are applied after it. Without a GPU the same step runs uncaptured. It has **never run on a GPU**.
     """
 
     def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:
@@ -41,7 +40,7 @@ class GraphSlots(TorchSlots):
 
     @torch.inference_mode()
     def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
-        if record:  # rare, and its weights have no place in the graph; the shapes, and so the kernels, are the same
+        if record:  # rare, and its weights have no place in the graph; shapes, and so kernels, are the same
             return super().step(tokens, demands, record)
         device, live = self._cache.device, len(tokens)
         self._positions = self._cache.begin_step()
@@ -67,8 +66,9 @@ class GraphSlots(TorchSlots):
         self._graph.replay()
 
     def _capture(self) -> None:
-        """Libraries set themselves up in the first runs, which a graph must not hold; they write what it will."""
-        # A stream of its own: cuBLAS has a workspace for each, and one that graphs share goes with the first of them.
+        """Libraries initialise themselves in the first runs, which a graph must not contain; warm-up runs write what it
+        will."""
+        # Its own stream: cuBLAS has a workspace per stream, and one that graphs share is freed with the first of them.
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream), self._cache.unseen():

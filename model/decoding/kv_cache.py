@@ -1,6 +1,6 @@
-"""The decoder's memory: keys and values of every running sentence, allocated once, in a fixed number of rows.
+"""The key/value cache of the decoder: allocated once, for a fixed number of rows.
 
-Knows rows and lengths; which sentence sits in which row is `model.decoding`'s.
+`model.decoding` assigns sentences to rows.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from model.transformer import Memory
 
 
 def on_the_way(numbers: list[int], device: torch.device) -> Tensor:
-    """`numbers` where a copy to `device` need not wait for it: in pinned memory, for a GPU."""
+    """`numbers` prepared for an asynchronous copy to `device`: in pinned memory, for a GPU."""
     tensor = torch.tensor(numbers)
     return tensor.pin_memory() if device.type == "cuda" else tensor
 
 
 class KVCache:
-    """Room for `rows` sentences of at most `max_source` source and `max_target` target tokens.
+    """A cache for `rows` sentences of at most `max_source` source and `max_target` target tokens.
 
-    The live sentences are rows 0 to `len(lengths)` - 1, each at a target position of its own, `lengths[row]`, so that
+    The live sentences are rows 0 to `len(lengths)` - 1, each at its own target position, `lengths[row]`, so that
     sentences may join and leave at any step. Nothing is ever concatenated: keys and values are written in place and
     read as slices as long as the longest live row.
 
-    With `tiles` the slices have a multiple of `tiles.rows` rows, those beyond the live ones standing for nobody, and
-    a multiple of `tiles.keys` keys.
+    With `tiles` the slices have a multiple of `tiles.rows` rows, those beyond the live ones unused, and a multiple of
+    `tiles.keys` keys.
     """
 
     def __init__(
@@ -55,24 +55,24 @@ class KVCache:
         self._keys, self._values = room(target), room(target)
         self._memory_keys, self._memory_values = room(source), room(source)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
-        self._source_mask[:, 0] = True  # rows of nobody attend to something too
-        # The source without its end symbol; the cross-attention of the last step, and of those before it together.
+        self._source_mask[:, 0] = True  # unused rows must attend to something too
+        # The source without its end symbol; the cross-attention of the last step, and the sum of those before it.
         self._words = torch.zeros_like(self._source_mask)  # [rows, source]
         self._look = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
         self._looked = torch.zeros_like(self._look)
         self.device = self._source_mask.device
-        # Always the same places, for a step that is captured in a CUDA graph.
+        # Fixed addresses, for a step that is captured in a CUDA graph.
         self._all_positions = torch.zeros(tiled_rows, dtype=torch.int64, device=device)  # [rows]
         self._all_rows = torch.arange(tiled_rows, device=device)  # [rows]
         self.lengths: list[int] = []
         self.source_lengths: list[int] = []
 
     def __len__(self) -> int:
-        """The number of live rows."""
+        """Number of live rows."""
         return len(self.lengths)
 
     def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
-        """Gives the sentences of one encoded batch the next free rows. The caller has made sure that they fit."""
+        """Gives the sentences of one encoded batch the next free rows. The caller guarantees that they fit."""
         first, last = len(self), len(self) + len(source_lengths)
         assert last <= self.rows and max(source_lengths) <= self.max_source
         for layer, (key, value) in enumerate(memory):
@@ -88,7 +88,7 @@ class KVCache:
 
     @property
     def step_rows(self) -> int:
-        """The rows of a step: the live ones and those that fill the tile."""
+        """Number of rows in a step: live ones and those that fill the tile."""
         return round_up(len(self), self.tiles.rows)
 
     @property
@@ -96,7 +96,7 @@ class KVCache:
         return round_up(max(self.source_lengths), self.tiles.keys)
 
     def begin_step(self) -> Tensor:
-        """The position that each row writes in this step, [rows]; they stay so until `end_step`."""
+        """The position that each row writes in this step, [rows]; valid until `end_step`."""
         assert max(self.lengths) < self.max_target
         fill = [0] * (self.step_rows - len(self))
         self._positions, self._row_indices = self._all_positions[: self.step_rows], self._all_rows[: self.step_rows]
@@ -105,13 +105,14 @@ class KVCache:
         return self._positions
 
     def remember(self, layer: int, key: Tensor, value: Tensor) -> Memory:
-        """Writes one new key and value a row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target, d_k]."""
+        """Writes one new key and value per row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target,
+        d_k]."""
         self._keys[layer][self._row_indices, :, self._positions] = key[:, :, 0]
         self._values[layer][self._row_indices, :, self._positions] = value[:, :, 0]
         return self._keys[layer][: len(key), :, : self._span], self._values[layer][: len(key), :, : self._span]
 
     def mask(self) -> Tensor:
-        """True at the target positions each row has, the one of this step included: [rows, 1, 1, target]."""
+        """True at each row's target positions, including this step's: [rows, 1, 1, target]."""
         return (torch.arange(self._span, device=self.device) <= self._positions[:, None])[:, None, None, :]
 
     def memory(self, layer: int) -> Memory:
@@ -124,7 +125,8 @@ class KVCache:
         return self._source_mask[: self.step_rows, None, None, : self._source_span]
 
     def look(self, cross: Sequence[Tensor]) -> Tensor:
-        """Notes a step's cross-attention, [rows, heads, 1, source] a layer; [rows]: what each row attended to most."""
+        """Records a step's cross-attention, [rows, heads, 1, source] per layer; returns what each row attended to most,
+        [rows]."""
         rows, span = cross[0].size(0), cross[0].size(-1)
         mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
         self._looked[:rows] += self._look[:rows]
@@ -132,13 +134,13 @@ class KVCache:
         return mean.masked_fill(~self._words[:rows, :span], -1).argmax(-1)
 
     def looked(self, rows: Sequence[int]) -> list[list[float]]:
-        """The attention that each source token of each of `rows` got in all steps but the last."""
-        seen: list[list[float]] = self._looked[list(rows)].tolist()  # one wait for a GPU, however many rows
+        """The attention that each source token of each of `rows` received in all steps but the last."""
+        seen: list[list[float]] = self._looked[list(rows)].tolist()  # synchronises with a GPU only once
         return [row[: self.source_lengths[number]] for row, number in zip(seen, rows, strict=True)]
 
     @contextmanager
     def unseen(self) -> Iterator[None]:
-        """What is looked at meanwhile is forgotten: for steps that are no sentence's."""
+        """Discards what is recorded inside: for steps that belong to no sentence."""
         look, looked = self._look.clone(), self._looked.clone()
         yield
         self._look.copy_(look)
@@ -148,7 +150,7 @@ class KVCache:
         self.lengths = [length + 1 for length in self.lengths]
 
     def fork(self, rows: Sequence[int]) -> None:
-        """Copies `rows` into the next free ones, in their order."""
+        """Copies `rows` into the next free ones, in order."""
         first, last = len(self), len(self) + len(rows)
         assert last <= self.rows
         self.lengths += [self.lengths[row] for row in rows]
@@ -158,7 +160,7 @@ class KVCache:
     def clean(self, rows: Sequence[int]) -> None:
         """Zeroes the values of `rows`, which may be NaN or infinite and are about to be dropped.
 
-        They would break whoever comes next: values beyond his own count 0 times, and 0 times NaN is NaN.
+        They would break the next user of the row: values beyond its length are multiplied by 0, and 0 times NaN is NaN.
         """
         for tensor in (*self._values, *self._memory_values, self._look, self._looked):
             tensor[list(rows)] = 0
@@ -166,7 +168,7 @@ class KVCache:
     def drop(self, rows: Sequence[int]) -> list[int]:
         """Frees `rows` and closes the gaps with the last live rows, so that the arithmetic stays dense.
 
-        Returns for each row that is left the row it was in before.
+        Returns for each remaining row its previous index.
         """
         dropped = set(rows)
         left = len(self) - len(dropped)

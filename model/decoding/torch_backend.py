@@ -1,6 +1,6 @@
-"""The runner that PyTorch is: `encode_batch` and `decode_step` over a KVCache, and a batch's rows made of them.
+"""The PyTorch runner: `encode_batch` and `decode_step` over a KVCache, and the batch state built from them.
 
-Knows tensors and rows. Which sentence has which row is `model.decoding.batch`'s.
+Sentences are assigned to rows in `model.decoding.batch`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from model.transformer import AttentionRecord, Memory, Transformer
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch out of the encoder: what each decoder layer attends to, and each sentence's length with `</s>`."""
+    """The encoder's output: what each decoder layer attends to, and each sentence's length with `</s>`."""
 
     memory: list[Memory]
     lengths: list[int]
     attention: list[Tensor]
-    """The encoder's weights, a tensor a layer, [batch, heads, source, source]; empty unless recorded."""
+    """The encoder's weights, one tensor per layer, [batch, heads, source, source]; empty unless recorded."""
 
 
 def encode_batch(
     model: Transformer, sources: Sequence[Sequence[int]], record: bool = False, tiles: Tiles = UNTILED
 ) -> Encoded:
-    """Encodes token ids, `</s>` added to each. Matrix products run over the tokens of all, end to end; see Packing."""
+    """Encodes token ids, with `</s>` added to each. Matrix products run over the packed tokens of all sentences; see
+    Packing."""
     device = model.target_embedding.tokens.weight.device
     packing = Packing(sources, model.config, device, tiles.rows, tiles.keys)
     model.check_length(max(packing.lengths))
@@ -48,7 +49,8 @@ def encode_batch(
 
 
 def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
-    """One step for every live row: tokens [rows], each row's last, to the next one's logits [rows, vocabulary]."""
+    """Decodes one step: from the last tokens of all live rows, [rows], to the logits of the next, [rows,
+    vocabulary]."""
     positions = cache.begin_step()
     logits = step_logits(model, cache, tokens, positions, record)
     cache.end_step()
@@ -58,7 +60,7 @@ def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: Atte
 def step_logits(
     model: Transformer, cache: KVCache, tokens: Tensor, positions: Tensor, record: AttentionRecord | None = None
 ) -> Tensor:
-    """The arithmetic of a step that `cache` has begun: nothing in it waits for a GPU, or depends on what is in it."""
+    """The arithmetic of a step that `cache` has begun; it never waits for a GPU, and never depends on values."""
     x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
     mask, memory_mask = cache.mask(), cache.memory_mask()
     for number, layer in enumerate(model.decoder):
@@ -70,8 +72,8 @@ def step_logits(
 class TorchRunner:
     """Decodes with the modules of a Transformer, at the precision of its weights.
 
-    On a CPU every sentence gets the same bits in any batch, for which the products are tiled (see
-    model.decoding.batch_invariance), unless `tiled` is False: that is for measuring what it costs. The model must be in
+    On a CPU every sentence gets the same bits in any batch, because products are tiled (see
+    model.decoding.batch_invariance), unless `tiled` is False, which serves to measure the cost. The model must be in
     evaluation mode.
     """
 
@@ -94,7 +96,7 @@ class TorchSlots:
 
     def __init__(self, model: Transformer, rows: int, limits: Limits, tiles: Tiles = UNTILED) -> None:
         weight = model.target_embedding.tokens.weight
-        # A source carries its end symbol, and the last target position is where the end is predicted.
+        # A source includes its end symbol, and the end is predicted at the last target position.
         room = (limits.max_source + 1, limits.max_target + 1)
         self.rows = rows
         self._model, self._tiles = model, tiles
@@ -121,7 +123,7 @@ class TorchSlots:
         return self._made(outcome, log_probs, demands, self._rows_of(attention) if record else [])
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Each row's next token where nothing is demanded, after its log probability; log_probs [rows, vocabulary]."""
+        """Each row's next token without constraints, after its log probability; log_probs [rows, vocabulary]."""
         scores, chosen = log_probs.max(-1)
         return scores, chosen
 
@@ -134,7 +136,7 @@ class TorchSlots:
 
     @torch.inference_mode()
     def drop(self, rows: Sequence[int]) -> list[int]:
-        # What is broken shows in every step after it; of a sentence that made none, nobody knows.
+        # A broken row shows in every later step; one that made no step is unknown.
         suspects = [row for row in rows if row in self._broken or self._cache.lengths[row] == 0]
         if suspects:
             self._cache.clean(suspects)
@@ -143,7 +145,7 @@ class TorchSlots:
         return order
 
     def _filled(self, tokens: Sequence[int], filling: int) -> list[int]:
-        """One for each row of a step, those that stand for nobody included."""
+        """One for each row of a step, including unused ones."""
         return [*tokens, *[filling] * (self._cache.step_rows - len(tokens))]
 
     def _made(

@@ -1,4 +1,4 @@
-"""The int8 decoder in C: compiled, loaded, fed with weights and batches; and its arithmetic in PyTorch.
+"""The int8 decoder in C: compilation, loading, weight layout and batches; and its arithmetic in PyTorch.
 
 Imports model.decoding.batch, model.decoding.beam and what these import.
 """

@@ -1,6 +1,6 @@
-"""The sentences that the C kernels decode together: what Python tells them and reads from them, step by step.
+"""The batch of the C kernels: passes sentences to them and reads their results, step by step.
 
-Knows pointers and token ids. The library and the weights' layout are `model.int8.library`'.
+The library and the weights' layout are in `model.int8.library`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from model.decoding.beam import Beam, Candidates, advance, copied
 from model.hypothesis import Hypothesis, Limits
 
 DEMANDS = 64
-"""As in the C file: tokens that a sentence must have once, and as many that it must not have."""
+"""As in the C file: the maximum number of required tokens per sentence, and of forbidden ones."""
 
 
 class KernelBatch:
-    """The sentences being decoded together, as `model.decoding.batch.DecodeBatch`; MemoryError if there is no room.
+    """The sentences being decoded together, like `model.decoding.batch.DecodeBatch`; raises MemoryError if there is no
+    room.
 
-    The kernels keep a sentence's tokens and choose them; of a beam, its tokens are also here and are chosen here.
+    The kernels keep a sentence's tokens and choose them; a beam's tokens are also kept here, and chosen here.
     """
 
     def __init__(self, library: ctypes.CDLL, model: Structure, config: ModelConfig, rows: int, limits: Limits) -> None:
-        """`library` and `model`: the kernels, and the weights laid out for them, both of `model.int8.library`."""
+        """`library` and `model`: the kernels, and the weights laid out for them, both from `model.int8.library`."""
         self.rows = rows
         self._library, self._model, self._config = library, model, config
         self._limits, longest = limits, limits.max_target + 1
-        self._sentences: dict[int, Hypothesis] = {}  # by the number that C gave them; branches in place of beams
+        self._sentences: dict[int, Hypothesis] = {}  # by C's number for them; branches in place of beams
         self._beams: dict[Hypothesis, Beam] = {}
         self._records: dict[int, tuple[Tensor, Tensor]] = {}
         self._finished = (c_int32 * rows)()
@@ -53,12 +54,13 @@ class KernelBatch:
 
     @property
     def free(self) -> int:
-        """Rows that are not taken. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes as many as its beam is wide."""
         branches = sum(len(beam.branches) for beam in self._beams.values())
         return self.rows - (len(self._sentences) - branches) - rows_taken(list(self._beams))
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` and gives them rows. They must fit: see `free`. ValueError for what C must not see."""
+        """Encodes `hypotheses` and gives them rows. They must fit: see `free`. Raises ValueError for anything unsafe
+        for C."""
         self._check(hypotheses)
         count, eos = len(hypotheses), self._config.eos_id
         for hypothesis in hypotheses:
@@ -91,16 +93,16 @@ class KernelBatch:
             self._sentences[number] = hypothesis
 
     def step(self) -> list[Hypothesis]:
-        """One token for every running sentence; returns those that it finished, which have left the batch.
+        """Decodes one token for every running sentence; returns the sentences that finished, which have left the batch.
 
-        What is not finished has its tokens here and not yet in the hypothesis.
+        The tokens of unfinished sentences are kept here and not yet in the hypothesis.
         """
         recorded = self._room_for_records()
         count = self._library.batch_step(self._batch, *recorded, self._finished)
         for number, (decoder, cross) in self._records.items():
             self._sentences[number].decoder_rows.append(decoder)
             self._sentences[number].cross_rows.append(cross)
-        # All candidates before anybody leaves: until then the kernels still have everyone's logits.
+        # Candidates of all rows before any row leaves: until then the kernels still have all logits.
         candidates = [[self._candidates(b) for b in beam.branches] for beam in self._beams.values()]
         finished = [self._finish(number) for number in self._finished[:count]]
         advance(list(self._beams.values()), candidates, self)
@@ -110,7 +112,7 @@ class KernelBatch:
         return [*finished, *over]
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Takes running sentences out, finished or abandoned; returns them."""
+        """Removes running sentences, finished or aborted, and returns them."""
         if hypotheses:
             beams = [self._beams.pop(h) for h in hypotheses if h in self._beams]
             alone = [h for h in hypotheses if h.width == 1]
@@ -118,7 +120,7 @@ class KernelBatch:
         return list(hypotheses)
 
     def _check(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """C trusts what it is given: a length or an id too large would be a place outside its memory."""
+        """C does not check its input: a length or an id that is too large would address memory outside its buffers."""
         assert rows_taken(hypotheses) <= self.free
         limits, config = self._limits, self._config
         for hypothesis in hypotheses:
@@ -166,7 +168,7 @@ class KernelBatch:
     def _number_of(self, branch: Hypothesis) -> int:
         return next(number for number, other in self._sentences.items() if other is branch)
 
-    # ---- What beams ask for; see `model.decoding.beam.Rows`
+    # ---- Requests of beams; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         for branch in branches:
@@ -205,7 +207,7 @@ def _integers(values: Sequence[int]) -> ctypes.Array[c_int32]:
 
 
 def _addresses(tensors: Sequence[Tensor | None]) -> ctypes.Array[c_void_p] | None:
-    """Their addresses, NULL for None; None if all are."""
+    """Their addresses, NULL for None; None if all of them are None."""
     if not any(tensor is not None for tensor in tensors):
         return None
     return (c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))

@@ -1,8 +1,8 @@
-"""The int8 runner in C (model/int8/kernels.c): compiles it where there is a compiler, lays weights out, and calls it.
+"""The int8 runner in C (model/int8/kernels.c): compiles it if there is a compiler, lays out weights, and calls it.
 
-    python -m model.int8.library     compiles it beside its source, for where there will be no compiler
+    python -m model.int8.library     compiles it beside its source, for machines without a compiler
 
-Knows pointers and the layout of the weights. What the arithmetic is, the C file says and `model.int8.reference` shows.
+The arithmetic is documented in the C file and in `model.int8.reference`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, 
 
 SOURCE = Path(__file__).with_name("kernels.c")
 INSTRUCTIONS = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
-"""What the processor must have, as /proc/cpuinfo names it."""
+"""Instructions that the processor must have, as named in /proc/cpuinfo."""
 FLAGS = (
     *("-std=gnu11", "-O3", "-shared", "-fPIC", "-ffp-contract=off", "-mfma"),
     *(f"-m{name.replace('_', '')}" for name in INSTRUCTIONS),
@@ -43,20 +43,20 @@ PLACEMENTS = ("pre", "post", "residual_post")
 
 
 class KernelsUnavailable(Exception):
-    """Why the C kernels cannot serve here, in one line."""
+    """Why the C kernels cannot run here, in one line."""
 
 
 # ---- The library
 
 
 def library_path(folder: Path) -> Path:
-    """Where the library compiled from this very source with these flags lies in `folder`."""
+    """The path in `folder` of the library compiled from this exact source with these flags."""
     digest = hashlib.sha256(SOURCE.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
     return folder / f"kernels-{digest}.so"
 
 
 def compile_library(folder: Path) -> Path:
-    """Compiles the library into `folder`, put in place whole; any x86-64 machine can. Raises KernelsUnavailable."""
+    """Compiles the library into `folder` atomically, which any x86-64 machine can do. Raises KernelsUnavailable."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise KernelsUnavailable("there is no C compiler")
@@ -78,16 +78,16 @@ def check_processor() -> None:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        raise KernelsUnavailable(f"they are for Linux, not {sys.platform}") from None
+        raise KernelsUnavailable(f"they support Linux only, not {sys.platform}") from None
     flags = next((set(line.split(":")[1].split()) for line in lines if line.startswith("flags")), set[str]())
     missing = [name for name in INSTRUCTIONS if name not in flags]
     if missing:
-        raise KernelsUnavailable(f"this processor has no {', '.join(missing)}")
+        raise KernelsUnavailable(f"this processor lacks {', '.join(missing)}")
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """The compiled kernels: those beside the source, those of an earlier start, or compiled now (seconds).
+    """The compiled kernels: those beside the source, those of an earlier start, or newly compiled (seconds).
 
     Raises KernelsUnavailable.
     """
@@ -121,7 +121,7 @@ def library() -> ctypes.CDLL:
     return kernels
 
 
-# ---- The structures of the C file, in its order
+# ---- The structures of the C file, in the same order
 
 
 class _Linear(Structure):
@@ -165,17 +165,17 @@ class _Model(Structure):
         ("output", _Linear),
     )
     arena: _Arena
-    """What its pointers point into lives as long as it does."""
+    """Keeps alive the memory that the pointers point into."""
 
 
 class _Arena:
-    """One stretch of memory for all weights, in huge pages where the system has them: a step reads every weight."""
+    """One block of memory for all weights, in huge pages where supported: a step reads every weight."""
 
     def __init__(self, size: int) -> None:
         self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._used = 0
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):  # a system that has none
+            with suppress(OSError):  # not supported by the system
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
 
     def keep(self, tensor: Tensor) -> int:
@@ -188,11 +188,11 @@ class _Arena:
 
 
 class _Layout:
-    """Makes the C structures of a model."""
+    """Builds the C structures of a model."""
 
     def __init__(self, model: Transformer) -> None:
         config = model.config
-        # A matrix that is shared is kept by each who has it. What is not used takes no memory.
+        # Each user of a shared matrix gets its own copy. Unused memory is never allocated.
         floats = sum(parameter.numel() for _, parameter in model.named_parameters(remove_duplicate=False))
         self._arena = _Arena(4 * floats + 4 * 2 * config.max_positions * config.d_model + (1 << 21))
         self.structure = _Model(
@@ -268,7 +268,7 @@ class _Layout:
 class KernelRunner:
     """A Transformer's weights in int8, decoded by the C kernels on one core. See `model.decoding.Runner`.
 
-    Raises KernelsUnavailable, on this machine or for a model whose widths do not fill vectors.
+    Raises KernelsUnavailable, for this machine or for a model whose widths are not multiples of the vector width.
     """
 
     precision = "int8"
@@ -287,5 +287,5 @@ class KernelRunner:
         return KernelBatch(self.library, self.layout.structure, self.config, rows, limits)
 
 
-if __name__ == "__main__":  # compiles them beside the source, as a container image wants it
+if __name__ == "__main__":  # compiles them beside the source, for container images
     print(compile_library(SOURCE.parent))

@@ -1,4 +1,4 @@
-"""Numbers in 8 bits: how weights and activations are rounded, known here alone, and products of them in PyTorch."""
+"""8-bit quantisation: how weights and activations are rounded, and products of quantised matrices in PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from model.transformer import Transformer, replace_linears
 
 
 def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x [rows, columns] as int8 and a float32 scale a row: x is about int8 * scale, the largest magnitude 127.
+    """x [rows, columns] as int8 and one float32 scale per row: x is about int8 * scale, the largest magnitude 127.
 
     Symmetric, rounding half to even; a row of zeros has scale 0, and a row with a NaN the scale NaN.
     """
@@ -19,9 +19,9 @@ def quantise_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class QuantisedLinear(nn.Module):
-    """A Linear whose weights are rounded to 8 bits by output, and its inputs, as they come, by row.
+    """A Linear with 8-bit weights, one scale per output, and 8-bit inputs, quantised by row as they come.
 
-    Sums of integers are exact: a row's outputs do not depend on the rows beside it, whatever their number.
+    Sums of integers are exact: a row's outputs do not depend on the number of rows beside it or on their values.
     """
 
     weight: Tensor
@@ -47,5 +47,5 @@ class QuantisedLinear(nn.Module):
 
 
 def with_quantised_products(model: Transformer) -> Transformer:
-    """`model` again, sharing its embeddings and norms, with every Linear quantised."""
+    """A copy of `model` that shares its embeddings and norms, with every Linear quantised."""
     return replace_linears(model, QuantisedLinear)
