@@ -104,7 +104,7 @@ def test_general_sets_are_called_the_same_before_and_after_where_a_recipe_says_w
 
 
 def test_a_general_set_that_is_mixed_in_is_warned_of(shipped: Path) -> None:
-    warning = "60 of the 60 sentences of general.tsv are trained on"
+    warning = "60 of the 60 sentences of general.tsv are in the training data"
     assert warning in tune("--general", "general.tsv", "--mix", "general.tsv:0.5")
 
 
@@ -269,12 +269,12 @@ def test_a_general_set_may_be_an_address(shipped: Path) -> None:
     [
         (["--source", "de"], "--source de: "),
         (["--target", "en"], "has the target fr"),
-        (["--architecture", "tiny"], "--architecture is that of the bundle"),
+        (["--architecture", "tiny"], "with --init the architecture is the bundle's"),
         (["--learning-rate", "3"], "--learning-rate must lie"),
         (["--accept-loss", "-1"], "--accept-loss must lie"),
         (["--blend", "0"], "--blend must be above 0"),
         (["--init", "nowhere"], "nowhere"),
-        (["--out", "bundles/../bundles/shipped", "--replace"], "itself, with which the same command goes on"),
+        (["--out", "bundles/../bundles/shipped", "--replace"], "itself, which the same command needs to resume"),
         (["--general", "nowhere.tsv"], "nowhere.tsv"),
     ],
 )

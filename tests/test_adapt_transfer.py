@@ -181,7 +181,7 @@ def run(*options: str, code: int = 0) -> str:
 @pytest.mark.usefixtures("_quick")
 def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> None:
     said = run()
-    assert f"beginning from {parent.name}, which has " in said
+    assert f"starting from {parent.name}, which has " in said
     bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
     told = bundle.config["training"]["parent"]
     assert (told["bundle"], told["source"], told["target"]) == (parent.name, "en", "fr")
@@ -217,4 +217,4 @@ def test_a_run_begun_from_another_parent_is_not_continued() -> None:
 
 @pytest.mark.usefixtures("_quick")
 def test_to_begin_from_two_bundles_is_refused() -> None:
-    assert "give one of the two" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)
+    assert "give --init or --parent, not both" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)

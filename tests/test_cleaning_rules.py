@@ -61,9 +61,9 @@ def test_good_pairs_stay_as_they_are() -> None:
         (Pair("¿Dónde está la biblioteca nacional?", "Où est la bibliothèque ?"), "the source is not en but es"),
         (Pair("This was never translated.", "This was not translated at all."), "the target is not fr but en"),
         (Pair("It opened in 1950, with 300 seats.", "Il a ouvert en 1972, avec 4500 places."), "the numbers differ"),
-        (Pair("Good morning.", "..."), "a side is nothing but signs"),
+        (Pair("Good morning.", "..."), "a side has no letters or digits"),
         (Pair("word " * 1000, "mot"), "longer than 4,096 characters"),
-        (Pair("Good morning.", "\x07\u200b"), "nothing is left of a side"),
+        (Pair("Good morning.", "\x07\u200b"), "a side is empty after cleaning"),
     ],
 )
 def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> None:
@@ -309,8 +309,8 @@ def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tm
     assert left_out["the target is not fr but de"]["examples"] == [
         {"line": len(PAIRS) + 4, "source": "The weather is fine today.", "target": "Das Wetter ist heute sehr schön."}
     ]
-    assert {"an empty side", "1 instead of 2 columns", "the same pair came before"} <= left_out.keys()
-    assert left_out["the same pair came before"]["examples"][0]["source"] == PAIRS[0].source
+    assert {"an empty side", "1 instead of 2 columns", "a duplicate pair"} <= left_out.keys()
+    assert left_out["a duplicate pair"]["examples"][0]["source"] == PAIRS[0].source
     text = (tmp_path / "data/report.txt").read_text(encoding="utf-8")
     assert "UTF-8 with a byte order mark, CRLF line ends" in text
     assert f"line {len(PAIRS) + 3}: 'Où as-tu mis les clés ?' | 'Where did you put the keys?'" in text
@@ -328,7 +328,7 @@ def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay
     prepare_corpora(PrepareOptions(files, "en", "fr", tmp_path / "data", dev, vocab_size=360), lambda line: None)
     reports = json.loads((tmp_path / "data/report.json").read_text(encoding="utf-8"))["corpora"]
     same = [
-        [entry["first_lines"] for entry in report["left_out"] if entry["reason"] == "the same pair came before"]
+        [entry["first_lines"] for entry in report["left_out"] if entry["reason"] == "a duplicate pair"]
         for report in reports
     ]
     assert same == [[[len(first)]], [[1]], []]
@@ -352,7 +352,7 @@ def test_the_command_line_leaves_rules_off_and_names_one_that_there_is_not(messy
         cli, [*command, "--out", str(tmp_path / "kept"), "--keep", "languages", "--keep", "markup"]
     )
     assert result.exit_code == 0, result.output
-    assert "put right" not in result.stdout
+    assert "repaired" not in result.stdout
     assert "not fr but de" not in result.stdout
     result = CliRunner().invoke(cli, [*command, "--out", str(tmp_path / "none"), "--keep", "nothing"])
     assert result.exit_code == 1

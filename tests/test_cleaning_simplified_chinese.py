@@ -218,7 +218,7 @@ def test_a_figure_says_how_many_references_were_made_simplified() -> None:
     result = evaluate_set(Transformer(config), TOKENIZER, Limits(64, 8), "zh", test)
     assert {metric["references_simplified"] for metric in result.metrics()} == {3}
     report(result, test, Limits(64, 8), said.append)
-    assert any("3 references were in traditional characters" in line for line in said)
+    assert any("3 references in traditional characters were simplified" in line for line in said)
 
 
 def test_the_translation_nearest_to_a_traditional_reference_is_found() -> None:

@@ -45,7 +45,7 @@ def test_a_verb_of_the_trainer_gets_the_arguments_and_its_exit_code_comes_back(t
     (tmp_path / "training.py").write_text("print('not the trainer')")
     done = interlinear(tmp_path, "train-step", "--data", "nowhere", "--out", "run", "--epochs", "1")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nowhere is no data folder" in done.stderr
+    assert "nowhere is not a data folder" in done.stderr
     helped = interlinear(tmp_path, "train", "--help")
     assert helped.returncode == 0
     assert "python -m training run" in helped.stdout

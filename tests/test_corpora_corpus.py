@@ -171,7 +171,7 @@ def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -
     ("lines", "note"),
     [
         ("1000\tHi.\tSalut !\n1001\t1984\tCours !\n", "source in 2 and target in 3; the numbers in 1 are ignored"),
-        ("0.93\tHi.\tSalut !\ta\n-1e-3\t1984\tCours !\tb\n", "numbers in 1 are ignored, and what comes after both"),
+        ("0.93\tHi.\tSalut !\ta\n-1e-3\t1984\tCours !\tb\n", "numbers in 1 are ignored, and everything after both"),
         ("id\tsource\ttarget\n7\tHi.\tSalut !\n8\t1984\tCours !\n", "source in 2 and target in 3; the numbers in 1"),
         ("Hi.\tSalut !\t0.5\n1984\tCours !\t0.7\n", "source in 1 and target in 2; column 3 is ignored"),
     ],
@@ -198,7 +198,7 @@ def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path
         ("s{n}\t{english}\t{french}", "the identifiers in 1 are ignored"),
         ("https://a.b/c\t{english}\t{french}", "the identifiers in 1 are ignored"),
         ("{n}\teng\t{english}\t{n}\tfra\t{french}", "the identifiers in 1 and 2 and 4 and 5 are ignored"),
-        ("Europarl v7\t{english}\t0.5\t{french}\tx", "the identifiers in 1 and 3 are ignored, and what comes after"),
+        ("Europarl v7\t{english}\t0.5\t{french}\tx", "the identifiers in 1 and 3 are ignored, and everything after"),
         ("{english}\t{french}\ts{n}", "column 3 is ignored"),
     ],
 )
@@ -253,7 +253,7 @@ def test_quotes_of_a_spreadsheet_are_taken_off_and_those_of_sentences_stay(tmp_p
     everything = '"en"\t"fr"\n"Plain."\t"Simple."\n"Help!"\t"À l\'aide !"\n'
     look = look_at(CorpusSpec((write(tmp_path / "all.tsv", everything),)), "en", "fr")
     assert look.header
-    assert "quotes around cells are taken off" in look.describe()
+    assert "quotes around cells are removed" in look.describe()
     assert [pair for _, pair in look.pairs(Skipped())] == [("Plain.", "Simple."), ("Help!", "À l'aide !")]
     for own in ('"Help!"\t"À l\'aide !"', '"Yes," he said.\tOui.'):
         text = "\n".join([own, '"Stop!"\t"Arrête !"', "Plain.\tSimple.", ""])

@@ -45,5 +45,5 @@ def test_a_bundle_carries_its_own_pairs_or_ours() -> None:
     assert carried_pairs(languages) == general_pairs("en", "fr")
     assert carried_pairs(languages | {"general": []}) == []
     for wrong in ("text", [["one"]], [[1, 2]], [None]):
-        with pytest.raises(ValueError, match="is not a list of pairs"):
+        with pytest.raises(ValueError, match="is not a list of text pairs"):
             carried_pairs(languages | {"general": wrong})

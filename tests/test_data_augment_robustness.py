@@ -203,4 +203,4 @@ def test_a_data_folder_says_how_many_copies_it_has(tmp_path: Path, share: float)
     kept = summary.pairs - summary.copies
     assert summary.augmented_copies == round(share * kept)
     assert len(load_pairs(out)[0]) == summary.pairs
-    assert any(f"{summary.augmented_copies} copies in other case" in line for line in said)
+    assert any(f"{summary.augmented_copies} copies with different case" in line for line in said)

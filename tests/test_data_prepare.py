@@ -258,7 +258,7 @@ def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([Pair("One.", "Un.")], "there is one pair only"),
+        ([Pair("One.", "Un.")], "there is only one pair"),
         ([Pair("Run!", "Cours !"), Pair("Run!", "Courez !")], "every one shares a sentence with the development set"),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_file_without_a_usable_pair_is_refused_with_the_commonest_reason(tmp_p
     with pytest.raises(CorpusError, match=r"no usable pair: 2 lines left out: an empty side \(lines 1, 2\)"):
         prepare_corpora(options(tmp_path, path), lambda line: None)
     path.write_text("source\ttarget\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match="no usable pair: there is only a header"):
+    with pytest.raises(CorpusError, match="no usable pair: the file has only a header"):
         prepare_corpora(options(tmp_path, path), lambda line: None)
 
 
@@ -349,7 +349,7 @@ def test_a_file_that_changes_while_it_is_read_makes_no_data(tmp_path: Path) -> N
         if line.startswith("learning a vocabulary"):
             corpus(tmp_path, [*PAIRS, Pair("More.", "Plus.")])
 
-    with pytest.raises(ValueError, match=r"pairs.tsv has changed while it was read"):
+    with pytest.raises(ValueError, match=r"pairs.tsv changed while it was being read"):
         prepare_corpora(options(tmp_path, file), say)
     assert not (tmp_path / "data").exists()
 
@@ -394,7 +394,7 @@ def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"source": "e"}, "--source 'e' is no language code"),
+        ({"source": "e"}, "--source 'e' is not a language code"),
         ({"target": "français!"}, "--target"),
         ({"target": "en"}, "both en"),
         ({"source": "English"}, "--source 'English': services call that language en"),
@@ -444,7 +444,7 @@ def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(verb, [str(argument) for argument in [*arguments, "--out", tmp_path / "data"]])
     assert result.exit_code == 0, result.output
     assert "2 columns, source in 2 and target in 1 as asked" in result.output
-    assert "304 sentence pairs to learn from, and 32 copies" in result.output
+    assert "304 sentence pairs to train on, and 32 copies" in result.output
     assert read_pairs(tmp_path / "data" / "dev.tsv")[0][0] in PAIRS
     options_given = json.loads((tmp_path / "data" / "prepared.json").read_text(encoding="utf-8"))["options"]
     assert options_given["columns"] == [2, 1]

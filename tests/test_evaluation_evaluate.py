@@ -102,7 +102,7 @@ def test_a_set_that_stands_the_other_way_round_is_measured_as_it_should_be_and_t
         assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == [
             " ".join(text.splitlines()) for text in ours(bundle, read)
         ]
-    said = "the other way round in it, by their languages"
+    said = "source and target are swapped in this file"
     assert said in evaluate("--bundle", bundle.folder, "--pairs", turned)
     assert said not in evaluate("--bundle", bundle.folder, "--pairs", turned, "--columns", "1,2")
     assert said not in evaluate("--bundle", bundle.folder, "--pairs", test_set)
@@ -177,7 +177,7 @@ def test_what_is_measured_on_is_not_written_over(bundle: LoadedBundle, test_set:
     before = test_set.read_bytes()
     given = ["evaluate", "--bundle", bundle.folder, "--pairs", test_set, "--out", test_set]
     result = CliRunner().invoke(cli, list(map(str, given)))
-    assert (result.exit_code, "it would be written over" in result.stderr) == (1, True)
+    assert (result.exit_code, "would be overwritten" in result.stderr) == (1, True)
     assert test_set.read_bytes() == before
 
 
@@ -209,8 +209,8 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
         (["--raw", "--beam", "9", "--rows", "8"], "--beam must be from 1 to --rows (8)"),
         (["--beam", "4"], "--beam needs --raw: the service decodes greedily"),
         (["--rows", "8"], "--rows needs --raw"),
-        (["--tokenize", "spacy"], "--tokenize knows only moses"),
-        (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
+        (["--tokenize", "spacy"], "--tokenize must be moses"),
+        (["--bundle", "nowhere"], "nowhere: bundle folder not found"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
     ],
 )

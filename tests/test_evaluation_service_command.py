@@ -44,8 +44,8 @@ def test_precision_device_and_workers_reach_the_service_and_the_environments_set
         ("import sys; sys.exit('interlinear: line 1 is not translated: Alas.')", "line 1 is not translated: Alas."),
         ("import sys; sys.exit(3)", "exit code is 3"),
         ("import os; os.kill(os.getpid(), 9)", "it was killed"),
-        ("pass", "the service gave 0 lines for 1 sentences"),
-        ("print('a\\nb')", "the service gave 2 lines for 1 sentences"),
+        ("pass", "the service returned 0 lines for 1 sentences"),
+        ("print('a\\nb')", "the service returned 2 lines for 1 sentences"),
     ],
 )
 def test_a_command_that_does_not_translate_all_is_an_error_of_one_line(

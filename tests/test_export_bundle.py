@@ -145,7 +145,9 @@ def test_where_the_service_does_not_serve_it_the_figures_are_the_decoders_and_th
     monkeypatch.setattr(export_module, "measured_as_served", refuse)
     said: list[str] = []
     export_run(options(run_folder, data, tmp_path / "en-fr"), said.append)
-    assert "warning: the figures are of the bare decoder, since the service's own command failed: no samples" in said
+    assert (
+        "warning: the scores are those of the bare decoder, since the service's own command failed: no samples" in said
+    )
     assert {metric["served"] for metric in config_of(tmp_path / "en-fr")["metrics"]} == {False}
     assert "bare decoder" in (tmp_path / "en-fr" / "README.md").read_text(encoding="utf-8")
 
@@ -213,7 +215,7 @@ def test_what_is_being_made_is_not_made_by_another(
     given = [{"RUN": str(run_folder), "DATA": str(data)}.get(word, word) for word in made_of]
     with alone_making(tmp_path / "en-fr"):
         result = CliRunner().invoke(cli, ["export", *given, "--out", str(tmp_path / "en-fr")])
-    assert (result.exit_code, "another command is at work on" in result.stderr) == (1, True)
+    assert (result.exit_code, "another command is running on" in result.stderr) == (1, True)
 
 
 def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_what_is_measured_on_and_was_trained_on_is_said_to_flatter(
     said: list[str] = []
     asked = options(run_folder, data, tmp_path / "out", evaluate_on=(str(tmp_path / "test.tsv"),))
     export_run(asked, said.append)
-    assert "  sentences of it that are trained on: 3; its figures flatter" in said
+    assert "  sentences of it that are in the training data: 3; its scores are too high" in said
     assert config_of(tmp_path / "out")["metrics"][-1]["sources_trained_on"] == 3
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "- Sentences of test.tsv that were trained on: 3. Its figures flatter." in card
@@ -292,7 +294,7 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
         (tmp_path / folder).mkdir()
         write_pairs(tmp_path / folder / "test.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens.")])
     sets = tuple(str(tmp_path / folder / "test.tsv") for folder in ("news", "law"))
-    with pytest.raises(ValueError, match=r"two of the sets to measure on are called test\.tsv"):
+    with pytest.raises(ValueError, match=r"two sets to measure on are called test\.tsv"):
         export_run(options(run_folder, data, tmp_path / "out", evaluate_on=sets), quiet)
     assert not (tmp_path / "out").exists()
     below = options(run_folder, data, tmp_path / "out", evaluate_on=sets, below=tmp_path)

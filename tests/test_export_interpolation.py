@@ -98,7 +98,7 @@ def test_what_the_bundle_says_of_general_sentences_is_learnt_from_beside_the_pai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("training.adapt.rehearsal.translated", lambda *_: general_pairs("en", "fr")[100:130])
-    assert "translates 30 general sentences, which are learnt from too" in tune()
+    assert "translates 30 general sentences, to train on them too" in tune()
     corpora = loaded("mine").config["training"]["corpora"]
     assert [corpus["name"] for corpus in corpora] == ["own.tsv", "rehearsal.tsv"]
 
@@ -146,7 +146,7 @@ def test_killed_before_its_export_a_run_makes_the_same_choice() -> None:
     record = (RUN / interpolation.CHOICE).read_text()
     Path("bundles/mine").rename("elsewhere")
     (RUN / interpolation.CHOICE).unlink()
-    assert "general sentences, which" not in tune("--learning-rate", "0.01")
+    assert "general sentences, to train on them too" not in tune("--learning-rate", "0.01")
     assert (loaded("mine").checksum, chosen()) == (before.checksum, first)
     assert (RUN / interpolation.CHOICE).read_text() == record
 

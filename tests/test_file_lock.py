@@ -69,7 +69,7 @@ def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothin
     first = CliRunner().invoke(cli, command)
     [second] = seconds
     assert second.exit_code == 1
-    assert second.output == f"error: another command is at work {place}; wait for it or stop it\n"
+    assert second.output == f"error: another command is running {place}; wait for it or stop it\n"
     assert first.exit_code == 0, first.output
     assert Path("made").exists()
     assert list(tmp_path.rglob(".*")) == []
@@ -80,7 +80,7 @@ def test_of_two_in_a_place_one_is_refused_until_the_other_has_left(tmp_path: Pat
     place = tmp_path / "work" / "place"
     for _ in range(2):
         with alone(place):
-            with pytest.raises(BusyError, match="another command is at work"), alone(place):
+            with pytest.raises(BusyError, match="another command is running"), alone(place):
                 pass
             with alone(place.with_name("other")):
                 pass

@@ -273,7 +273,7 @@ def test_processes_share_one_lock_and_are_all_refused_where_another_command_has_
     with alone_in(tmp_path):
         codes, said = call((2, command(data, tmp_path), {}))
     assert codes == [[1, 1]]
-    assert said.count(f"error: another command is at work in {tmp_path}; wait for it or stop it\n") == 2
+    assert said.count(f"error: another command is running in {tmp_path}; wait for it or stop it\n") == 2
     assert list(tmp_path.iterdir()) == []
 
 

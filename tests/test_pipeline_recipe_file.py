@@ -100,8 +100,8 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("[training]\nsteps = 1\nepochs = 1", "[training] has steps and epochs: one of the two"),
         ("[training]\nepochs = 0", "[training] epochs must be above 0, not 0"),
         ("[training]\nepochs = inf", "[training] epochs must be above 0, not inf"),
-        ("[prepare]\ncolumns = [0, 1]", "[prepare] columns count from 1, and are two, not (0, 1)"),
-        ("[prepare]\ncolumns = [2, 2]", "[prepare] columns count from 1, and are two, not (2, 2)"),
+        ("[prepare]\ncolumns = [0, 1]", "[prepare] expected two columns, counted from 1, not (0, 1)"),
+        ("[prepare]\ncolumns = [2, 2]", "[prepare] expected two columns, counted from 1, not (2, 2)"),
         ("[prepare]\nvocab_size = 0", "[prepare] a vocabulary of 0 pieces is too small"),
         ("[model]\nnorm = 'none'", "[model] norm must be one of post, pre, residual_post, not 'none'"),
         ("[model]\narchitecture = 'huge'", "[model] no architecture 'huge'"),
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_said_in_one_line_with_file_and_key(text: str, message
 @pytest.mark.parametrize("content", [b"pairs = [", b"\xff\xfe", b"a = 1\na = 2"])
 def test_what_is_no_toml_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "r.toml").write_bytes(content)
-    with pytest.raises(RecipeFileError, match=r"r\.toml: this is no TOML") as error:
+    with pytest.raises(RecipeFileError, match=r"r\.toml: this is not TOML") as error:
         RecipeFile.load(tmp_path / "r.toml", tmp_path)
     assert "\n" not in str(error.value)
 
@@ -224,7 +224,7 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
     Path("r.toml").write_text(RECIPE.replace("dropout = 0.2", "dropout = 0.3"))
     assert "and another model.dropout: give another --work" in run("--replace", code=1)
     Path("r.toml").write_text(RECIPE.replace("vocab_size = 400", "vocab_size = 380"))
-    assert "was begun with other pairs or options" in run("--replace", code=1)
+    assert "was started with other pairs or options" in run("--replace", code=1)
     Path("r.toml").write_text(RECIPE.replace('"CC0-1.0"', '"MIT"'))
     assert "--replace" in run(code=1)
     run("--replace", "--test", "corpora/en-fr/dev.tsv")
@@ -283,7 +283,7 @@ def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None
         (["--recipe", "none.toml"], "none.toml"),
         (["--corpora", "elsewhere"], "no such file"),
         (["--recipe", "samples.toml"], "none.txt: no such file"),
-        (["--recipe", "empty.toml"], "empty.txt: there is nothing but white space"),
+        (["--recipe", "empty.toml"], "empty.txt: it contains only white space"),
     ],
 )
 def test_what_a_run_lacks_is_said_before_any_work(corpora: Path, options: list[str], message: str) -> None:
@@ -296,14 +296,14 @@ def test_what_a_run_lacks_is_said_before_any_work(corpora: Path, options: list[s
 
 def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path) -> None:
     command = ["run", "--source", "en", "--target", "fr", "--out", "bundles/b"]
-    assert "give one with --recipe" in CliRunner().invoke(cli, [*command, "--corpora", "corpora"]).output
+    assert "give --recipe too" in CliRunner().invoke(cli, [*command, "--corpora", "corpora"]).output
     assert "no --pairs given" in CliRunner().invoke(cli, command).output
 
 
 @pytest.mark.parametrize(
     ("prepare", "more", "message"),
     [
-        ({}, {"model": {"architecture": "tiny"}}, "--architecture is that of the bundle"),
+        ({}, {"model": {"architecture": "tiny"}}, "with --init the architecture is the bundle's"),
         ({}, {"model": {"d_model": 64, "dropout": 0.2}}, "--init decides d_model by the bundle"),
         ({}, {"training": {"epochs": 3, "warmup": 9}}, "--init has --learning-rate instead of warmup"),
         ({"vocab_size": 500}, {}, "--init decides vocab_size by the bundle"),

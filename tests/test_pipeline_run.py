@@ -124,7 +124,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
     planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
     steps = load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"]
     assert 1 <= steps < planned
-    assert f"stopped at step {steps} of {planned}: the time is up" in output
+    assert f"stopped at step {steps} of {planned}: out of time" in output
     assert 180 + 20 * steps <= 480
     assert "all is done" in run("--minutes", "8", "--replace")
 
@@ -175,7 +175,7 @@ def test_a_place_that_cannot_be_written_to_is_said_before_any_work() -> None:
 
 def test_a_bundle_that_is_being_made_elsewhere_is_refused_before_any_work() -> None:
     with alone_making(Path("bundles/mine")):
-        assert "another command is at work on bundles/mine" in run(code=1)
+        assert "another command is running on bundles/mine" in run(code=1)
     assert not Path("runs").exists()
 
 
@@ -189,14 +189,14 @@ def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:
 def test_other_pairs_do_not_continue_a_run() -> None:
     run()
     write_pairs(Path("my.tsv"), PAIRS[:200])
-    assert "was begun with other pairs" in run("--replace", code=1)
+    assert "was started with other pairs" in run("--replace", code=1)
     assert "architecture d2l" in run("--replace", "--work", "work2")
 
 
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda data: shutil.rmtree(data), "is no data folder"),
+        (lambda data: shutil.rmtree(data), "is not a data folder"),
         (lambda data: (data / "tokens-00000.bin").write_bytes(b""), "are missing or damaged"),
         (lambda data: (data / "lengths.npy").unlink(), "are missing or damaged"),
         (lambda data: (data / "prepared.json").write_text("{"), "is damaged"),
@@ -209,7 +209,7 @@ def test_a_run_whose_data_are_lost_says_so_and_not_that_other_pairs_were_given(
     run()
     harm(Path("runs/bundles-mine/data"))
     last = run("--replace", code=1).rstrip("\n").split("\n")[-1]
-    assert last.startswith("error: runs/bundles-mine has lost the data that it was begun with (")
+    assert last.startswith("error: runs/bundles-mine has lost the data that it was started with (")
     assert said in last
     assert "other pairs" not in last
 
@@ -255,7 +255,7 @@ def test_the_minutes_are_planned_once_and_kept() -> None:
         (["--minutes", "0"], "--minutes"),
         (["--architecture", "huge"], "--architecture must be one of"),
         (["--columns", "7,8"], "2 columns, not 8"),
-        (["--source", "e n"], "no language code"),
+        (["--source", "e n"], "not a language code"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(options: list[str], said: str) -> None:

@@ -24,7 +24,7 @@ def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
 
 
 def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="a process was killed at its work"):
+    with pytest.raises(ValueError, match="a worker process was killed"):
         list(in_order(os._exit, [1], 2))
 
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     done = subprocess.run(
         [sys.executable, tmp_path / "program.py"], env=ENVIRONMENT, capture_output=True, text=True, timeout=600
     )
-    assert "ValueError: a process was killed at its work" in done.stderr
+    assert "ValueError: a worker process was killed" in done.stderr
 
 
 def test_who_wants_no_more_results_waits_for_none() -> None:

@@ -88,7 +88,7 @@ def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: Load
     texts = ["I see you.", "Hello."]
     found = [f"{best}\t{text}" for text, (best,) in zip(texts, translations(shipped, texts, 1), strict=True)]
     assert lines_of(tmp_path / "out.tsv") == found
-    for reason in ("an empty line (line 2)", "the same came before (line 3)", "a tab or line end in it (line 5)"):
+    for reason in ("an empty line (line 2)", "a duplicate (line 3)", "a tab or line end in it (line 5)"):
         assert reason in said
 
 
@@ -128,8 +128,8 @@ def ended(text_tokens: int, source: int = 30, reason: str = "stop", log_prob: fl
     ("hypothesis", "text", "why"),
     [
         (ended(30), "Bonjour.", ""),
-        (ended(30, reason="length"), "Bonjour.", "comes to no end"),
-        (ended(30, log_prob=float("nan")), "Bonjour.", "comes to no end"),
+        (ended(30, reason="length"), "Bonjour.", "does not end"),
+        (ended(30, log_prob=float("nan")), "Bonjour.", "does not end"),
         (ended(30), "", "empty"),
         (ended(30), "a\tb", "tab"),
         (ended(30), "a\ufffd", "broken character"),
@@ -206,7 +206,7 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_fi
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--texts", "x"], "give --pairs or --texts, one of them"),
+        (["--texts", "x"], "give either --pairs or --texts"),
         (["--beam", "0"], "--beam must be at least 1"),
         (["--beam", "9", "--rows", "8"], "--beam 9 needs as many --rows"),
         (["--beam", "1", "--nearest"], "--nearest chooses among hypotheses"),
@@ -215,10 +215,10 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_fi
         (["--max-ratio", "1"], "--max-ratio must be over 1"),
         (["--precision", "int4"], "precision must be one of"),
         (["--out", "pairs.tsv"], "pairs.tsv exists; give --replace"),
-        (["--out", "pairs.tsv", "--replace"], "--out pairs.tsv is what is translated, and would be lost"),
-        (["--out", "out.tsv.gz"], "--out is not packed: give out.tsv"),
+        (["--out", "pairs.tsv", "--replace"], "--out pairs.tsv is also the input, and would be lost"),
+        (["--out", "out.tsv.gz"], "--out is not compressed: give out.tsv"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
-        (["--bundle", "nowhere"], "nowhere: no such bundle folder"),
+        (["--bundle", "nowhere"], "nowhere: bundle folder not found"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(
@@ -258,11 +258,11 @@ def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
         assert "to go on:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
         assert not (tmp_path / "out.tsv").exists()
     said = translate(*given, "--out", tmp_path / "out.tsv")
-    assert "12 of 31 texts are done already" in said
+    assert "12 of 31 texts are already done" in said
     assert (tmp_path / "out.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
-    assert said.split("going on\n")[1].replace("out.tsv", "whole.tsv") == whole.split("\n", 1)[1]
+    assert said.split("resuming\n")[1].replace("out.tsv", "whole.tsv") == whole.split("\n", 1)[1]
     assert "1 line left out: longer than 256 tokens (line 6)" in said
-    assert "the same came before" in said
+    assert "a duplicate" in said
 
 
 def test_what_was_begun_otherwise_is_not_gone_on_with(
@@ -304,7 +304,7 @@ def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: Loa
     process.kill()
     assert process.wait(timeout=900) == -9
     assert not (tmp_path / "out.tsv").exists()
-    assert "are done already: going on" in translate(*given, "--out", tmp_path / "out.tsv", "--processes", 1)
-    assert "done already" not in translate(*given, "--out", tmp_path / "whole.tsv", "--processes", 1)
+    assert "are already done: resuming" in translate(*given, "--out", tmp_path / "out.tsv", "--processes", 1)
+    assert "already done" not in translate(*given, "--out", tmp_path / "whole.tsv", "--processes", 1)
     assert (tmp_path / "out.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
     assert len(lines_of(tmp_path / "out.tsv")) == len(sources)

@@ -100,7 +100,7 @@ def test_steps_and_epochs_together_are_refused() -> None:
 def test_a_folder_that_is_no_data_is_refused() -> None:
     result = CliRunner().invoke(cli, ["train", "--data", "nowhere", "--out", "r"])
     assert result.exit_code == 1
-    assert "nowhere is no data folder" in result.stderr
+    assert "nowhere is not a data folder" in result.stderr
 
 
 def test_what_the_terminal_cannot_show_ends_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `python -m training prepare | train | evaluate | export | run | ...`, one verb a file."""
+"""The command line: `python -m training prepare | train | evaluate | export | run | ...`, one file per command."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ cli = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Trains translation models on sentence pairs of your own and exports them for the service.",
+    help="Trains translation models on your own sentence pairs and exports them for the service.",
 )
 
 
 def _say(text: str) -> None:
-    """Its end of line in the same writing: of several processes one would come between, where stderr has no buffer."""
+    """Writes the line and its end together: with several processes, and stderr unbuffered, another could come
+    between."""
     print(f"{text}\n", end="", file=sys.stderr)
 
 
 def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[..., None]:
-    """The verb; what its user can mend ends it with one line and code 1, and Ctrl-C or SIGTERM with how to go on."""
+    """Wraps a command: errors that the user can fix end it with one line and code 1, Ctrl-C or SIGTERM with how to
+    resume."""
 
     @functools.wraps(verb)
     def guard(*args: Any, **options: Any) -> None:
@@ -46,7 +48,7 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
             with stopping_at_once():
                 verb(*args, **options)
         except (ValueError, OSError) as error:
-            # Every error of ours is a ValueError; an OSError names the file.
+            # All our errors are ValueErrors; an OSError names the file.
             _say(f"error: {error}")
             raise typer.Exit(1) from None
         except torch.OutOfMemoryError as error:
@@ -77,7 +79,7 @@ for name, verb in VERBS.items():
 
 
 def main() -> None:
-    """The command line, whatever the terminal's encoding: an example that it cannot show must not end hours of work."""
+    """Runs the command line in any terminal encoding: an example that it cannot display must not end hours of work."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Where PyTorch computes, and with how many threads, as a command line asks for it."""
+"""Chooses PyTorch's device and number of threads from the command line's options."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import torch
 from model.config import ModelConfig
 
 NARROW = 128
-"""Width of `tiny`, and of every model up to which one thread trains."""
+"""The width of `tiny`; models up to this width train with one thread."""
 
 
 class ComputeError(ValueError):
-    """What is asked for is not here; one line names the option."""
+    """A requested device is not available; one line names the option."""
 
 
 def pick_device(name: str) -> torch.device:
-    """The device "cpu" or "cuda"; "auto" is a GPU if there is one. Raises ComputeError."""
+    """The device "cpu" or "cuda"; "auto" is a GPU if available. Raises ComputeError."""
     if name not in ("auto", "cpu", "cuda"):
         raise ComputeError(f"--device must be auto, cpu or cuda, not {name!r}")
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
-        raise ComputeError("--device cuda: PyTorch finds no GPU here")
+        raise ComputeError("--device cuda: PyTorch finds no GPU")
     return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 def use_threads(threads: int | None, config: ModelConfig | None = None) -> None:
-    """Computes with that many threads. Raises ComputeError.
+    """Sets the number of threads. Raises ComputeError.
 
-    None: what OMP_NUM_THREADS says, else one for a narrow model of `config`, else PyTorch's choice, one a core. The
-    operations of a narrow model are so short that threads mostly wait for each other, and while they wait they spin:
+    None: OMP_NUM_THREADS if set, else one for a narrow model of `config`, else PyTorch's default, one per core. The
+    operations of a narrow model are so short that threads mostly wait for each other, and they spin while they wait:
     beside other jobs on two cores, two threads train `tiny` at 148 to 804 tokens a second, one at 1,700.
     """
     if threads is None and config is not None and config.d_model <= NARROW and not os.environ.get("OMP_NUM_THREADS"):

@@ -1,8 +1,8 @@
-"""One command at a time in a folder: a lock on a file, which the kernel takes back however its process ends.
+"""One command at a time per folder: a file lock that the kernel releases however its process ends.
 
-Which verb must be alone where, the verbs' packages say. Not filelock's: it leaves its file behind, so that folders made
-in vain would stay; where it may not wait, it takes a lock that was deleted before it was held for one that is busy; and
-it raises where a file system has no locks (4.2).
+The commands' packages decide what to lock. filelock is not used: it leaves its file behind, so that folders made in
+vain would stay; when it must not wait, it reports a lock that was deleted before it was held as busy; and it raises on
+file systems without locks (4.2).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if sys.platform != "win32":
 
 
 class BusyError(ValueError):
-    """Another command is at work on the same; one line says where."""
+    """Another command is using the same folder or file; one line says where."""
 
 
 def alone_in(folder: Path) -> AbstractContextManager[None]:
-    """Within it, no other command is so in `folder`, which is made. Raises BusyError."""
+    """Holds the lock of `folder`, which is created. Raises BusyError."""
     return _holding(folder / ".lock", f"in {folder}")
 
 
 def alone_making(out: Path) -> AbstractContextManager[None]:
-    """Within it, no other command so makes the file or folder `out`. Raises BusyError."""
+    """Holds the lock for making the file or folder `out`. Raises BusyError."""
     whole = out.absolute()
     return _holding(whole.with_name(f".{whole.name}.lock"), f"on {out}")
 
 
 @contextmanager
 def _holding(lock: Path, where: str) -> Iterator[None]:
-    """Holds `lock`, a file that is there only meanwhile; Windows, which has no flock, goes without."""
+    """Holds `lock`, a file that exists only meanwhile; on Windows, which has no flock, does nothing."""
     new = [folder for folder in lock.parents if not folder.exists()]
     lock.parent.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -44,28 +44,28 @@ def _holding(lock: Path, where: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if _leads_to(lock, descriptor):  # else the folder was deleted, and this is of whoever came after that
+        if _leads_to(lock, descriptor):  # otherwise the folder was deleted, and this lock is a later command's
             lock.unlink()
         os.close(descriptor)
-        with suppress(OSError):  # until one has something in it: a refused command leaves no empty folder
+        with suppress(OSError):  # stays if it is not empty: a refused command leaves no empty folder
             for folder in new:
                 folder.rmdir()
 
 
 def _locked(lock: Path, where: str) -> int:
-    """A descriptor of `lock` that holds it; no process that we start inherits it. Raises BusyError."""
+    """A descriptor that holds `lock`; child processes do not inherit it. Raises BusyError."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
-            raise BusyError(f"another command is at work {where}; wait for it or stop it") from None
+            raise BusyError(f"another command is running {where}; wait for it or stop it") from None
         except OSError:
-            pass  # a file system without locks: better to work as if alone than not at all
+            pass  # a file system without locks: working unlocked is better than not at all
         if _leads_to(lock, descriptor):
             return descriptor
-        os.close(descriptor)  # whoever held it has deleted it since we opened it: that is nobody's lock
+        os.close(descriptor)  # its holder has deleted it since we opened it, so it protects nothing
 
 
 def _leads_to(path: Path, descriptor: int) -> bool:

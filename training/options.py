@@ -1,7 +1,7 @@
-"""Options declared once: fields of frozen dataclasses, whose docstrings are the help that a command line shows.
+"""Options declared once, as fields of frozen dataclasses; their docstrings are the command line's help.
 
-Knows neither the command line (`training.cli.builder`) nor recipe files (`training.pipeline.recipe_file`), which both
-read these declarations.
+The command line (`training.cli.builder`) and recipe files (`training.pipeline.recipe_file`) both read these
+declarations.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from textwrap import dedent
 from typing import Annotated, Any, get_args, get_type_hints
 
 Values = dict[str, Any]
-"""Fields of a dataclass by name: those that are given."""
+"""The given fields of a dataclass, by name."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a field's docstring does not say of it as an option: `Annotated[Path, Option(metavar="DIR")]`."""
+    """Details of a field as an option, beyond its docstring: `Annotated[Path, Option(metavar="DIR")]`."""
 
     help: str = ""
-    """For fields of one meaning in several dataclasses; else the docstring is the help."""
+    """For fields with one meaning in several dataclasses; otherwise the docstring is the help."""
     names: tuple[str, ...] = ()
-    """Such as "--from"; by default the field's own name."""
+    """Such as "--from"; by default the field's name."""
     metavar: str | None = None
     panel: str | None = None
     """The heading under which `--help` lists it."""
     parse: Callable[[str], Any] | None = None
-    """Turns what is typed into the field's value. Raises ValueError, naming the option."""
+    """Converts the argument to the field's value. Raises ValueError, naming the option."""
 
     def spelt(self, field: str) -> tuple[str, ...]:
-        """What is typed for the option of this `field`."""
+        """The option's name on the command line."""
         return self.names or (f"--{field.replace('_', '-')}",)
 
 
@@ -44,7 +44,7 @@ class Option:
 class Given:
     """Marks `Values` of `kind`: its options, here without defaults, as in `Annotated[Values, Given(Recipe)]`.
 
-    `only` these fields, or all that are options. `options` adds those of a dataclass that declares none itself.
+    `only` restricts it to these fields. `options` adds those of a dataclass that declares none itself.
     """
 
     kind: type
@@ -53,9 +53,9 @@ class Given:
 
 
 def options_of(kind: type) -> dict[str, tuple[Any, Option | Given]]:
-    """Type and declaration of each field of the dataclass `kind` that is an option, or stands for several.
+    """The type and declaration of each field of the dataclass `kind` that is an option, or a group of options.
 
-    An option has a docstring or a help. What is not one, the docstring of `kind` explains.
+    An option has a docstring or a help text. The docstring of `kind` explains the other fields.
     """
     documented, found = _docstrings(kind), {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
@@ -70,7 +70,7 @@ def options_of(kind: type) -> dict[str, tuple[Any, Option | Given]]:
 
 @lru_cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Those below the fields of `kind`; names in braces are replaced by what the module calls so."""
+    """The docstrings below the fields of `kind`; names in braces are replaced by the module's values."""
     [definition] = ast.parse(dedent(inspect.getsource(kind))).body
     assert isinstance(definition, ast.ClassDef)
     found = {}
@@ -82,7 +82,7 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 
 def given_options(given: Given) -> dict[str, tuple[Any, Option]]:
-    """Type and declaration of each option that `given` stands for."""
+    """The type and declaration of each option in the group `given`."""
     hints = get_type_hints(given.kind)
     declared = {name: option for name, (_, option) in options_of(given.kind).items() if isinstance(option, Option)}
     chosen = {name: declared[name] for name in given.only} if given.only else declared
@@ -104,5 +104,5 @@ Columns = Annotated[
 Encoding = Annotated[str | None, Option("Such as cp1252 or gb18030. (default: detected, UTF-8 most likely)")]
 SOURCE = Option("The language to translate from, such as en or pt-BR.", metavar="CODE")
 TARGET = Option("The language to translate into.", metavar="CODE")
-DEVICE = Option("cpu, cuda, or auto: a GPU if there is one.")
-PRECISIONS = "float32, bfloat16, float16, int8, or auto, the service's choice."
+DEVICE = Option("cpu, cuda, or auto: a GPU if available.")
+PRECISIONS = "float32, bfloat16, float16, int8, or auto: as the service chooses."

@@ -1,4 +1,4 @@
-"""The same work on many pieces by several processes, the results in order. Knows nothing of the work."""
+"""Maps a function over many pieces in several processes, with results in order."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _FRESH = get_context("spawn")
 
 
 def share(asked: int | None, much: bool) -> int:
-    """How many processes share the work: as many as asked for, else one a core, if there is `much`."""
+    """The number of processes: as many as asked for, else one per core if there is `much` work."""
     return asked or (usable_cores() if much else 1)
 
 
 def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
-    """`work` of every piece, in the order of the pieces; a few more are taken than results were asked for.
+    """`work` of every piece, in order; reads a few pieces ahead of the results requested.
 
-    With one process it is done here. With more, `work` and the pieces go to fresh processes, hence must pickle. Whoever
-    wants no more results waits for none. Raises ValueError if a process is killed.
+    With one process it runs here. With more, `work` and the pieces go to fresh processes, so they must pickle. A caller
+    that stops iterating waits for nothing. Raises ValueError if a process is killed.
     """
     if processes == 1:
         yield from map(work, pieces)
@@ -65,10 +65,10 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes
 
 
 class _Helper:
-    """A process that does what it is sent, and one pipe to it, which ends with it.
+    """A worker process with its own pipe, with which it ends.
 
-    Those of ProcessPoolExecutor, and of loky (3.7), share a pipe: where one is killed in the middle of a result, the
-    rest is waited for without end.
+    ProcessPoolExecutor and loky (3.7) share one pipe among workers: if a worker is killed in the middle of a result,
+    they wait for the rest forever.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Helper:
             self._pipe.send((work, piece))
             result, error = self._pipe.recv()
         except (EOFError, OSError):
-            raise ValueError("a process was killed at its work, for want of memory perhaps: use fewer") from None
+            raise ValueError("a worker process was killed, perhaps for lack of memory: use fewer") from None
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]
@@ -93,7 +93,7 @@ class _Helper:
 
 
 def _help(pipe: Connection[Any, Any]) -> None:
-    """What the new process does, until it is killed, or there is nobody to work for."""
+    """The worker's main loop, which ends when it is killed or the parent is gone."""
     _only_as_long_as_the_parent()
     while True:
         try:
@@ -104,13 +104,13 @@ def _help(pipe: Connection[Any, Any]) -> None:
         try:
             answer = work(piece), None
         except Exception as error:
-            error.add_note(traceback.format_exc())  # where it was is not pickled
+            error.add_note(traceback.format_exc())  # the traceback is not pickled
             answer = None, error
         pipe.send(answer)
 
 
 def _only_as_long_as_the_parent() -> None:
-    """In a new process: Ctrl-C is for the parent to answer, and once that was killed there is nobody to work for."""
+    """In a new process: leaves Ctrl-C to the parent, and ends if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None

@@ -1,4 +1,4 @@
-"""A model that begins from another one: fine-tuning, transfer to other languages, rehearsal.
+"""Models that start from another model: fine-tuning, transfer to other languages, rehearsal.
 
 Imports training.export, training.synthetic and what these import.
 """

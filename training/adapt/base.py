@@ -1,4 +1,4 @@
-"""A bundle that a new model begins from: adapted to other pairs (`training.adapt.finetune`), or for other languages
+"""The bundle that a new model starts from: for fine-tuning (`training.adapt.finetune`) or transfer to other languages
 (`training.adapt.transfer`)."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Origin:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises BundleError, in one line, for a folder that is no whole bundle."""
+        """Raises BundleError, with a one-line message, if the folder is not a complete bundle."""
         return cls(load_bundle(folder, torch.device("cpu")))
 
     @property
@@ -27,10 +27,10 @@ class Origin:
         return self.bundle.name
 
     def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
-        """`given`, then the bundle's lines: what was learnt from its corpora is in the new model too."""
+        """`given`, then the bundle's lines: the new model builds on the bundle's corpora too."""
         return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
 
     def lineage(self) -> dict[str, Any]:
-        """What it was trained on and what it began from in turn, as its config.json tells of it."""
+        """Its training corpora and its own ancestors, as its config.json records them."""
         training = self.bundle.config["training"]
         return {name: training[name] for name in ("corpora", "initial", "parent") if training.get(name)}

@@ -1,7 +1,6 @@
-"""Fine-tuning: what a run takes from a bundle that it begins from, how it is trained, and what that changed.
+"""Fine-tuning: what a run takes from its initial bundle, how it trains, and a comparison of before and after.
 
-Knows the table of before and after. The order of things is `training.pipeline.run`'s, the steps are
-`training.optim.loop`'s.
+`training.pipeline.run` orders the stages, `training.optim.loop` trains.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from training.options import Option
 
 BEFORE = "before.json"
 GENERAL = "general set"
-"""What the pairs are called that a bundle carries."""
+"""The name of the general pairs in a bundle."""
 BLEU = "BLEU"
 REHEARSE = 4.0
 LEARNING_RATE = 3e-4
@@ -47,13 +46,13 @@ WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
 EVALUATIONS, PATIENCE, KEEP = 10, 5, 3
 PANEL = "Fine-tuning"
-"""Where `run --help` lists the options."""
+"""The heading of these options in `run --help`."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """What suits up to `pairs` pairs drawn an epoch."""
+    """Settings for up to `pairs` pairs drawn per epoch."""
 
     pairs: float
     batch_tokens: int
@@ -64,7 +63,7 @@ PACES = (Pace(10_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
 
 
 class Initial(Origin):
-    """The bundle that is adapted to other pairs; its vocabulary, architecture and languages stay."""
+    """The bundle to adapt to other pairs; its vocabulary, architecture and languages are kept."""
 
     @property
     def vocabulary(self) -> Path:
@@ -75,7 +74,7 @@ class Initial(Origin):
         return self.bundle.limits.max_source
 
     def in_its_script(self, options: PrepareOptions) -> PrepareOptions:
-        """`options`, with Chinese text made simplified or kept, as it was for the bundle's vocabulary."""
+        """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
         simplified = knows_simplified_only(self.bundle.tokenizer)
         if options.normalises_characters() == simplified:
             return options
@@ -83,7 +82,7 @@ class Initial(Origin):
 
     @property
     def config(self) -> ModelConfig:
-        """The bundle's architecture, with the dropout for tuning it."""
+        """The bundle's architecture, with the dropout for fine-tuning."""
         return dataclasses.replace(self.bundle.model.config, dropout=DROPOUT)
 
     @property
@@ -91,7 +90,7 @@ class Initial(Origin):
         return self.bundle.model.state_dict()
 
     def languages(self, source: str | None, target: str | None) -> tuple[str, str]:
-        """The bundle's source and target. Raises TrainingError if others are asked for."""
+        """The bundle's source and target. Raises TrainingError if others are requested."""
         for option, asked, ours in (("source", source, self.bundle.source), ("target", target, self.bundle.target)):
             if asked not in (None, ours):
                 raise TrainingError(f"--{option} {asked}: {self.name} has the {option} {ours}, which fine-tuning keeps")
@@ -102,7 +101,7 @@ class Initial(Origin):
         return given or str(self.bundle.config.get("licence", ""))
 
     def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What config.json of the new bundle tells of this one; `before`: its metrics on the new one's sets."""
+        """What the new bundle's config.json records about this one; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
         kept = ("licence", "attribution", "general")
@@ -111,28 +110,28 @@ class Initial(Origin):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to tune and how. ValueError names the option that cannot be."""
+    """What to fine-tune, and how. A ValueError names the invalid option."""
 
     initial: Initial
     general: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
-    """Pairs of another field, to see what is lost there; again for more. (default: the bundle's, or ours)"""
+    """Pairs of another field, to measure what is lost there; repeat for more. (default: the bundle's, or ours)"""
     learning_rate: Annotated[float | None, Option(panel=PANEL)] = None
-    """The highest. (default: {LEARNING_RATE:g})"""
+    """The peak learning rate. (default: {LEARNING_RATE:g})"""
     accept_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
-    """Ship what was learnt even where it costs this much on the development set. (default: {A_DIFFERENCE:g}; if it
-    costs more, the weights of the --init bundle ship)"""
+    """Ship the fine-tuned weights even if they cost this much BLEU on the development set. (default: {A_DIFFERENCE:g};
+    if they cost more, the weights of the --init bundle ship)"""
     blend: Annotated[float | None, Option(metavar="SHARE", panel=PANEL)] = None
-    """Ship weights that lie this far from the --init bundle's to those learnt, such as 0.75: what is lost elsewhere
-    comes back sooner than what is gained goes. (default: the best of several on your pairs that loses no more elsewhere
-    than is accepted)"""
+    """Ship weights at this share of the way from the --init bundle's to the fine-tuned ones, such as 0.75: losses
+    elsewhere shrink faster than gains. (default: the best of several on your pairs that loses no more elsewhere than
+    accepted)"""
     accept_general_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
-    """Ship what loses this much on general pairs; where all that was learnt loses more, nothing is exported. (default:
+    """Accept this loss of BLEU on general pairs; if all fine-tuned weights lose more, nothing is exported. (default:
     {ACCEPTED:g})"""
     rehearse: Annotated[float, Option(metavar="N", panel=PANEL)] = REHEARSE
-    """Learn also from N general sentences for each of your pairs, with the translations that the bundle gives now, to
-    lose less elsewhere; 0 for none. (default: {REHEARSE:g})"""
+    """Also train on N general sentences for each of your pairs, with the bundle's own translations, to lose less
+    elsewhere; 0 for none. (default: {REHEARSE:g})"""
     general_text: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
-    """Take those from this text in the source language, a sentence a line. (default: sentences of ours)"""
+    """Take these general sentences from this text in the source language, one per line. (default: sentences of ours)"""
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:
@@ -148,25 +147,25 @@ class Tuning:
 
     @property
     def architecture(self) -> str:
-        """What a plan calls it; another bundle, another plan."""
+        """Its name in a plan; another bundle needs another plan."""
         return f"of {self.initial.name}"
 
     def recipe(self, pairs: Pairs, seed: int, epochs: float | None = None, **given: Any) -> Recipe:
-        """Few epochs over `pairs` at a falling rate, and less if it gets no better before; `given` goes first."""
+        """A few epochs over `pairs` at a falling rate, with early stopping; `given` overrides."""
         pace = next(pace for pace in PACES if pairs.weights.sum() <= pace.pairs)
         chosen = {"batch_tokens": pace.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
         fields = chosen | {"seed": seed} | given
         return self.paced(recipe_of(pairs, pace.epochs if epochs is None else epochs, EVALUATIONS, fields))
 
     def paced(self, recipe: Recipe) -> Recipe:
-        """`recipe`, whatever its number of steps, with the learning rate's highest point where it should be."""
+        """`recipe`, for any number of steps, with the peak of the learning rate where it belongs."""
         warmup, width = math.ceil(WARMUP * recipe.steps), self.initial.config.d_model
         factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.optim.schedule
         return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
 
     def general_sets(self, tests: Sequence[TestSet]) -> list[TestSet]:
-        """Those of `tests` that are of `general`, where they come last; or else the pairs that the bundle carries, or
-        ours. Raises TrainingError where there are none, and nobody said that any loss is accepted."""
+        """The sets of `general`, which are the last of `tests`; otherwise the pairs that the bundle carries, or ours.
+        Raises TrainingError if there are none and no loss was accepted explicitly."""
         if self.general:
             return list(tests[len(tests) - len(self.general) :])
         pairs = carried_pairs(self.initial.bundle.config)
@@ -178,14 +177,15 @@ class Tuning:
         return [TestSet(GENERAL, pairs, Skipped())] if pairs else []
 
     def rehearsal(self, work: Path) -> Rehearsal | None:
-        """What is rehearsed; None if nothing is. Raises CorpusError."""
+        """What to rehearse; None if nothing. Raises CorpusError."""
         if not self.rehearse:
             return None
         found = Rehearsal.of(self.initial.bundle, self.general_text, work)
         return found if found.sentences else None
 
     def adapted(self, before: Sequence[Mapping[str, Any]], general: Sequence[TestSet]) -> Adapted:
-        """What weights are chosen by; `before`: the bundle's metrics on the `general` and the development set."""
+        """The criteria for choosing weights; `before`: the bundle's metrics on the `general` and the development
+        set."""
         return Adapted(
             self.initial.weights,
             {metric["set"]: metric["score"] for metric in before if metric["metric"] == BLEU},
@@ -196,8 +196,8 @@ class Tuning:
         )
 
     def measured_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
-        """Metrics of the bundle on the development set of `data` and the `general` sets, which are called as they will
-        be after; kept in `work`, with what they were measured for."""
+        """Metrics of the bundle on the development set of `data` and the `general` sets, under the names that they will
+        have afterwards; cached in `work`, with what they were measured for."""
         bundle = self.initial.bundle
         tests = [TestSet.development(data), *general]
         sentences = [[test.name, test.digest] for test in tests]
@@ -209,7 +209,7 @@ class Tuning:
                 test.name, [bundle.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs
             ):
                 say(f"warning: {warning}")
-        say(f"measuring {self.initial.name} as it is ...")
+        say(f"measuring {self.initial.name} before training ...")
         results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
         metrics = [metric for result in results for metric in result.metrics()]
         kept = {"of": [self.initial.name, sentences], "metrics": metrics}
@@ -222,7 +222,7 @@ def _kept(path: Path) -> dict[str, Any] | None:
 
 
 def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
-    """The table of before and after of a bundle's config.json, for a person; nothing if it was not fine-tuned."""
+    """The table of before and after from a bundle's config.json, for display; empty if it was not fine-tuned."""
     initial = config["training"].get("initial")
     if initial is None:
         return

@@ -1,9 +1,8 @@
-"""What a bundle that is adapted rehearses: general sentences with the translations that it gives now, which are mixed
-in with its user's pairs, so that it still gives them afterwards.
+"""Rehearsal: general sentences with a bundle's current translations, mixed into the user's pairs during fine-tuning so
+that the bundle keeps translating them.
 
 Pseudo-rehearsal (Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal") by sequence-level distillation
-(Kim & Rush 2016) from the model itself; it needs no pairs. Knows a folder to keep them in; how they are mixed in is
-`training.data.prepare`'s.
+(Kim & Rush 2016) from the model itself; needs no pairs. `training.data.prepare` mixes them in.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Rehearsal:
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
-        """Of the different lines of the files `texts`, or of our own sentences. Raises CorpusError."""
+        """From the distinct lines of the files `texts`, or from our own sentences. Raises CorpusError."""
         if not texts:
             return cls(bundle, general_sentences(bundle.source), work)
         lines = (text.text for path in texts for text in Texts(look_at_text(Path(path))))
@@ -60,12 +59,12 @@ class Rehearsal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the bundle had a sound translation for none of them."""
+        """Whether the bundle has no sound translation of any of them."""
         return not self.path.stat().st_size
 
     def make(self, say: Say) -> None:
         """Translates the sentences and writes the file."""
-        say(f"{self.bundle.name} translates {len(self.sentences):,} general sentences, which are learnt from too ...")
+        say(f"{self.bundle.name} translates {len(self.sentences):,} general sentences, to train on them too ...")
         self.work.mkdir(parents=True, exist_ok=True)
         write_pairs(self.path, translated(self.bundle, prepare(self.bundle.model, "auto"), self.sentences))
         write_atomically(self.work / RECORD, (json.dumps(self._record(), indent=2) + "\n").encode())
@@ -77,7 +76,7 @@ class Rehearsal:
 
 
 def translated(bundle: LoadedBundle, runner: Runner, sentences: Sequence[str]) -> list[Pair]:
-    """The sentences that `bundle` finds a sound translation for, decoded greedily, with these."""
+    """The sentences for which `bundle` has a sound translation, decoded greedily, with these translations."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
     rows = ROWS[runner.device.type]

@@ -1,9 +1,7 @@
-"""Transfer learning: a model begins from one for other languages (Zoph et al. 2016; Kocmi and Bojar 2018).
+"""Transfer learning: a model starts from one for other languages (Zoph et al. 2016; Kocmi and Bojar 2018).
 
-A token that is new begins as the mean of those that spelt it (Gee et al. 2022, "Fast Vocabulary Transfer for Language
-Model Compression").
-
-Knows which weights of the parent stand for what in the child. All else is as for a model that begins with nothing.
+A new token starts as the mean of the parent's tokens that spell it (Gee et al. 2022, "Fast Vocabulary Transfer for
+Language Model Compression"). Everything else is as for a model trained from scratch.
 """
 
 from __future__ import annotations
@@ -28,22 +26,22 @@ _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\
 
 
 class Parent(Origin):
-    """The bundle whose weights a model for other languages begins from."""
+    """The bundle whose weights a model for other languages starts from."""
 
     def record(self) -> dict[str, Any]:
-        """What config.json of the child tells of it."""
+        """What the child's config.json records about it."""
         record: dict[str, Any] = {"bundle": self.name, "source": self.bundle.source, "target": self.bundle.target}
         return record | {"licence": self.bundle.config.get("licence")} | self.lineage()
 
     @property
     def shape(self) -> dict[str, Any]:
-        """The fields of its architecture, but for the vocabulary, the positions and how it is trained."""
+        """The fields of its architecture, except vocabulary, positions and training options."""
         others = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
         others |= {"max_positions", "dropout", "attention_dropout"}
         return {name: value for name, value in self.bundle.model.config.to_dict().items() if name not in others}
 
     def check(self, config: ModelConfig) -> None:
-        """Raises TrainingError if a model of `config` has nothing to take over."""
+        """Raises TrainingError if a model of `config` cannot take over any weights."""
         theirs = self.bundle.model.config
         for name in ("d_model", "num_heads", "norm"):
             ours = getattr(config, name)
@@ -59,9 +57,9 @@ class Parent(Origin):
             )
 
     def pieces(self, tokenizer: Tokenizer) -> dict[int, list[int]]:
-        """Of the tokens of `tokenizer`, which of the parent's spell each: the same one, or its parts.
+        """For each token of `tokenizer`, the parent's tokens that spell it: the same one, or its parts.
 
-        Those are missing that the parent spells in bytes, which mean nothing by themselves, and symbols that it lacks.
+        Omits tokens that the parent spells in bytes, which mean nothing by themselves, and symbols that it lacks.
         """
         theirs = self.bundle.tokenizer
         there = {theirs.piece(id): id for id in range(theirs.vocab_size)}
@@ -75,10 +73,10 @@ class Parent(Origin):
         return found
 
     def weights(self, config: ModelConfig, pieces: Mapping[int, Sequence[int]], seed: int) -> dict[str, Tensor]:
-        """What a model of `config` begins with: the parent's weights where there are any, else those of `seed`.
+        """Initial weights for a model of `config`: the parent's where available, else random ones of `seed`.
 
-        A token of `pieces` begins with the mean of the rows that stand for it in the parent. Of a wider feed-forward
-        layer, the units with the longest weights go over, as they are in pruning. Raises TrainingError, see `check`.
+        A token in `pieces` starts with the mean of the parent's rows for it. From a wider feed-forward layer, the units
+        with the longest weights are kept, as in pruning. Raises TrainingError, see `check`.
         """
         self.check(config)
         torch.manual_seed(seed)
@@ -93,21 +91,22 @@ class Parent(Origin):
         here = torch.tensor(list(pieces))
         for name, fresh in ours.items():
             if name not in theirs:
-                continue  # a layer more than the parent has
+                continue  # a layer beyond the parent's last
             weight = theirs[name].to(fresh.dtype)
             if _VOCABULARY.fullmatch(name):
                 means = [weight[list(parts)].mean(0) for parts in pieces.values()]
                 yield name, fresh.index_copy(0, here, torch.stack(means))
             elif match := _FEED_FORWARD.fullmatch(name):
                 yield name, _units(weight, match[2], theirs, match[1], fresh)
-            elif name.endswith(".positions"):  # the model may reach further than the parent, or not as far
+            elif name.endswith(".positions"):  # the model may have more positions than the parent, or fewer
                 yield name, torch.cat([weight[: len(fresh)], fresh[len(weight) :]])
             elif weight.shape == fresh.shape:
                 yield name, weight
 
 
 def _units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:
-    """The `part` of a feed-forward layer for as many units as `fresh` has, the longest of the parent's first kept."""
+    """The `part` of a feed-forward layer with as many units as `fresh` has; the parent's longest units are kept
+    first."""
     axis = 1 if part == "outer.weight" else 0
     wanted = fresh.size(axis)
     inner = theirs[f"{layer}.inner.weight"].float()  # [units, d_model]

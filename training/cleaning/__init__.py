@@ -1,4 +1,4 @@
-"""Which pairs are of use, which can be repaired, and which are set apart for development. Knows text, no token.
+"""Cleaning of sentence pairs: which to drop, which to repair, and which to hold out for development.
 
 Imports training.corpora, training.process_map and, of model, languages and tokenizer.
 """

@@ -1,6 +1,6 @@
-"""Sets development pairs apart, so that no sentence of theirs is in training; knows sentences only as keys.
+"""Holds out development pairs so that none of their sentences is in training; compares sentences by key.
 
-Both sides count: a pair whose translation alone is known from training would flatter the model.
+Both sides count: a pair whose translation is known from training would flatter the model.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Mask = NDArray[np.bool_]
 Integers = NDArray[Any]
 _PART = 1 << 20
 _MOST_PARTS = 32
-"""Each takes a look at all codes: without a bound, ten times the pairs would take a hundred times as long."""
+"""Each part scans all codes: without a bound, ten times the pairs would take a hundred times as long."""
 
 
 def comparison_key(text: str) -> str:
-    """What is left of a sentence without case, punctuation, symbols and spaces; the bare text if that is nothing.
+    """A sentence without case, punctuation, symbols and spaces; if nothing is left, the text itself.
 
-    Two sentences with the same key count as the same.
+    Two sentences with the same key count as equal.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", folded).translate(_LETTERS) or "".join(text.split())
 
 
 class _Letters(dict[int, str]):
-    """A translation table that keeps letters, their marks and numbers, and learns a character when it meets one."""
+    """A translation table that keeps letters, their marks and numbers, and adds characters as it meets them."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -74,10 +74,10 @@ def development_size(pairs: int, least: int = 1) -> int:
 
 
 def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
-    """Which `size` pairs are the development set: [pairs].
+    """Chooses `size` pairs as the development set: [pairs].
 
-    Each costs training the pairs that share a side with it, so those whose sentences occur nowhere else come first,
-    in an order drawn by `seed`; pairs with many siblings come last.
+    Each one costs training the pairs that share a side with it, so those whose sentences occur nowhere else come first,
+    in an order drawn from `seed`; pairs with many such siblings come last.
     """
     siblings = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(siblings))
@@ -105,7 +105,7 @@ def _among(some: Integers, keys: Integers) -> Mask:
 
 
 def in_parts(codes: Integers) -> Iterator[Integers]:
-    """The indices of `codes`, in parts, like codes in the same: sorting one takes little memory."""
+    """The indices of `codes` in parts, equal codes in the same part, so that sorting a part takes little memory."""
     parts = min(len(codes) // _PART + 1, _MOST_PARTS)
     for part in range(parts):
         yield (codes % parts == part).nonzero()[0]

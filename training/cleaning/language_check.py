@@ -1,7 +1,7 @@
-"""Whether the two sides of a pair are in the languages they should be in, the other way round, or in others.
+"""Checks whether the two sides of a pair are in the expected languages, swapped, or in other languages.
 
-Knows letters and statistics (py3langid's, 140 languages); what is done about it is `training.cleaning.rules`'s to say.
-Short sentences are hard, so it only speaks when it is sure: docs/training.md has how often that is wrong.
+Judges by letters and by py3langid's statistics (140 languages); `training.cleaning.rules` acts on the verdict. Short
+sentences are hard, so it gives a verdict only when it is sure: docs/training.md has its error rates.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _NO_WORDS = re.compile(r"<[^<>]{0,500}>|&#?\w{1,20};|\S*[\d_@/\\{}$%=()]\S*")
-"""Mark-up, placeholders, addresses, paths and code: in no language, or in English anyway."""
+"""Markup, placeholders, URLs, paths and code: not in any language, or always English."""
 _LOOKED_AT = 200
-"""Characters of a side that are looked at: more make nothing surer, and take longer."""
+"""Characters of a side that are examined: more add no certainty, and take longer."""
 _SWAPPED = 3.0
-"""How much more probable the pair must be the other way round, in nats (flattened, as py3langid's are, over both)."""
+"""How much more probable the swapped order must be, in nats (flattened, as py3langid's are, over both)."""
 VOTING = 1000
 _MOST_SWAPPED = 0.5
-"""Above this share of the first pairs that are sure, all are taken for swapped that are not sure."""
+"""Above this share among the first pairs with a verdict, uncertain pairs count as swapped."""
 _SURE = ((40, 2.0), (20, 3.0), (10, 4.5))
-"""From so many letters on, how much more probable another language must be than the one expected, in nats."""
+"""By minimum number of letters, how much more probable another language must be than the expected one, in nats."""
 _RARE = 2.0
-"""And how many times as much if that is none of these, which lists of names are taken for."""
+"""The factor on this for languages other than these, which lists of names are mistaken for."""
 _MUCH_WRITTEN = {
     *("ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "id"),
     *("it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta", "th", "tr"),
@@ -41,14 +41,14 @@ _MUCH_WRITTEN = {
 }
 _OWN_LETTERS = {"zh": "[\u3400-\u9fff]", "ja": "[\u3040-\u30ff]", "ko": "[\uac00-\ud7af]", "ru": "[\u0400-\u04ff]"}
 _FEW_LETTERS = 4
-"""A side with so many letters of its language's own is in it, whatever names of functions stand among them."""
+"""A side with this many letters unique to its language is in it, whatever function names it contains."""
 _LABELS = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "cmn": "zh", "zsm": "ms", "fil": "tl"}
 _SAME = {"wuu": "zh", "yue": "zh", "nn": "no", "nb": "no", "arz": "ar", "ary": "ar"}
-"""What is written in these is taken for the other."""
+"""Text in these languages counts as the other."""
 
 
 class Verdict(NamedTuple):
-    """`swapped`: each side is in the other's language; else which `side`, if any, is in which `other` language."""
+    """`swapped`: each side is in the other's language; otherwise `side`, if any, is in the language `other`."""
 
     order: Literal["straight", "swapped", "unsure"]
     side: Literal["source", "target"] | None = None
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 
 
 class LanguageCheck:
-    """Judges pairs of one source and one target language; a language that py3langid does not know is never judged."""
+    """Judges pairs of one source and one target language; never judges a language that py3langid does not know."""
 
     def __init__(self, source: str, target: str) -> None:
         self._identifier = _identifier()
@@ -66,11 +66,11 @@ class LanguageCheck:
 
     @property
     def unknown(self) -> bool:
-        """Whether there is nothing to judge by."""
+        """Whether there are no criteria to judge by."""
         return self.source is None and self.target is None
 
     def judge(self, pair: Pair) -> Verdict:
-        """What the languages of `pair` say; "unsure" where they say nothing certain."""
+        """The verdict on `pair`; "unsure" without clear evidence."""
         words = [_words(side) for side in pair]
         best = [self._best(side) for side in words]
         if best[0] == self.source and best[1] == self.target:
@@ -82,8 +82,8 @@ class LanguageCheck:
         return other or self._other("target", self.target, words[1], shares[1]) or Verdict("unsure")
 
     def mostly_swapped(self, pairs: Iterable[Pair]) -> bool:
-        """Whether a corpus that begins with `pairs` stands the other way round, single pairs apart."""
-        if not self._ordered:  # then none is found to be
+        """Whether a corpus that begins with `pairs` has its languages swapped, apart from single pairs."""
+        if not self._ordered:  # otherwise none is ever found
             return False
         votes = Counter(self.judge(pair).order for pair in pairs)
         return votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
@@ -95,7 +95,7 @@ class LanguageCheck:
         return _SAME.get(label, label)
 
     def _shares(self, text: str) -> dict[str, float]:
-        """The probability of each language, none 0: of those that are taken for one, the highest."""
+        """The probability of each language, never 0: for languages treated as one, the highest."""
         shares: dict[str, float] = {}
         for label, share in self._identifier.rank(text) if text else ():
             shares.setdefault(_SAME.get(label, label), max(share, 1e-30))
@@ -129,9 +129,9 @@ class LanguageCheck:
 def look_at_facing(
     spec: CorpusSpec, source: str, target: str, columns: tuple[int, int] | None = None, encoding: str | None = None
 ) -> Corpus:
-    """`look_at`, and where no `columns` are given, those of source and target, or the two files, by their languages.
+    """Like `look_at`, but without `columns` finds source and target, or the order of two files, by language.
 
-    For what is measured or translated as it is; of what is trained on, `training.cleaning.rules` judges every pair.
+    For pairs that are measured or translated as they are; for training pairs, `training.cleaning.rules` judges each.
     Raises CorpusError.
     """
     corpus = look_at(spec, source, target, columns, encoding)

@@ -1,7 +1,7 @@
-"""Finds runs of lines whose translations stand some lines above or below, as after a cell lost in a spreadsheet.
+"""Finds runs of lines whose translations are shifted by some lines, as after a lost cell in a spreadsheet.
 
-Which words go together it learns from the corpus itself, roughly: enough to tell a run of a few lines from its shifted
-self, and not to judge a single pair. Knows nothing of languages.
+It learns word correspondences from the corpus itself, in any language: roughly, but well enough to tell a run of a few
+lines from its shifted self, though not to judge a single pair.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from training.corpora.corpus import Pair, Skipped
 
 FEWEST = 1000
-"""Pairs that the words can be learnt from: in a corpus of fewer, nothing is looked for."""
+"""The minimum number of pairs to learn words from: smaller corpora are not searched."""
 _LEARNT = 10_000
 _FURTHEST = 5
-"""Lines."""
+"""Maximum shift in lines."""
 _SHIFTS = 2 * _FURTHEST + 1
 _CHUNK = 1000
 _SWITCH = 0.75
-"""What going out of step costs, and coming back as well: about what three lines gain by it, where they are shifted."""
+"""The cost of entering a shift, and of leaving it: about what three shifted lines gain."""
 _LEARNT_SOMETHING = 2.0
-"""Pairs in their places are at least so many times as alike as lines that have nothing to do with each other."""
+"""Aligned pairs must be at least this many times as similar as unrelated lines."""
 _LOW = 0.5
-"""Lines that are at least so alike as they stand, as a share of what they are when shifted, stay as they stand."""
+"""Lines stay if their similarity in place is at least this share of their similarity when shifted."""
 _SHORTEST = 8
-"""Lines: a shorter run may be chance, where a file is sorted."""
+"""In lines: a shorter run may be chance in a sorted file."""
 _BUCKETS = 2048
 _WORDS = 20
 _STEM = 5
@@ -44,9 +44,9 @@ _NOTHING: Words = np.zeros(1, np.int64)
 
 
 def in_step(pairs: Iterable[Numbered], left_out: Skipped) -> Iterator[Numbered]:
-    """The numbered pairs that are not in a shifted run, in order; the others go to `left_out`.
+    """The numbered pairs outside shifted runs, in order; the others go to `left_out`.
 
-    Holds 10,000 pairs and a table of 16 MB, however many there are.
+    Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.
     """
     stream = iter(pairs)
     sample = list(islice(stream, _LEARNT))
@@ -65,11 +65,11 @@ def in_step(pairs: Iterable[Numbered], left_out: Skipped) -> Iterator[Numbered]:
 
 def _reason(shift: int) -> str:
     lines = "1 line" if abs(shift) == 1 else f"{abs(shift)} lines"
-    return f"out of step: the translation stands {lines} {'below' if shift > 0 else 'above'}"
+    return f"misaligned: the translation is {lines} {'below' if shift > 0 else 'above'}"
 
 
 def _chunks(pairs: Iterable[Numbered]) -> Iterator[tuple[list[Numbered], int, int]]:
-    """Chunks with some lines of their neighbours' before and after, and where the chunk's own begin and end."""
+    """Chunks with some neighbouring lines before and after, and where the chunk itself begins and ends."""
     stream = iter(pairs)
     before: list[Numbered] = []
     chunk = list(islice(stream, _CHUNK))
@@ -80,28 +80,28 @@ def _chunks(pairs: Iterable[Numbered]) -> Iterator[tuple[list[Numbered], int, in
 
 
 class Lexicon:
-    """Which words of the two sides come together oftener than by chance, and how much oftener."""
+    """How much more often than by chance words of the two sides occur together."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
         self._goes_with = _goes_with(sources, targets, (0,))
         likeness = self._likeness(sources, targets).mean(1)  # [shift]
         if likeness[_FURTHEST] < _LEARNT_SOMETHING * likeness[[0, -1]].max():
-            self._goes_with = _goes_with(sources, targets, (-2, -1, 0, 1, 2))  # most of them are out of step
+            self._goes_with = _goes_with(sources, targets, (-2, -1, 0, 1, 2))  # most of them are misaligned
 
     def shifts(self, pairs: list[Pair]) -> NDArray[np.int64]:
-        """How many lines below each source its translation stands, 0 where it is in its place: [pairs]."""
+        """How many lines below each source its translation is, 0 if in place: [pairs]."""
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
         likeness = self._likeness(sources, targets)
-        for line, source in enumerate(sources):  # several translations of one sentence, side by side, are all in place
+        for line, source in enumerate(sources):  # all translations of a repeated sentence are in place
             for near in range(max(0, line - _FURTHEST), min(len(sources), line + _FURTHEST + 1)):
                 if np.array_equal(sources[near], source):
                     likeness[_FURTHEST + near - line, line] = likeness[_FURTHEST, line]
         return _checked(likest_path(likeness) - _FURTHEST, likeness)
 
     def _likeness(self, sources: list[Words], targets: list[Words]) -> Floats:
-        """How well the words of the target so many lines below match some word of the source, on average:
-        from 0 to 1, [shift, pairs]; 0 where there is none."""
+        """How well the words of the target this many lines below match some word of the source, on average: from 0 to
+        1, [shift, pairs]; 0 where there is none."""
         around = [_NOTHING] * _FURTHEST + targets + [_NOTHING] * _FURTHEST
         likeness = np.zeros((_SHIFTS, len(sources)))
         for line, source in enumerate(sources):
@@ -114,8 +114,8 @@ class Lexicon:
 
 
 def _goes_with(sources: list[Words], targets: list[Words], shifts: tuple[int, ...]) -> NDArray[np.float32]:
-    """Of words that come together n times, and by chance would do so c times, n - c - 1 as a share of how often they
-    come at all (the geometric mean): [source bucket, target bucket]."""
+    """For words that occur together n times, and c times by chance, n - c - 1 as a share of their total occurrences
+    (the geometric mean): [source bucket, target bucket]."""
     together = np.zeros((_BUCKETS, _BUCKETS), np.float32)
     counts = np.zeros((2, _BUCKETS), np.float32)
     for line, source in enumerate(sources):
@@ -127,14 +127,14 @@ def _goes_with(sources: list[Words], targets: list[Words], shifts: tuple[int, ..
     chance = np.outer(counts[0], counts[1] * (len(shifts) / len(sources)))
     together -= chance + 1
     together /= np.maximum(np.sqrt(np.outer(*counts)), 1)
-    together[:, 0] = 0  # what stands for a side without words
+    together[:, 0] = 0  # the bucket of sides without words
     return np.maximum(together, 0, out=together)
 
 
 def likest_path(likeness: Floats) -> NDArray[np.int64]:
-    """The row of each column that makes the sum of `likeness`, [shift, pairs], highest, less what leaving a row costs.
+    """The row of each column that maximises the sum of `likeness`, [shift, pairs], minus the cost of changing rows.
 
-    Viterbi's algorithm; the row in the middle is where it begins and ends for nothing.
+    Viterbi's algorithm; beginning and ending in the middle row is free.
     """
     shifts, lines = likeness.shape
     start = np.full(shifts, -_SWITCH)
@@ -154,7 +154,7 @@ def likest_path(likeness: Floats) -> NDArray[np.int64]:
 
 
 def _checked(shifts: NDArray[np.int64], likeness: Floats) -> NDArray[np.int64]:
-    """`shifts` without the runs that are short, or fit nearly as well unshifted: nearly the same sentences."""
+    """`shifts` without runs that are short, or fit nearly as well unshifted: their sentences are nearly the same."""
     edges = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
     for begin, end in pairwise(edges.tolist()):
         shift = shifts[begin]
@@ -166,7 +166,7 @@ def _checked(shifts: NDArray[np.int64], likeness: Floats) -> NDArray[np.int64]:
 
 
 def _words(text: str) -> Words:
-    """The buckets of the beginnings of a sentence's words, or of its characters where there are no words."""
+    """The buckets of the prefixes of a sentence's words, or of its characters if it has no words."""
     words = {word[:_STEM] for word in islice(_found(text), _WORDS)}
     buckets = {1 + zlib.crc32(word.encode()) % (_BUCKETS - 1) for word in words}
     return np.array(sorted(buckets), np.int64) if buckets else _NOTHING

@@ -1,6 +1,6 @@
-"""What can be put right without knowing a text's language: letters of another encoding, control characters, HTML.
+"""Repairs text in any language: wrongly decoded characters, control characters, HTML.
 
-Leaves alone whatever it is not sure of; which pairs are then of no use is `training.cleaning.rules`'s to say.
+Leaves doubtful text alone; `training.cleaning.rules` decides which pairs to drop.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import ftfy
 
 from training.corpora.corpus import Pair
 
-MOJIBAKE = "letters of another encoding put right"
-CONTROL = "control characters taken out"
+MOJIBAKE = "wrongly decoded characters repaired"
+CONTROL = "control characters removed"
 ENTITIES = "HTML character references resolved"
-TAGS = "HTML tags taken out"
+TAGS = "HTML tags removed"
 
 _BLANKS = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]+")
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u2060\ufeff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
 )
-"""A zero-width space is one that Thai, Lao, Burmese and Khmer part words with."""
+"""Except the zero-width space, which Thai, Lao, Burmese and Khmer use between words."""
 _ENTITY = re.compile(
     r"&(?:amp;)?(?:amp|quot|apos|nbsp|hellip|[lr][sd]quo|[mn]dash|laquo|raquo|#\d{2,6}|#x[\da-fA-F]{2,5});"
 )
@@ -32,14 +32,14 @@ _TAG = re.compile(
     r"|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]{0,500})?/?>",
     re.IGNORECASE,
 )
-"""HTML's own: `<name>` or `<file>` may well be a placeholder that the translation has in its own words."""
+"""HTML's own tags: `<name>` or `<file>` may be a placeholder that the translation words differently."""
 _TWO_LETTERS = re.compile(r"[^\x00-\x7f]{2}")
-"""What a letter becomes that is read in a wrong encoding: at least two, none of them ASCII."""
+"""What a letter becomes when read in a wrong encoding: at least two characters, none of them ASCII."""
 _SUSPECT = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
 
 
 def mend(pair: Pair) -> tuple[Pair, list[str]]:
-    """The pair, put right and stripped, and what was done, of the kinds above; a side may be left empty."""
+    """The repaired and stripped pair, and the kinds of repair above that were made; a side may end up empty."""
     if not any(_SUSPECT.search(side) for side in pair):
         return pair, []
     done = []
@@ -68,7 +68,7 @@ def _resolved(pair: Pair) -> Pair:
 
 
 def _joined(halves: re.Match[str]) -> str:
-    """The character that two references spell in UTF-16, as some programs write emoji."""
+    """The character of two references to UTF-16 surrogates, which some programs write for emoji."""
     high, low = (int(half[1:], 16) if half[0] in "xX" else int(half) for half in halves.groups())
     if not (0xD800 <= high < 0xDC00 <= low < 0xE000):
         return halves[0]
@@ -76,7 +76,7 @@ def _joined(halves: re.Match[str]) -> str:
 
 
 def _character(reference: re.Match[str]) -> str:
-    """What it refers to; itself where that is no character."""
+    """The character that it refers to; the reference itself if there is none."""
     character = html.unescape(html.unescape(reference[0]))
     if "\ufffd" in character:
         return reference[0]
@@ -84,7 +84,7 @@ def _character(reference: re.Match[str]) -> str:
 
 
 def _untagged(pair: Pair) -> Pair:
-    """Without tags, where the sides differ in them; what is the same on both is for the model to learn."""
+    """Removes tags if the sides differ in them; the model should learn those that are the same on both."""
     source, target = (Counter(tag.casefold() for tag in _TAG.findall(side)) for side in pair)
     if source == target:
         return pair
@@ -92,7 +92,7 @@ def _untagged(pair: Pair) -> Pair:
 
 
 def _gap(tag: re.Match[str]) -> str:
-    """A tag that breaks a line parts words; others stand within them."""
+    """A tag that breaks a line separates words; others may be inside words."""
     return " " if re.match(r"</?(?:br|p|div|li|td|th|tr|h\d|hr)\b", tag[0], re.IGNORECASE) else ""
 
 

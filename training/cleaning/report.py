@@ -1,7 +1,4 @@
-"""The report on what `prepare` made of the lines of each corpus: in short on the screen, in full in the data folder.
-
-Knows counts and examples; what the rules are is `training.cleaning.rules`'s.
-"""
+"""Reports what `prepare` did with the lines of each corpus: a summary on screen, details in the data folder."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _SHOWN_SIDE = 40
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What became of the lines of a corpus: `kept` of them, the others `left_out`, some of both `mended`."""
+    """The fate of a corpus's lines: `kept`, `left_out`, and of both some `mended`."""
 
     corpus: Corpus
     kept: int
@@ -32,7 +29,7 @@ class CorpusReport:
         return self.kept + self.left_out.counts.total()
 
     def on_screen(self) -> Iterator[str]:
-        """A line for each thing that was done, the commonest first, and one for an example."""
+        """One line for each thing that was done, the most frequent first, and one for an example."""
         for done, lines in (("put right", self.mended), ("left out", self.left_out)):
             for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
                 yield f"{self.corpus.name}: {line}"

@@ -1,7 +1,7 @@
-"""Which pairs of a corpus are of no use, and which can be put right: languages, copies, numbers, lengths, shifts.
+"""Cleaning rules, which drop or repair pairs by languages, copies, numbers, lengths and shifts.
 
-Pairs stream through; a rule only speaks where it is sure, since a good pair lost is worse than a bad one kept:
-docs/training.md has what each drops of clean corpora. What a line of a file is, is `training.corpora.corpus`'s.
+Pairs stream through. A rule acts only when it is sure, since losing a good pair is worse than keeping a bad one:
+docs/training.md has what each drops from clean corpora. Lines are parsed in `training.corpora.corpus`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from training.corpora.corpus import Pair, Skipped
 from training.process_map import in_order, share
 
 RULES = {
-    "markup": "mends what is left of HTML, of control characters and of other encodings",
-    "languages": "drops sides in another language, and swaps pairs that stand the other way round",
-    "shifted": "drops runs of lines whose translations stand some lines above or below",
+    "markup": "repairs HTML remnants, control characters and wrongly decoded text",
+    "languages": "drops pairs with a side in another language, and swaps pairs in the wrong order",
+    "shifted": "drops runs of lines whose translations are some lines above or below",
     "copies": "drops sentences that were not translated",
     "numbers": "drops pairs whose long numbers have nothing in common",
     "lengths": "drops pairs with one side far too long for the other",
 }
-"""The rules by name, for `--keep`, and what each does."""
-SWAPPED = "source and target swapped back"
+"""The rules by name, for `--keep`, with descriptions."""
+SWAPPED = "source and target swapped"
 COPIED = "not translated"
 _COPIED_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]+")
@@ -39,15 +39,15 @@ _SMOOTHING, _FEWEST_FOR_LENGTHS = 25, 200
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _WIDE_AS_LETTERS = 3
 _PIECE = 1000
-"""Pairs that a process takes at a time."""
+"""Pairs per task of a process."""
 _MANY = 10_000
-"""Fewer pairs than this are done by the time that other processes have started."""
+"""Fewer pairs than this are done before other processes have started."""
 
 
 @dataclass(frozen=True)
 class CleaningOptions:
-    """`keep`: the names of rules that are not to be applied. `max_ratio`: how far out of the usual proportion the
-    lengths may be; `max_chars`: of a side. ValueError names the fault."""
+    """`keep`: the names of rules not to apply. `max_ratio`: how far lengths may be from their usual ratio; `max_chars`:
+    per side. A ValueError names the fault."""
 
     source: str
     target: str
@@ -66,13 +66,13 @@ class CleaningOptions:
 
 @dataclass
 class Cleaned:
-    """What became of a corpus's lines: what was `mended`, and what was `left_out` then, each with examples."""
+    """The fate of a corpus's lines: what was `mended`, and what was then `left_out`, each with examples."""
 
     left_out: Skipped
     mended: Skipped = field(default_factory=Skipped)
 
     def add(self, later: Cleaned) -> None:
-        """What became of the lines that follow."""
+        """Adds the fate of the lines that follow."""
         self.left_out.add_all(later.left_out)
         self.mended.add_all(later.mended)
 
@@ -80,10 +80,10 @@ class Cleaned:
 def clean(
     pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None = None
 ) -> Iterator[Numbered]:
-    """The pairs with their line numbers, put right where that is sure, without those of no use; in order.
+    """The pairs with their line numbers, repaired where that is sure, without those dropped; in order.
 
-    What is done is added to `found`. So many `processes` share what takes longest; None: one a core, if there is much.
-    Holds some ten thousand pairs and a few thousand a process at most, however many there are.
+    Adds what was done to `found`. `processes` share what takes longest; None: one per core, if there is much work.
+    Holds at most some ten thousand pairs plus a few thousand per process, for a corpus of any size.
     """
     stream = _each_by_itself(iter(pairs), options, found, processes)
     if options.applies("shifted"):
@@ -105,7 +105,8 @@ def as_mended(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]
 def _each_by_itself(
     pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None
 ) -> Iterator[Numbered]:
-    """What can be said of a pair without its neighbours; but the first of them say which way round the others stand."""
+    """Applies the rules that need no neighbours, except that the first pairs decide the order of languages for the
+    others."""
     first = list(islice(pairs, _MANY))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
@@ -136,7 +137,7 @@ def _mended_and_filled(pairs: Iterator[Numbered], options: CleaningOptions, foun
 def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
     for number, pair in pairs:
         if max(map(len, pair)) > 4 * options.max_chars:
-            yield number, pair  # to be left out for that, so that nobody waits for it
+            yield number, pair  # to be dropped for that, so that nothing waits for it
             continue
         mended, done = mend(pair)
         for what in done:
@@ -145,15 +146,15 @@ def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned)
 
 
 def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
-    """Without sides that are empty, by now, or nothing but signs, or too long for any limit on tokens."""
+    """Drops pairs with a side that is empty by now, has no letters or digits, or is too long for any token limit."""
     for number, pair in pairs:
         says = [any(map(str.isalnum, side)) for side in pair]
         if not all(pair):
-            left_out.add("nothing is left of a side", number, pair)
+            left_out.add("a side is empty after cleaning", number, pair)
         elif max(map(len, pair)) > options.max_chars:
             left_out.add(f"longer than {options.max_chars:,} characters", number, pair)
         elif says[0] != says[1]:
-            left_out.add("a side is nothing but signs", number, pair)
+            left_out.add("a side has no letters or digits", number, pair)
         else:
             yield number, pair
 
@@ -187,14 +188,15 @@ def _without(pairs: Iterator[Numbered], fault: Fault, left_out: Skipped) -> Iter
 
 
 def _is_copy(pair: Pair) -> bool:
-    """Of a few words, names mostly, a copy may well be the translation."""
+    """For a few words, mostly names, a copy may well be the translation."""
     if pair.source[:1].casefold() != pair.target[:1].casefold() or len(_WORD.findall(pair.source)) < _COPIED_WORDS:
         return False
     return comparison_key(pair.source) == comparison_key(pair.target)
 
 
 def _numbers_differ(pair: Pair) -> bool:
-    """Short numbers are words, hours or lists; and 1990 may be the '90s, 1,500,000 may be 1.5 million."""
+    """Ignores short numbers, which may be words, hours or lists; 1990 may be the '90s, and 1,500,000 may be 1.5
+    million."""
     source, target = ([_digits(number) for number in _NUMBER.findall(side)] for side in pair)
     if not all(any(len(number) >= _LONG_NUMBER for number in side) for side in (source, target)):
         return False
@@ -202,7 +204,7 @@ def _numbers_differ(pair: Pair) -> bool:
 
 
 def _digits(number: str) -> str:
-    """Those of any script as our own: ١٩٩٠ and １９９０ are 1990."""
+    """Converts digits of any script: ١٩٩٠ and １９９０ are 1990."""
     digits = re.sub(r"\D", "", number)
     return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
@@ -225,7 +227,7 @@ _FAULTS = {
 
 
 def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
-    """Without pairs whose lengths are out of the usual proportion in this corpus; short ones may differ much."""
+    """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
     first = list(islice(pairs, VOTING))
     usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0
     for number, pair in chain(first, pairs):
@@ -237,5 +239,5 @@ def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out
 
 
 def _length(text: str) -> int:
-    """In letters, an ideograph or syllable being worth three of an alphabet."""
+    """In letters; an ideograph or syllable counts as three."""
     return len(text) + (_WIDE_AS_LETTERS - 1) * len(_WIDE.findall(text))

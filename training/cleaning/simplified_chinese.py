@@ -1,6 +1,6 @@
-"""Chinese in simplified characters: text converted with OpenCC before training, and rules that serving carries along.
+"""Simplified Chinese: converts text with OpenCC before training, and makes rules that serving applies.
 
-Knows characters, not corpora; where the rules go is `training.data.vocabulary`'s.
+The rules go into the vocabulary, see `training.data.vocabulary`.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _TRADITIONAL = re.compile(r"(?i)hant|tw|hk|mo")
 _HAN_WRITING = re.compile(r"(?i)zh|cmn|yue|wuu|lzh|nan|hak|gan|hsn|ja|ko|vi")
 _HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
 _AMBIGUOUS = "乾俱沈甦畫瞭藉覆鉅鍊"
-"""Whose simplified form depends on the word, often enough that it matters (docs/training.md): 畫 in 計畫."""
+"""Characters whose simplified form depends on the word, often enough to matter (docs/training.md): 畫 in 計畫."""
 
 
 def in_simplified(code: str) -> bool:
-    """Whether the language of that code is Chinese in simplified characters: zh, zh-CN, zh-Hans, not zh-TW."""
+    """Whether `code` is Chinese in simplified characters: zh, zh-CN, zh-Hans, not zh-TW."""
     base, *rest = re.split("[-_]", code)
     return bool(_CHINESE.fullmatch(base)) and not any(map(_TRADITIONAL.fullmatch, rest))
 
 
 def is_chinese(code: str) -> bool:
-    """In whichever characters."""
+    """In either kind of characters."""
     return bool(_CHINESE.fullmatch(language_alone(code)))
 
 
 def writes_ideographs(code: str) -> bool:
-    """Whether text in the language has ideographs of its own, which must stay as they are: Japanese, zh-TW."""
+    """Whether text in the language has ideographs that must not change: Japanese, zh-TW."""
     return bool(_HAN_WRITING.fullmatch(language_alone(code))) and not in_simplified(code)
 
 
 def simplified(text: str) -> str:
-    """`text` with its traditional characters made simplified, by phrases: 乾燥 is 干燥, 乾坤 stays.
+    """`text` with its traditional characters simplified, by phrase: 乾燥 becomes 干燥, 乾坤 stays.
 
-    In Taiwan 著 is also what the mainland writes 着, in 看著 but not in 著名; OpenCC tells these apart if it knows that
-    the text is from there. In a simplified text it would make 显着 of 显著, so only in those with other characters
-    that are traditional.
+    In Taiwan 著 is also used for the mainland's 着, in 看著 but not in 著名; OpenCC can tell these apart if it knows
+    that the text is from Taiwan. In simplified text it would make 显着 of 显著, so this applies only to text with
+    other traditional characters.
     """
     plain = str(_opencc("t2s").convert(text))
     if plain == text or "著" not in plain:
@@ -57,7 +57,7 @@ def simplified(text: str) -> str:
 
 
 def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], mended: Skipped) -> Iterator[Numbered]:
-    """The pairs, of which those `sides` are simplified that say so; what was changed is counted in `mended`."""
+    """The pairs, with the selected `sides` simplified; changes are counted in `mended`."""
     for number, pair in pairs:
         changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))
         if changed != pair:
@@ -71,15 +71,15 @@ def knows_simplified_only(tokenizer: Tokenizer) -> bool:
 
 
 def references_in_script(references: list[str], tokenizer: Tokenizer) -> list[str]:
-    """What translations are compared with: simplified if the model writes nothing else."""
+    """References for comparison: simplified if the model writes only simplified characters."""
     return list(map(simplified, references)) if knows_simplified_only(tokenizer) else references
 
 
 @cache
 def simplification_rules() -> dict[str, str]:
-    """What normalisation makes of traditional characters, one by one, and of those phrases of two that need it.
+    """Normalisation rules for traditional characters, and for phrases of two characters that need their own.
 
-    No result is changed by another rule, so that to normalise twice is to normalise once.
+    No rule applies to another's result, so normalising twice is the same as once.
     """
     characters = [chr(code) for block in _HAN for code in block]
     rules = {old: new for old, new in zip(characters, _converted(characters), strict=True) if old != new}
@@ -88,9 +88,9 @@ def simplification_rules() -> dict[str, str]:
 
 
 def _phrases(rules: dict[str, str]) -> dict[str, str]:
-    """Phrases of two characters of which OpenCC makes something else than of each alone: 計畫 is 计划, 畫 is 画.
+    """Phrases of two characters that OpenCC converts differently than each alone: 計畫 is 计划, 畫 is 画.
 
-    SentencePiece has no rule that keeps what it meets, so 乾 is 干 in 乾坤 as well.
+    SentencePiece has no rule that preserves its input, so 乾 is 干 in 乾坤 as well.
     """
     usual = [chr(code) for code in range(0x4E00, 0xA000)]
     others = [other for other in usual if other in rules or _converted([other]) == [other]]
@@ -106,7 +106,7 @@ def _converted(texts: list[str]) -> list[str]:
 
 @cache
 def _opencc(name: str) -> Any:
-    """Loaded when the first Chinese text comes: serving never needs it."""
+    """Loaded on first use: serving never needs it."""
     import opencc
 
     return opencc.OpenCC(name)

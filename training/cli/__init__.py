@@ -1,4 +1,4 @@
-"""Verbs of the command line that have no package of their own: their options, and nothing another module imports.
+"""The commands: their options and no logic. Commands without a package of their own are also here.
 
 Imports every package of training.
 """

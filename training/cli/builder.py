@@ -1,7 +1,7 @@
-"""Makes typer commands of verbs that take one frozen dataclass; its fields are the options.
+"""Builds typer commands from functions that take one frozen dataclass; its fields become the options.
 
-tyro would do so too, and more; but its lists and pairs are spelt otherwise than in every command written so far, and
-it would be a second library for command lines beside the service's typer.
+tyro does this too, and more; but it spells lists and pairs differently from every command so far, and would be a second
+command-line library beside the service's typer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from training.options import Given, Option, Values, given_options, options_of
 
 
 def verb(work: Callable[[Any], None]) -> Callable[..., None]:
-    """`work`, whose argument `options` is a dataclass, as a function that `typer.Typer.command` takes."""
+    """Converts `work`, whose argument `options` is a dataclass, to a function that `typer.Typer.command` takes."""
     kind = get_type_hints(work)["options"]
 
     @functools.wraps(work)
@@ -33,7 +33,7 @@ def verb(work: Callable[[Any], None]) -> Callable[..., None]:
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:
-    """One for each option, with what typer is to know of it."""
+    """One parameter per option, annotated for typer."""
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     for name, (hint, declared) in options_of(kind).items():
         if isinstance(declared, Given):
@@ -55,7 +55,7 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
 
 
 def _typed(hint: Any, option: Option) -> Any:
-    """What typer parses for a field of type `hint`; which texts it may be, the dataclass says itself."""
+    """What typer parses for a field of type `hint`; the dataclass itself restricts the values."""
     if option.parse:
         return str
     if get_origin(hint) in (Union, UnionType):
@@ -64,7 +64,7 @@ def _typed(hint: Any, option: Option) -> Any:
 
 
 def _built(kind: type, typed: Values) -> Any:
-    """The dataclass with what was `typed`, by option. Raises ValueError."""
+    """The dataclass built from what was `typed`, by option. Raises ValueError."""
     fields: Values = {}
     for name, (_, declared) in options_of(kind).items():
         if isinstance(declared, Given):
@@ -76,7 +76,7 @@ def _built(kind: type, typed: Values) -> Any:
 
 
 def _values(options: dict[str, Option], typed: Values) -> Iterator[tuple[str, Any]]:
-    """Those of `options` that were given, as their fields take them."""
+    """The given ones of `options`, converted to their fields' types."""
     for name, option in options.items():
         value = typed[name]
         if value is None or value == []:

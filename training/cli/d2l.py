@@ -1,8 +1,9 @@
-"""The verb `d2l`: the translation exercise of a textbook, "Dive into Deep Learning" (Zhang et al. 2023, section 11.7).
+"""The command `d2l`: the translation exercise of a textbook, "Dive into Deep Learning" (Zhang et al. 2023, section
+11.7).
 
     python -m training d2l
 
-Words, not pieces, and no bundle: nothing here is used by `prepare`, `train` or the service.
+Uses words rather than pieces, and makes no bundle: `prepare`, `train` and the service use nothing from this module.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from training.optim.trainer import Recipe, Trainer
 from training.options import DEVICE, Option
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""Ids 0 to 3, as everywhere here."""
+"""Ids 0 to 3."""
 PAD, BOS, EOS, UNKNOWN = range(4)
 MIN_OCCURRENCES = 2
 STEPS = 10
-"""Length of every sequence in words, `<eos>` included."""
+"""Length of every sequence in words, including `<eos>`."""
 BATCH = 64
 LEARNING_RATE = 0.005
 EPOCHS = 200
@@ -47,7 +48,7 @@ QUESTIONS = {
     "he's calm .": "il est calme .",
     "i'm home .": "je suis chez moi .",
 }
-"""The textbook's questions and the answers it compares with."""
+"""The textbook's questions, and the answers that it compares with."""
 FILE = Path("d2l-first-600.tsv")
 ORIGIN = (
     "the first 600 lines of fra.txt in the book's fra-eng.zip, "
@@ -60,13 +61,13 @@ Sentence = list[str]
 
 
 def words(text: str) -> Sentence:
-    """Lower case, split at spaces; a comma, full stop, exclamation or question mark is a word of its own."""
+    """Lower case, split at spaces; a comma, full stop, exclamation or question mark is a separate word."""
     plain = re.sub(r"[\u202f\u2009\xa0]", " ", text).lower()
     return re.sub(r"(?<! )(?=[,.!?])", " ", plain).split()
 
 
 class Vocabulary:
-    """The words that occur at least twice in `sentences`, the commonest first."""
+    """The words that occur at least twice in `sentences`, most frequent first."""
 
     def __init__(self, sentences: Iterable[Sentence]) -> None:
         counts = Counter(word for sentence in sentences for word in sentence)
@@ -85,7 +86,7 @@ class Vocabulary:
         return " ".join(self.words[id] for id in ended)
 
     def table(self, sentences: Iterable[Sentence]) -> Tensor:
-        """Ids with `<eos>`, cut or padded to STEPS: [sentences, STEPS]."""
+        """Ids with `<eos>`, truncated or padded to STEPS: [sentences, STEPS]."""
         rows = ([*self.encode(sentence), EOS][:STEPS] for sentence in sentences)
         return torch.tensor([row + [PAD] * (STEPS - len(row)) for row in rows])
 
@@ -93,11 +94,11 @@ class Vocabulary:
 @dataclass(frozen=True)
 class D2LOptions:
     pairs: Annotated[Path, Option(metavar="FILE")] = FILE
-    """English, tab, French, a pair a line, UTF-8: {ORIGIN}."""
+    """English, tab, French, one pair per line, UTF-8: {ORIGIN}."""
     epochs: int = EPOCHS
     """Passes over the file."""
     seed: int = 1
-    """Draws weights, dropout and the order of the lines."""
+    """Seed for weights, dropout and the order of the lines."""
     device: Annotated[str, DEVICE] = "auto"
 
     def __post_init__(self) -> None:
@@ -131,7 +132,8 @@ def learn(options: D2LOptions, say: Callable[[str], None] = print) -> Learned:
     config = _config(len(source), len(target))
     use_threads(None, config)
     trainer = Trainer(config, recipe, device)
-    # The textbook's betas, not the paper's; on a GPU the trainer has the optimiser look at what is not finite.
+    # The textbook's betas, not the paper's; on a GPU the trainer leaves the check for non-finite gradients to the
+    # optimiser.
     trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), fused=device.type == "cuda")
     random = torch.Generator().manual_seed(options.seed)
     say(f"{len(src)} lines; {len(source)} and {len(target)} words; {trainer.model.parameter_count():,} parameters")
@@ -147,7 +149,8 @@ def learn(options: D2LOptions, say: Callable[[str], None] = print) -> Learned:
 
 
 def _config(source_words: int, target_words: int) -> ModelConfig:
-    """The textbook's shape. Not its own: embeddings start sqrt(d_model) times smaller, and the output has no bias."""
+    """The textbook's architecture, except that embeddings start sqrt(d_model) times smaller, and the output has no
+    bias."""
     return named_architecture(
         "d2l",
         source_vocab_size=source_words,
@@ -161,7 +164,7 @@ def _config(source_words: int, target_words: int) -> ModelConfig:
 
 
 def _batch(src: Tensor, tgt: Tensor) -> Batch:
-    """src and tgt [batch, STEPS]; the decoder sees `<bos>` and all of the target but its last word."""
+    """src and tgt [batch, STEPS]; the decoder's input is `<bos>` and all of the target but its last word."""
     begun = torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)  # [batch, STEPS]
     return Batch(src, begun, tgt, int((tgt != PAD).sum()))
 
@@ -191,15 +194,12 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
 def d2l(options: D2LOptions) -> None:
     """Redo a textbook's exercise ("Dive into Deep Learning"): learn 600 lines by heart.
 
-    What it shows: that model, loss and decoder can learn sentence pairs at all.
-    Four sentences are translated; those of them that are among the lines must
-    come back word for word, with a BLEU of 1.000.
+    What it shows: that model, loss and decoder can learn sentence pairs at all. Four sentences are translated; those
+    that are among the lines must come back word for word, with a BLEU of 1.000.
 
-    What it does not show: translation. The lines that are asked for have been
-    trained on, and nothing is held back to measure by; a sentence that is not
-    among them comes out as luck has it. Its BLEU (words and pairs of words, one
-    sentence, one reference) is the textbook's and compares with no other.
-    For translation, see `run`.
+    What it does not show: translation. The lines that it translates were trained on, and nothing is held out to measure
+    with; the translation of any other sentence is up to chance. Its BLEU (words and pairs of words, one sentence, one
+    reference) is the textbook's and not comparable with any other. For translation, see `run`.
     """
     if not options.pairs.exists():
         raise CorpusError(options.pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")

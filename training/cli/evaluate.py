@@ -1,4 +1,4 @@
-"""The verb `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
+"""The command `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
 
 python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
 """
@@ -13,5 +13,6 @@ from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
 @verb
 def evaluate(options: EvaluateOptions) -> None:
-    """Measure a bundle: sacreBLEU with its signature, and chrF, of a file of pairs as the service translates them."""
+    """Measure a bundle on files of sentence pairs: sacreBLEU with its signature, and chrF, as the service translates
+    them."""
     evaluate_bundle(options, typer.echo)

@@ -1,4 +1,4 @@
-"""The verb `export`: a run's best weights, measured, into a bundle that the service loads.
+"""The command `export`: measures a run's best weights, and writes a bundle that the service loads.
 
 python -m training export --run runs/mine --data data/mine --out mine/en-fr
 python -m training export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
@@ -14,5 +14,6 @@ from training.export.bundle import ExportArguments, export_asked
 
 @verb
 def export(options: ExportArguments) -> None:
-    """Export the best of a run's weights, averaged or not, measured, as a bundle; or a bundle for CTranslate2."""
+    """Export a run's best weights, averaged or not, with measurements, as a bundle; or convert a bundle for
+    CTranslate2."""
     export_asked(options, typer.echo)

@@ -1,4 +1,4 @@
-"""The verb `prepare`: files of sentence pairs in, a data folder of token ids out, which `train` reads.
+"""The command `prepare`: converts files of sentence pairs to a data folder of token ids, which `train` reads.
 
 python -m training prepare --pairs my.tsv --source en --target fr --out data/mine
 """
@@ -14,5 +14,5 @@ from training.data.prepare import prepare_corpora
 
 @verb
 def prepare(options: PrepareOptions) -> None:
-    """Check and split sentence pairs, learn a vocabulary, and write a folder that `train` reads."""
+    """Clean and split sentence pairs, learn a vocabulary, and write a data folder that `train` reads."""
     prepare_corpora(options, typer.echo)

@@ -1,4 +1,4 @@
-"""The verb `run`: from a file of sentence pairs to a bundle in one command, which goes on where it was stopped.
+"""The command `run`: from a file of sentence pairs to a bundle in one resumable command.
 
 python -m training run --pairs my.tsv --source en --target fr --out mine/en-fr
 python -m training run --pairs my.tsv --init bundles/en-fr --out mine/adapted
@@ -16,8 +16,8 @@ from training.pipeline.run import run_all
 
 @verb
 def run(options: RunArguments) -> None:
-    """Do all in one go: from a file of sentence pairs to a bundle that the service loads.
+    """Do everything in one command: from a file of sentence pairs to a bundle that the service loads.
 
-    Stopped at any moment, the same command goes on where it was.
+    If it is stopped at any moment, the same command resumes.
     """
     run_all(options, typer.echo)

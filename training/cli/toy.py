@@ -1,8 +1,8 @@
-"""The verb `toy`: learn to drop the first number of a sequence; the smallest proof that model and trainer learn.
+"""The command `toy`: learns to drop the first number of a sequence, the smallest proof that model and trainer work.
 
     python -m training toy
 
-Needs no files and knows none.
+Needs no files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VOCABULARY = 11
 LENGTH = 15
 BATCH = 32
 TRAINING_BATCHES, VALIDATION_BATCHES = 30, 10
-"""Of one epoch."""
+"""Per epoch."""
 START = 1
 WARMUP = 400
 QUESTION = list(range(1, VOCABULARY))
@@ -40,20 +40,20 @@ QUESTION = list(range(1, VOCABULARY))
 @dataclass(frozen=True)
 class ToyOptions:
     norm: NormPlacement = "pre"
-    """Where layer normalisation goes: post (the paper), pre or residual_post."""
+    """Placement of layer normalisation: post (the paper), pre or residual_post."""
     d_model: int = ARCHITECTURES["toy"]["d_model"]
-    """Width, a multiple of 4; 512 is the original demonstration's size, and slow."""
+    """Model width, a multiple of 4; 512 is the original demonstration's size, and slow."""
     epochs: int = 20
-    """Each of {TRAINING_BATCHES} batches of {BATCH} sequences."""
+    """Epochs of {TRAINING_BATCHES} batches of {BATCH} sequences."""
     seed: int = 1
-    """Draws weights, dropout and numbers."""
+    """Seed for weights, dropout and numbers."""
     device: Annotated[str, DEVICE] = "auto"
 
     def __post_init__(self) -> None:
         require(self.epochs >= 1, f"--epochs must be at least 1, not {self.epochs}")
 
     def config(self) -> ModelConfig:
-        """The architecture `toy`; its feed-forward layer is twice as wide as the model whatever the width."""
+        """The architecture `toy`; its feed-forward layer is always twice as wide as the model."""
         return named_architecture(
             "toy",
             source_vocab_size=VOCABULARY,
@@ -68,9 +68,9 @@ class ToyOptions:
 
 
 def draw_batch(random: torch.Generator) -> Batch:
-    """Sequences of random numbers behind a 1; the target is the sequence without it.
+    """Sequences of random numbers after a 1; the target is the sequence without it.
 
-    The 1 that is dropped is the decoder's start symbol, so the decoder's input is the sequence itself.
+    The dropped 1 is the decoder's start symbol, so the decoder's input is the sequence itself.
     """
     numbers = torch.randint(1, VOCABULARY, (BATCH, LENGTH), generator=random)  # [batch, source]
     numbers[:, 0] = START
@@ -79,7 +79,7 @@ def draw_batch(random: torch.Generator) -> Batch:
 
 
 def learn(options: ToyOptions, say: Callable[[str], None] = print) -> Transformer:
-    """Trains on fresh random sequences; a line to `say` an epoch. Equal options give equal weights on a CPU."""
+    """Trains on fresh random sequences; one line to `say` per epoch. Equal options give equal weights on a CPU."""
     device = pick_device(options.device)
     steps = options.epochs * TRAINING_BATCHES
     recipe = Recipe(steps=steps, warmup=WARMUP, label_smoothing=0.0, precision="float32", seed=options.seed)
@@ -105,7 +105,7 @@ def learn(options: ToyOptions, say: Callable[[str], None] = print) -> Transforme
 
 @torch.no_grad()
 def validation_loss(trainer: Trainer, random: torch.Generator) -> float:
-    """Nats a token of fresh sequences, without dropout."""
+    """Nats per token on fresh sequences, without dropout."""
     trainer.model.eval()
     batches = [draw_batch(random) for _ in range(VALIDATION_BATCHES)]
     nats = sum(trainer.loss(batch.to(trainer.device), 0.0)[1].item() for batch in batches)
@@ -114,9 +114,9 @@ def validation_loss(trainer: Trainer, random: torch.Generator) -> float:
 
 @torch.no_grad()
 def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
-    """The model's answer for `numbers`, greedily: as many numbers as there are after the first.
+    """The model's greedy answer for `numbers`: as many numbers as there are after the first.
 
-    Every number may occur in an answer, so there is no end symbol, and each step runs the whole decoder again;
+    Any number may occur in an answer, so there is no end symbol, and each step runs the whole decoder again;
     `model.decoding` does neither.
     """
     device = model.output.weight.device
@@ -130,7 +130,7 @@ def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
 
 @verb
 def toy(options: ToyOptions) -> None:
-    """Learn to drop the first number of a sequence: a minute that shows that everything works, without any files."""
+    """Learn to drop the first number of a sequence: a one-minute check that everything works, without any files."""
     model = learn(options, typer.echo)
     typer.echo(f"without the first number, {QUESTION} is")
     typer.echo(str(drop_first(model, QUESTION)))

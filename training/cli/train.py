@@ -1,4 +1,4 @@
-"""The verb `train`: prepared pairs in, a run folder of checkpoints and curves out.
+"""The command `train`: trains on prepared pairs, and writes checkpoints and curves to a run folder.
 
 python -m training train --data data/mine --out runs/mine
 """
@@ -13,5 +13,5 @@ from training.optim.training_run import TrainOptions, train_prepared
 
 @verb
 def train(options: TrainOptions) -> None:
-    """Train a model on prepared data. Killed at any moment, the same command continues it."""
+    """Train a model on prepared data. If it is killed at any moment, the same command resumes."""
     train_prepared(options, typer.echo)

@@ -1,4 +1,4 @@
-"""The verb `translate`: what a bundle makes of one side of a file, as pairs for a student to learn from.
+"""The command `translate`: translates one side of a file with a bundle, to make pairs for a student model.
 
 python -m training translate --bundle mine/teacher --pairs train.tsv --out distilled.tsv
 python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
@@ -14,8 +14,8 @@ from training.synthetic.translate import TranslateOptions, translate_file
 
 @verb
 def translate(options: TranslateOptions) -> None:
-    """Translate one side of a file with a bundle, as pairs to train on: distillation and back-translation.
+    """Translate one side of a file with a bundle, to make training pairs: distillation and back-translation.
 
-    Stopped at any moment, the same command goes on where it was.
+    If it is stopped at any moment, the same command resumes.
     """
     translate_file(options, typer.echo)

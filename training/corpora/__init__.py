@@ -1,4 +1,4 @@
-"""What a file of sentence pairs is: its encoding, columns and faults, archives, downloads. Knows no token.
+"""Files of sentence pairs: encodings, columns, faulty lines, archives, downloads.
 
 Imports training.file_lock and, of model, languages and atomic_files.
 """

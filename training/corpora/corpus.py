@@ -1,6 +1,6 @@
-"""Sentence pairs in files: which columns hold them, which lines are broken, and reading and writing them one by one.
+"""Reads and writes sentence pairs in files: finds the columns, and skips broken lines.
 
-Knows nothing of tokens: what is too long or ill-proportioned is judged in `training.data.tokenise`.
+Limits on tokens and length ratios are in `training.data.tokenise`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _A_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
 _AN_IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
 _FEWEST_FOR_IDENTIFIERS = 10
 _SAME = 10
-"""Cells for each different one, from which on they are no sentences but codes of languages, or names of corpora."""
+"""Columns with this many cells per distinct one contain codes of languages, or names of corpora, not sentences."""
 WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
@@ -48,10 +48,10 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusSpec:
-    """One corpus as the user named it: a TSV file, or two plain files of which line n translates line n.
+    """A corpus as the user named it: a TSV file, or two plain files in which line n translates line n.
 
-    `weight`: how often each pair is drawn an epoch, on average. `ordered`: source comes first, whatever `columns` are
-    asked for, since the files say which side is in which language; `ours`: in UTF-8, whatever the encoding asked for.
+    `weight`: how often each pair is drawn per epoch, on average. `ordered`: source comes first, whatever `columns` are
+    requested, since the files' languages are known; `ours`: in UTF-8, whatever encoding is requested.
     """
 
     paths: tuple[Path, ...]
@@ -67,8 +67,8 @@ class CorpusSpec:
 def parse_spec(text: str) -> CorpusSpec:
     """`file.tsv`, `file.tsv:0.25` (a weight), `a.en,b.fr` (two plain files) or `a.en,b.fr:2`.
 
-    A file that exists under the whole name is that file, whatever colons or commas its name holds; and only a colon
-    with a number after it, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
+    A file that exists under the whole name is that file, even if its name has colons or commas; and only a colon
+    followed by a number, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
     """
     match = None if Path(text).exists() else WEIGHTED.fullmatch(text)
     if match is None:
@@ -77,7 +77,7 @@ def parse_spec(text: str) -> CorpusSpec:
 
 
 def weighted(name: str, weight: str) -> float:
-    """The weight given to the corpus `name`. Raises CorpusError if it is none."""
+    """The weight given to the corpus `name`. Raises CorpusError if it is invalid."""
     if not (0 < float(weight) < math.inf):
         raise CorpusError(name, f"the weight must be above 0, not {weight}")
     return float(weight)
@@ -96,7 +96,7 @@ def _existing_paths(text: str) -> tuple[Path, ...]:
 
 
 class Example(NamedTuple):
-    """A line of a file and its two sides, cut to a length that can be shown."""
+    """A line of a file and its two sides, shortened for display."""
 
     line: int
     source: str
@@ -105,7 +105,7 @@ class Example(NamedTuple):
 
 @dataclass
 class Skipped:
-    """Lines left out, by reason: how many, the numbers of the first few, and what is in them where that was given."""
+    """Skipped lines, by reason: how many, the numbers of the first few, and their content where available."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[int]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Skipped:
                 self.examples.setdefault(reason, []).append(Example(line, *shown))
 
     def add_all(self, later: Skipped) -> None:
-        """Those of the lines that follow."""
+        """Adds those of the lines that follow."""
         self.counts.update(later.counts)
         for reason, numbers in later.first.items():
             shown = self.first.setdefault(reason, [])
@@ -132,15 +132,15 @@ class Skipped:
                 self.examples.setdefault(reason, []).extend(examples)
 
     def wants(self, reason: str) -> bool:
-        """Whether another example is."""
+        """Whether it needs another example."""
         return len(self.first.get(reason, ())) < _SHOWN_NUMBERS
 
     def reasons(self) -> list[str]:
-        """The commonest first."""
+        """Most frequent first."""
         return [reason for reason, _ in self.counts.most_common()]
 
     def describe(self, done: str = "left out") -> Iterator[str]:
-        """One line a reason, the commonest first: "3 lines left out: an empty side (lines 7, 9, 31)"."""
+        """One line per reason, most frequent first: "3 lines left out: an empty side (lines 7, 9, 31)"."""
         for reason, count in self.counts.most_common():
             lines = "1 line" if count == 1 else f"{count:,} lines"
             numbers = ", ".join(map(str, self.first[reason])) + (", ..." if count > _SHOWN_NUMBERS else "")
@@ -149,8 +149,8 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that has been looked at. `columns` counts a TSV's columns, of which `source` and `target` (from 0) are
-    read; a pair of plain files has `columns` 0."""
+    """A corpus that has been examined. `columns` is a TSV's number of columns, of which `source` and `target` (from 0)
+    are read; a pair of plain files has `columns` 0."""
 
     spec: CorpusSpec
     files: tuple[TextFile, ...]
@@ -160,11 +160,9 @@ class Corpus:
     header: bool = False
     note: str = ""
     quoted: bool = False
-    """Whether cells are quoted as spreadsheets and CSV writers do, which is undone."""
+    """Whether cells are quoted as in spreadsheets and CSV files; the quotes are removed."""
     turned: bool = False
-    """Whether source and target stand the other way round than was taken for granted; see
-    `training.cleaning.language_check`.
-    """
+    """Whether source and target are swapped compared with what was assumed; see `training.cleaning.language_check`."""
 
     @property
     def name(self) -> str:
@@ -174,18 +172,18 @@ class Corpus:
         """In one line, what was assumed about the file or files."""
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
         make = "; ".join(file.describe() for file in self.files)
-        note = self.note + ("; the other way round, by their languages" if self.turned else "")
+        note = self.note + ("; the two languages are swapped" if self.turned else "")
         if not self.columns:
             return f"{self.name}: two plain files, line by line{note}; {make}{weight}"
         header = "the first line is a header" if self.header else "no header"
-        note = ("; quotes around cells are taken off" if self.quoted else "") + note
+        note = ("; quotes around cells are removed" if self.quoted else "") + note
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
     def pairs(self, skipped: Skipped) -> Iterator[tuple[int, Pair]]:
-        """The usable pairs with their line numbers, in order, white space stripped; the others go to `skipped`.
+        """The usable pairs with their line numbers, in order, stripped of white space; the others go to `skipped`.
 
-        Raises CorpusError if a file is cut off, or two plain files differ in length.
+        Raises CorpusError if a file is truncated, or two plain files differ in length.
         """
         for number, cells in enumerate(self._rows(), 1):
             if self.header and number == 1:
@@ -208,7 +206,7 @@ class Corpus:
             yield [source, target]
 
     def _pair(self, cells: list[str]) -> tuple[str | None, Pair]:
-        """The pair in a row, and why it cannot be used, if so."""
+        """The pair in a row, and the reason if it cannot be used."""
         if not any(cell.strip() for cell in cells):
             return "an empty line", Pair("", "")
         if self.columns and len(cells) != self.columns:
@@ -230,10 +228,10 @@ def look_at(
     columns: tuple[int, int] | None = None,
     encoding: str | None = None,
 ) -> Corpus:
-    """Look at the beginning of a corpus and settle how to read it; nothing heavy.
+    """Examines the beginning of a corpus and decides how to read it; cheap.
 
-    `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and
-    `encoding` override what would be guessed. Raises CorpusError, showing line 1, if this is no file of pairs.
+    `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and `encoding`
+    override what would be detected. Raises CorpusError, showing line 1, if this is not a file of pairs.
     """
     files = tuple(look_at_text(path, "utf-8" if spec.ours else encoding) for path in spec.paths)
     columns = None if spec.ordered else columns
@@ -263,13 +261,13 @@ def look_at(
 
 
 def _first_of_text(columns: list[list[str]]) -> tuple[int, int]:
-    """The first two columns that hold sentences, as far as that can be told, or else the first two."""
+    """The first two columns that seem to hold sentences, or else the first two."""
     texts = [number for number, cells in enumerate(columns) if cells and _are_sentences(cells)]
     return (texts[0], texts[1]) if len(texts) > 1 else (0, 1)
 
 
 def _are_sentences(cells: list[str]) -> bool:
-    """Whether they are anything but numbers, identifiers, addresses, or a few words again and again."""
+    """Whether they are something else than numbers, identifiers, URLs, or a few words repeated."""
     if all(map(_A_NUMBER.fullmatch, cells)):
         return False
     if len(cells) < _FEWEST_FOR_IDENTIFIERS:
@@ -283,22 +281,22 @@ def _ignored(taken: tuple[int, int], columns: list[list[str]]) -> str:
         others = [column for column in range(taken[1]) if column not in taken]
         numbers = all(_A_NUMBER.fullmatch(cell) for column in others for cell in columns[column])
         what, where = "numbers" if numbers else "identifiers", " and ".join(str(column + 1) for column in others)
-        return f"; the {what} in {where} are ignored" + (", and what comes after both" if taken[1] + 1 < count else "")
+        return f"; the {what} in {where} are ignored" + (", and everything after both" if taken[1] + 1 < count else "")
     return {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
 
 
 def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
-    """The number and text of the first line with any text, and the first rows, split at tabs."""
+    """The number and text of the first non-empty line, and the first rows, split at tabs."""
     filled = ((number, line) for number, line in enumerate(file.lines(), 1) if line.strip())
     lines = list(islice(filled, _LOOKED_AT_LINES))
     if not lines:
-        raise CorpusError(file.path, "there is nothing but white space in it")
+        raise CorpusError(file.path, "the file contains only white space")
     return *lines[0], [line.split("\t") for _, line in lines]
 
 
 def _are_quoted(rows: list[list[str]]) -> bool:
-    """Whether every cell that begins with a quotation mark is quoted as RFC 4180 has it, and for a reason: all cells
-    are, or all those so quoted have a comma, semicolon or quotation mark within. Else the marks are the sentences'."""
+    """Whether every cell that begins with a quotation mark is quoted as in RFC 4180, and for a reason: all cells are,
+    or all those contain a comma, semicolon or quotation mark. Otherwise the marks belong to the sentences."""
     cells = [cell for row in rows for cell in row]
     quoted = [cell for cell in cells if cell.startswith('"')]
     if len(quoted) < _FEWEST_QUOTED or not all(map(_QUOTED.fullmatch, quoted)):
@@ -325,7 +323,7 @@ def _with_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpu
 
 
 def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
-    """Of two plain files the first is column 1 and the second is column 2."""
+    """For two plain files, the first is column 1 and the second is column 2."""
     if max(columns) > 2:
         raise CorpusError(corpus.spec.paths[0], f"of two files there is no column {max(columns)}")
     note = f"; source in the {'first' if columns[0] == 1 else 'second'} as asked"
@@ -333,7 +331,7 @@ def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
 
 
 def _is_header(cells: list[str], source: str, target: str) -> bool:
-    """Whether two different cells, or more, are words that only name columns."""
+    """Whether two or more distinct cells are words that only name columns."""
     general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | {name.casefold() for name in NAMES.values()}
     names = {cell.strip().casefold() for cell in cells}
     return len(names & (general | _names_of(source) | _names_of(target))) >= 2
@@ -352,22 +350,23 @@ def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int
 
 
 def _names_of(language: str) -> set[str]:
-    """What a header may call a language: en-GB, en, English."""
+    """Names of a language in headers: en-GB, en, English."""
     base = language_alone(language)
     return {language.casefold(), base, *(language_name(code).casefold() for code in (language, base))}
 
 
 def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], Skipped]:
-    """All usable pairs of one file, duplicates included, and the lines skipped; for files small enough to hold."""
+    """All usable pairs of one file, including duplicates, and the lines skipped; for files small enough to hold in
+    memory."""
     skipped = Skipped()
     corpus = look_at(CorpusSpec((Path(path),)), source, target)
     return [pair for _, pair in corpus.pairs(skipped)], skipped
 
 
 def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
-    """Write a UTF-8 TSV, packed if the name ends in .gz or .xz, and return the number of pairs.
+    """Writes a UTF-8 TSV, compressed if the name ends in .gz or .xz, and returns the number of pairs.
 
-    Raises ValueError if a sentence holds a tab or a line end, which the format cannot.
+    Raises ValueError if a sentence contains a tab or a line end, which the format cannot represent.
     """
     opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     count = 0
@@ -380,5 +379,6 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
 
 
 def hash64(text: str) -> int:
-    """64 bits, signed, the same in every process: of a million different texts two meet with odds of 1 to 10^7."""
+    """A signed 64-bit hash, the same in every process: for a million distinct texts, the odds of a collision are 1 to
+    10^7."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,4 +1,4 @@
-"""Downloads a file, going on where it was cut off, and puts it in place only when it is whole and the right one."""
+"""Downloads files: resumes where it was interrupted, and puts a file in place only when complete and verified."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TIMEOUT_S = 60
 
 
 def download(address: str, path: Path, sha256: str | None = None) -> None:
-    """Makes `path` the file at `address`, http or https; one that is there is only compared with `sha256`, if given.
+    """Makes `path` the file at `address`, http or https; an existing file is only compared with `sha256`, if given.
 
-    What was begun lies beside it, for the next call to go on with, if the server says that its file is still the same
-    one. Raises CorpusError, which says whether to try again, and BusyError where another command is downloading it.
+    A partial download is kept beside it, and resumed if the server says that its file has not changed. Raises
+    CorpusError, which says whether to try again, and BusyError if another command is downloading it.
     """
     if not path.exists():
         with alone_making(path):
-            if not path.exists():  # else another command has just made it
+            if not path.exists():  # otherwise another command has just made it
                 return _download(address, path, sha256)
-    if sha256 is not None and (found := _sha256(path)) != sha256:  # which may be right: other commands use it
+    if sha256 is not None and (found := _sha256(path)) != sha256:  # it may be right: other commands use it
         raise CorpusError(address, f"{path}, which came before, has the SHA-256 {found}, not {sha256}")
 
 
@@ -38,10 +38,10 @@ def _download(address: str, path: Path, sha256: str | None) -> None:
         _fetch(address, partial, path.with_name(f".{path.name}.mark"))
     except urllib.error.HTTPError as error:
         error.close()
-        raise CorpusError(address, f"the server answers {error.code} {error.reason}") from None
+        raise CorpusError(address, f"the server answered {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise CorpusError(address, f"cannot be downloaded ({reason}); the same command goes on with it") from None
+        raise CorpusError(address, f"cannot be downloaded ({reason}); run the same command again to resume") from None
     if sha256 is not None and (found := _sha256(partial)) != sha256:
         partial.unlink()
         path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def _download(address: str, path: Path, sha256: str | None) -> None:
 
 
 def _fetch(address: str, partial: Path, mark: Path) -> None:
-    """Appends what is missing to `partial`; `mark` keeps by what the server knows its file again."""
+    """Appends the missing part to `partial`; `mark` records how the server identifies the file's version."""
     have = partial.stat().st_size if partial.exists() and mark.exists() else 0
     request = urllib.request.Request(address, headers={"User-Agent": "interlinear", "Accept-Encoding": "identity"})
     if have:
@@ -72,7 +72,7 @@ def _fetch(address: str, partial: Path, mark: Path) -> None:
 def _save(response: http.client.HTTPResponse, partial: Path, mark: Path, have: int) -> None:
     goes_on = response.status == http.HTTPStatus.PARTIAL_CONTENT
     if goes_on and not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
-        raise OSError("the server sent another part than was asked for")
+        raise OSError("the server sent a different range than requested")
     known_by = response.headers.get("ETag") or response.headers.get("Last-Modified")
     if not goes_on:
         mark.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def _save(response: http.client.HTTPResponse, partial: Path, mark: Path, have: i
         while piece := response.read1(_PIECE):
             file.write(piece)
             bar.update(len(piece))
-        os.fsync(file.fileno())  # else a cut in power may leave the name of what is not there
+        os.fsync(file.fileno())  # otherwise a power cut may keep the name without its content
     if whole is not None and partial.stat().st_size != whole:
         raise OSError(f"cut off after {partial.stat().st_size:,} of {whole:,} bytes")
 

@@ -1,8 +1,8 @@
 """General text of our own in five languages: pairs that show what a model loses outside its user's field, and sentences
-that it rehearses meanwhile.
+to rehearse in fine-tuning.
 
-The pairs and the English sentences were written for this, so that a bundle may carry them and no licence is in the way;
-the other sentences are translations of the English ones by the bundles of this repository.
+The pairs and the English sentences were written for this purpose, so that a bundle may include them without licence
+issues; the other sentences are translations of the English ones by the bundles of this repository.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ _SENTENCES = Path(__file__).with_name("general_sentences")
 
 
 def general_pairs(source: str, target: str) -> list[Pair]:
-    """Our sentences in two languages, whatever their regions, each other's translations; none if one is not among
-    ours."""
+    """Our sentences in two languages, regardless of region, as pairs; empty if we do not have one of them."""
     header, *rows = (line.split("\t") for line in _PAIRS.read_text(encoding="utf-8").splitlines())
     codes = [language_alone(code) for code in (source, target)]
     if not set(codes) <= set(header):
@@ -31,19 +30,19 @@ def general_pairs(source: str, target: str) -> list[Pair]:
 
 
 def carried_pairs(config: Mapping[str, Any]) -> list[Pair]:
-    """The general pairs that a bundle's config.json carries, or else ours in its languages. Raises ValueError for a
-    field of another kind."""
+    """The general pairs in a bundle's config.json, or else ours in its languages. Raises ValueError if the field has
+    the wrong type."""
     carried = config.get("general")
     if carried is None:
         return general_pairs(config["source"], config["target"])
     if not isinstance(carried, list) or not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(side, str) for side in pair) for pair in carried
     ):
-        raise ValueError("general in config.json is not a list of pairs of texts")
+        raise ValueError("general in config.json is not a list of text pairs")
     return [Pair(*pair) for pair in carried]
 
 
 def general_sentences(language: str) -> list[str]:
-    """Our different sentences in `language`, whatever its region; none for a language that we have none in."""
+    """Our distinct sentences in `language`, regardless of region; empty if we have none."""
     path = _SENTENCES / f"{language_alone(language)}.txt.xz"
     return lzma.decompress(path.read_bytes()).decode().splitlines() if path.exists() else []

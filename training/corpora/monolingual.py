@@ -1,4 +1,4 @@
-"""The texts of a file that are to be translated, each once, with their lines. Knows files, and nothing of models."""
+"""Reads the distinct texts of a file to translate, with their lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from training.corpora.text_file import TextFile
 
 
 class Text(NamedTuple):
-    """A sentence to translate, its line in the file (from 1), and, where one is there, somebody else's translation."""
+    """A sentence to translate, its line in the file (from 1), and a reference translation, if there is one."""
 
     line: int
     text: str
@@ -18,11 +18,11 @@ class Text(NamedTuple):
 
 
 class Texts:
-    """The texts of a file of pairs or of plain text, each once, as often as it is iterated; then `skipped` and `count`
-    tell of that. With `references` a text counts again where its reference is another one."""
+    """The distinct texts of a file of pairs or of plain text. Can be iterated repeatedly; afterwards `skipped` and
+    `count` describe the pass. With `references` a text counts again if its reference differs."""
 
     def __init__(self, of: Corpus | TextFile, back: bool = False, references: bool = False) -> None:
-        """Of pairs the source side, or with `back` the target side; the other is the reference."""
+        """For pairs, reads the source side, or with `back` the target side; the other side is the reference."""
         self._of, self._back, self._references = of, back, references
         self.files = (of.path,) if isinstance(of, TextFile) else of.spec.paths
         self.skipped, self.count = Skipped(), 0
@@ -39,7 +39,7 @@ class Texts:
         for text in self._read():
             key = hash64(f"{text.text}\t{text.reference}" if self._references else text.text)
             if key in seen:
-                self.skipped.add("the same came before", text.line)
+                self.skipped.add("a duplicate", text.line)
             else:
                 seen.add(key)
                 self.count += 1

@@ -1,7 +1,6 @@
-"""Sentence pairs from elsewhere than a text file: what a `--pairs` names becomes text files, in a cache where need be.
+"""Resolves the sources of `--pairs`, such as archives and downloads, to text files, cached where necessary.
 
-Knows addresses, archives and caches; TMX is `training.corpora.tmx`'s, and what is in a text file
-`training.corpora.corpus`'s.
+TMX is read in `training.corpora.tmx`, text files in `training.corpora.corpus`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
 _CHECKSUM = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _TAR = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|xz|bz2))$", re.IGNORECASE)
 _OF_A_MAC = re.compile(r"(?:^|/)(?:__MACOSX/|\._)")
-"""What its Finder puts into an archive beside each file."""
+"""Files that macOS's Finder adds to archives."""
 _DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -49,10 +48,10 @@ _DAMAGE = (
 
 
 def resolve(text: str, source: str, target: str) -> CorpusSpec:
-    """The text files that `text` names, downloaded and unpacked if they are not yet; `source`, `target` are codes.
+    """The text files that `text` names, downloaded and unpacked if necessary; `source`, `target` are codes.
 
-    A file or two as for `training.corpora.corpus.parse_spec`; an archive (zip, tar) with a file for each language, or
-    one of both; a TMX; the address of any of these, with `#sha256=...` to check it by; or `mtdata:ID`. Each may have a
+    One or two files as for `training.corpora.corpus.parse_spec`; an archive (zip, tar) with one file per language, or
+    one file of both; a TMX; the URL of any of these, with `#sha256=...` to verify it; or `mtdata:ID`. Each may have a
     weight. Raises CorpusError.
     """
     name, weight = text, 1.0
@@ -62,7 +61,7 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise CorpusError(text, "its name is not in UTF-8, and would have to be written down: rename it") from None
+        raise CorpusError(text, "its name is not UTF-8 and cannot be recorded: rename it") from None
     if text.startswith("mtdata:"):
         return CorpusSpec((_from_mtdata(name),), weight, ours=True)
     spec = CorpusSpec((_fetched(name),), weight) if remote else parse_spec(text)
@@ -78,7 +77,7 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
 
 
 def is_remote(text: str) -> bool:
-    """Whether `text` names something elsewhere, so that no folder can be put before it."""
+    """Whether `text` is a remote source, so that no folder can be put before it."""
     return bool(_ADDRESS.match(text)) or text.startswith("mtdata:")
 
 
@@ -86,11 +85,9 @@ def _fetched(address: str) -> Path:
     parts = urlsplit(address)
     given = _CHECKSUM.fullmatch(parts.fragment)
     if parts.fragment and not given:
-        raise CorpusError(address, "after the # there must be sha256= and 64 hexadecimal digits")
+        raise CorpusError(address, "expected sha256= and 64 hexadecimal digits after the #")
     if parts.username or parts.password:
-        raise CorpusError(
-            parts.hostname or "", "an address with a password in it is not used: it would be written down"
-        )
+        raise CorpusError(parts.hostname or "", "addresses with passwords are refused, since addresses are recorded")
     name = re.sub(r"[^\w.-]", "_", unquote(parts.path).rsplit("/", 1)[-1]).lstrip(".") or "pairs"
     path = _place(parts._replace(fragment="").geturl()) / name
     download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
@@ -102,7 +99,7 @@ def _place(key: str) -> Path:
 
 
 def _from_mtdata(name: str) -> Path:
-    """Asks mtdata's command line, which prints the pairs of a data set."""
+    """Runs mtdata's command line, which prints the pairs of a data set."""
     match = _DATA_SET.fullmatch(name)
     if not match:
         raise CorpusError(
@@ -119,15 +116,15 @@ def _from_mtdata(name: str) -> Path:
         command = [sys.executable, "-m", "mtdata", "echo", match[1]]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False)
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not say why"]
-            why = "it knows no such data set" if said[-1] == "AssertionError" else said[-1][:300]
-            raise CorpusError(name, f"mtdata could not: {why}")
+            said = done.stderr.decode(errors="replace").strip().splitlines() or ["it gave no reason"]
+            why = "it has no such data set" if said[-1] == "AssertionError" else said[-1][:300]
+            raise CorpusError(name, f"mtdata failed: {why}")
 
     return _made(path, write)
 
 
 def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
-    """The files that are in `path`, or itself if it is no archive."""
+    """The files in `path`, or `path` itself if it is not an archive."""
     if not path.is_file():
         return (path,)
     place = _place_of(path, source, target)
@@ -147,7 +144,7 @@ def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
 
 
 def _place_of(path: Path, source: str, target: str) -> Path:
-    """The folder in the cache of what is made of the file `path` as it is now."""
+    """The cache folder for what is made of the file `path` in its current version."""
     return _place(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
 
 
@@ -160,7 +157,7 @@ def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 def _members(
     path: Path, place: Path, sizes: dict[str, int], opened: Callable[[str], IO[bytes]], languages: tuple[str, str]
 ) -> tuple[Path, ...]:
-    """The files of an archive that hold the pairs, copied out; never under a path that the archive chose."""
+    """The files of an archive that hold the pairs, copied out; never to a path that the archive chooses."""
     if "xl/workbook.xml" in sizes:
         raise CorpusError(path, "this is a spreadsheet; save it as tab-separated text")
     names = _wanted(path, list(sizes), languages)
@@ -168,7 +165,7 @@ def _members(
     missing = sum(size for size, copy in zip(map(sizes.__getitem__, names), copies, strict=True) if not copy.exists())
     place.mkdir(parents=True, exist_ok=True)
     if missing > shutil.disk_usage(place).free:
-        raise CorpusError(path, f"unpacked it takes {missing / 1e9:.1f} GB, and {place} has less")
+        raise CorpusError(path, f"unpacked, it takes {missing / 1e9:.1f} GB, and {place} has less")
 
     def copy_of(name: str) -> Callable[[IO[bytes]], None]:
         def write(file: IO[bytes]) -> None:
@@ -181,7 +178,7 @@ def _members(
 
 
 def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
-    """Two names that differ in the language at their ends, as in `x.en` and `x.fr`, or the only one of a text."""
+    """Two names that differ in the language suffix, as in `x.en` and `x.fr`, or the only name of a text."""
     names = [name for name in names if not _OF_A_MAC.search(name)]
     sides = [
         {name[: -len(end)]: name for end in reversed(_ends(code)) for name in names if name.endswith(end)}
@@ -197,12 +194,12 @@ def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[st
 
 
 def _ends(code: str) -> list[str]:
-    """How the names of files in a language may end, the surest first."""
+    """Suffixes of file names in a language, the most specific first."""
     return list(dict.fromkeys([f".{code}", f".{code.replace('-', '_')}", f".{language_alone(code)}"]))
 
 
 def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
-    """`path`, written if it is not there, and then seen only whole."""
+    """`path`, written atomically if it does not exist."""
     if not path.exists():
         with alone_making(path), replacing(path) as file:
             write(file)

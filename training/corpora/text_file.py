@@ -1,7 +1,4 @@
-"""A text file of unknown make: what it is compressed with, its encoding and its line ends; then its lines, one by one.
-
-Knows nothing of columns, pairs or languages.
-"""
+"""Reads text files of unknown format: detects compression, encoding and line ends, then yields lines."""
 
 from __future__ import annotations
 
@@ -41,13 +38,13 @@ _OTHERWISE_PACKED = {
     b"Rar!\x1a\x07": "RAR",
 }
 _FEW = 0.1
-"""The share of lines that may have zero bytes: a stray one is for `training.cleaning.repair`."""
-# Western European text has one accented letter in ten at the very most; other alphabets are nearly all high bytes.
+"""The share of lines that may have zero bytes: `training.cleaning.repair` handles stray ones."""
+# Western European text has at most one accented letter in ten; other alphabets are nearly all high bytes.
 _WESTERN_HIGH_BYTES = 0.2
 
 
 class CorpusError(ValueError):
-    """What is wrong with a file of sentences, in one line; `path` and, where one is to blame, `line` (from 1)."""
+    """An error in a file of sentences, in one line; `path` and, if known, `line` (from 1)."""
 
     def __init__(self, path: Path | str, message: str, line: int | None = None) -> None:
         where = f"{path}" if line is None else f"{path}, line {line}"
@@ -58,7 +55,7 @@ class CorpusError(ValueError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file that has been looked at; `guessed`: the encoding is an assumption, not found in the bytes."""
+    """A text file that has been examined; `guessed`: the encoding is an assumption, not certain from the bytes."""
 
     path: Path
     compression: Compression
@@ -75,10 +72,10 @@ class TextFile:
         return ", ".join([*packed, encoding, f"{_LINE_END_NAMES[self.line_end]} line ends"])
 
     def lines(self) -> Iterator[str]:
-        """The lines without their ends; bytes that the encoding does not know come out as U+FFFD.
+        """The lines without their ends; bytes that are invalid in the encoding become U+FFFD.
 
-        Only the file's own line end separates lines: a U+2028 or form feed inside a sentence does not.
-        Raises CorpusError, with the line reached, if the file is damaged or cut off.
+        Only the file's own line end separates lines: a U+2028 or form feed inside a sentence does not. Raises
+        CorpusError, with the line reached, if the file is damaged or truncated.
         """
         number = 0
         try:
@@ -93,10 +90,10 @@ class TextFile:
 
 
 def look_at_text(path: Path, encoding: str | None = None) -> TextFile:
-    """Read the first MiB of `path` and say what it is; `encoding` is that of a file which does not show its own.
+    """Detects the format of `path` from its first MiB; `encoding` applies to a file that does not show its own.
 
-    So where one encoding is asked for, of several files those that are UTF-8 beyond doubt are read as that. Raises
-    CorpusError if there is no such file, or it is empty, a directory, damaged or no text.
+    If an encoding is requested for several files, those that are certainly UTF-8 are read as UTF-8. Raises CorpusError
+    if the file is missing, empty, a directory, damaged or not text.
     """
     if encoding is not None:
         _check_encoding(path, encoding)
@@ -106,18 +103,18 @@ def look_at_text(path: Path, encoding: str | None = None) -> TextFile:
         encoding, guessed = _guess_encoding(path, sample)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
     if not text.strip():
-        raise CorpusError(path, "the file is empty" if not sample else "there is nothing but white space in it")
+        raise CorpusError(path, "the file is empty" if not sample else "it contains only white space")
     return TextFile(path, compression, encoding, _line_end(text), guessed)
 
 
 def _sample(path: Path) -> tuple[Compression, bytes]:
-    """How `path` is packed, by its first bytes (names lie), and the first MiB of what is inside."""
+    """The compression of `path`, by its first bytes (names lie), and the first MiB of its content."""
     if path.is_dir():
         raise CorpusError(path, "this is a directory; expected a file")
     if not path.exists():
         raise CorpusError(path, "no such file")
     if not path.is_file():
-        raise CorpusError(path, "this is no regular file; it must be readable more than once")
+        raise CorpusError(path, "this is not a regular file; it must be readable more than once")
     compression: Compression = "plain"
     try:
         with open(path, "rb") as file:
@@ -129,7 +126,8 @@ def _sample(path: Path) -> tuple[Compression, bytes]:
 
 
 def _first_bytes(path: Path, compression: Compression) -> bytes:
-    """Up to SAMPLE_BYTES of the unpacked file, or what a cut-off one still gives; read in pieces, to keep those."""
+    """Up to SAMPLE_BYTES of the decompressed file, or what a truncated one still yields; read in pieces, to keep
+    those."""
     sample = bytearray()
     with _open_bytes(path, compression) as file:
         while len(sample) < SAMPLE_BYTES:
@@ -137,7 +135,7 @@ def _first_bytes(path: Path, compression: Compression) -> bytes:
                 piece = file.read1(1 << 16)  # type: ignore[attr-defined]  # every opener returns a buffered reader
             except EOFError:
                 if sample:
-                    break  # `lines` meets the same end and can name its line
+                    break  # `lines` reaches the same end and can name its line
                 raise
             if not piece:
                 break
@@ -163,14 +161,14 @@ def _check_encoding(path: Path, encoding: str) -> None:
     except LookupError:
         raise CorpusError(path, f"unknown encoding {encoding!r}; try utf-8, cp1252, gb18030, shift_jis ...") from None
     if not known._is_text_encoding:
-        raise CorpusError(path, f"{encoding!r} is no encoding of text")
+        raise CorpusError(path, f"{encoding!r} is not a text encoding")
 
 
 def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
     """The encoding of `sample`, and whether it is a guess.
 
-    A byte order mark decides. Else it is UTF-8 if at least as many lines are good as broken among those that go
-    beyond ASCII (the broken ones are skipped and reported later); else Windows-1252, if that is plausible.
+    A byte order mark decides. Otherwise it is UTF-8 if among the lines with non-ASCII bytes at least as many are valid
+    as broken (the broken ones are skipped and reported later); else Windows-1252, if that is plausible.
     """
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if sample.startswith(mark):
@@ -179,7 +177,7 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
         raise CorpusError(path, "this is a zip archive or a spreadsheet; save it as tab-separated text")
     for mark, packer in _OTHERWISE_PACKED.items():
         if sample.startswith(mark):
-            raise CorpusError(path, f"this is packed with {packer}: unpack it, or pack it with gzip or xz")
+            raise CorpusError(path, f"this is compressed with {packer}: decompress it, or use gzip or xz")
     parts = sample.split(b"\n")
     if len(zeros := [number for number, line in enumerate(parts, 1) if b"\0" in line]) > _FEW * len(parts):
         shown = _shown(parts[zeros[0] - 1])
@@ -196,7 +194,7 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
 
 
 def _shows_its_encoding(sample: bytes) -> bool:
-    """By a byte order mark, or as UTF-8 by every line that goes beyond ASCII."""
+    """By a byte order mark, or because every line with non-ASCII bytes is valid UTF-8."""
     if any(sample.startswith(mark) for mark in _BYTE_ORDER_MARKS):
         return True
     lines = _beyond_ascii(sample)
@@ -204,7 +202,7 @@ def _shows_its_encoding(sample: bytes) -> bool:
 
 
 def _beyond_ascii(sample: bytes) -> list[bytes]:
-    """The lines that are not ASCII alone; not one that the sample's end cuts off."""
+    """The lines that are not pure ASCII, without one that the end of the sample cuts off."""
     return [line for line in sample.splitlines()[: None if len(sample) < SAMPLE_BYTES else -1] if not line.isascii()]
 
 
@@ -227,6 +225,6 @@ def _shown(sample: bytes) -> str:
 
 
 def shortened(text: str | bytes, width: int = 60) -> str:
-    """`repr` of a text for a message of one line."""
+    """`repr` of a text, shortened for a one-line message."""
     shown = repr(text)
     return shown if len(shown) <= width else f"{shown[: width - 4]} ..."

@@ -1,6 +1,6 @@
-"""Sentence pairs in TMX, the format in which translation memories are exchanged, read as a stream.
+"""Sentence pairs in TMX, the exchange format of translation memories, read as a stream.
 
-Knows XML, and opens no entity, no other file and no address that one names.
+Resolves no entities, and opens no other files or URLs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BEGINNING = re.compile(
 )
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODE = {"bpt", "ept", "it", "ph", "ut"}
-"""Elements that hold another format's code, not text."""
+"""Elements that contain another format's code, not text."""
 
 
 def is_tmx(path: Path) -> bool:
-    """By its beginning, or by its name where that is in an encoding that is not looked through."""
+    """By its beginning, or by its name if it is in an encoding that is not examined."""
     with open(path, "rb") as file:
         head = file.read(4096)
     plain = head.removeprefix(b"\xef\xbb\xbf")
@@ -36,9 +36,9 @@ def is_tmx(path: Path) -> bool:
 
 
 def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
-    """A line for each unit: source, tab, target and line end; a side that a unit has not is empty.
+    """One line per unit: source, tab, target and line end; a side that a unit lacks is empty.
 
-    Raises CorpusError, with the line of the file, if this is no XML.
+    Raises CorpusError, with the line of the file, if this is not XML.
     """
     found = False
     with open(path, "rb") as raw:
@@ -58,11 +58,11 @@ def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(path, f"cannot be read: {error}") from None
     if not found:
-        raise CorpusError(path, f"no unit of this TMX is in both {source} and {target}")
+        raise CorpusError(path, f"no unit of this TMX has both {source} and {target}")
 
 
 def _forget(unit: etree._Element) -> None:
-    """Frees what was read: `unit`, and the empty ones before it."""
+    """Frees what has been read: `unit`, and the empty ones before it."""
     unit.clear()
     parent = unit.getparent()
     while parent is not None and unit.getprevious() is not None:
@@ -70,7 +70,7 @@ def _forget(unit: etree._Element) -> None:
 
 
 def _side(unit: etree._Element, code: str) -> str:
-    """The text in a language: of the variant of that very code, else of any of that language."""
+    """The text in a language: of the variant with that exact code, else of any of that language."""
     texts: dict[str, str] = {}
     for variant in unit.iterchildren("{*}tuv", "tuv"):
         language = (variant.get(_LANGUAGE) or variant.get("lang") or "").casefold().replace("_", "-")
@@ -83,7 +83,7 @@ def _side(unit: etree._Element, code: str) -> str:
 
 
 def _text(element: etree._Element) -> Iterator[str]:
-    """What is written in `element` and below it, without code, comments and entities."""
+    """The text in `element` and below it, without code, comments and entities."""
     pending = [(element, False)]
     while pending:
         node, after = pending.pop()

@@ -1,4 +1,4 @@
-"""Sentence pairs to token shards, and token shards to batches. Knows the vocabulary; no weights.
+"""From sentence pairs to token shards, and from token shards to batches.
 
 Imports training.cleaning, training.corpora and, of model, what needs no weights.
 """

@@ -1,6 +1,6 @@
-"""Prepared pairs, and the order in which training meets them: batches by token budget, bucketed by length.
+"""Batches of prepared pairs: by token budget, bucketed by length.
 
-The order is a function of seed and epoch alone, so that a position in it is two numbers. It is made of the lengths:
+The order depends only on seed and epoch, so that two numbers give a position in it. It is computed from the lengths;
 the tokens themselves are looked up batch by batch, in files that may be larger than memory.
 """
 
@@ -35,10 +35,10 @@ class Batch:
     tgt_out: Tensor
     """[batch, target], `pad_id` where nothing is to be predicted"""
     target_tokens: int
-    """Those of the whole batch, where this is the part of one of several processes."""
+    """Of the whole batch, if this is one process's part of it."""
     real: Tensor | None = None
-    """[tokens] where in `tgt_out`, flattened, something is to be predicted, if that is known already: a GPU that is
-    asked must be waited for."""
+    """[tokens] positions in the flattened `tgt_out` with something to predict, if already known: asking a GPU would
+    mean waiting for it."""
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
@@ -51,7 +51,7 @@ class Batch:
         return Batch(placed(self.src), placed(self.tgt_in), placed(self.tgt_out), self.target_tokens, real)
 
     def twice(self) -> Batch:
-        """The same pairs once more after themselves: two passes in one, each with its own dropout."""
+        """The same pairs twice, one after the other: two passes in one, each with its own dropout."""
         src, tgt_in, tgt_out = (tensor.repeat(2, 1) for tensor in (self.src, self.tgt_in, self.tgt_out))
         real = None if self.real is None else torch.cat([self.real, self.real + self.tgt_out.numel()])
         return Batch(src, tgt_in, tgt_out, self.target_tokens, real)
@@ -59,7 +59,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences of token ids: the n-th is the `lengths[n]` from `starts[n]` on of `ids`, in memory or in files."""
+    """Sequences of token ids: sequence n is `lengths[n]` ids from `starts[n]` on, in memory or in files."""
 
     ids: NDArray[np.int32] | TokenFiles
     starts: Integers
@@ -100,7 +100,7 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Tokenised sentence pairs. `weights`: how often an epoch draws each on average."""
+    """Tokenised sentence pairs. `weights`: how often an epoch draws each, on average."""
 
     source: Ragged
     target: Ragged
@@ -114,9 +114,9 @@ class Pairs:
         return len(self.source)
 
     def batch(self, rows: Integers, config: ModelConfig, part: int = 0, parts: int = 1) -> Batch:
-        """The pairs `rows`; or number `part` of `parts` of them, alike in lengths.
+        """The pairs `rows`; or part `part` of `parts` of them, with similar lengths in each.
 
-        A part without any pair has one to compute on, of which nothing is to be predicted.
+        A part without any pair gets one to compute on, with nothing to predict.
         """
         mine = rows[part::parts]
         shown = mine if len(mine) else rows[:1]
@@ -130,9 +130,9 @@ class Pairs:
 
 
 def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
-    """The training pairs of a prepared data folder, mapped rather than read, and its record (`prepared.json`).
+    """The training pairs of a data folder, memory-mapped, and its record (`prepared.json`).
 
-    Raises ValueError, in one line, if the folder is none, of another version, or lacks a part.
+    Raises ValueError, with a one-line message, if the folder is not a data folder, of another version, or incomplete.
     """
     summary = PreparedSummary.load(data)
     shards = Shards.open(data, summary.files, summary.vocab_size)
@@ -146,20 +146,21 @@ def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
 def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[Integers]:
     """The rows of each batch of one epoch, in order.
 
-    A pair of weight w is drawn floor(w) times, and once more with the probability of the rest. Pairs of like lengths
-    share a batch, so that little is padding; which pairs, and the batches' order, are shuffled. A batch's rows times
-    its longest side, end symbol included, is at most `batch_tokens`, unless one pair alone exceeds it.
+    A pair of weight w is drawn floor(w) times, and once more with the probability of the remainder. Pairs of similar
+    lengths share a batch, to minimise padding; the choice of pairs, and the order of batches, are shuffled. A batch's
+    rows times its longest side, end symbol included, is at most `batch_tokens`, unless a single pair exceeds it.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     times = np.floor(pairs.weights + random.random(len(pairs))).astype(np.uint32)
     rows = random.permutation(np.repeat(np.arange(len(pairs), dtype=np.uint32), times))
     source, target = (side.lengths[rows].astype(np.int32) + 1 for side in (pairs.source, pairs.target))
-    # Within one target length by source length, up and down in turn, so that neighbours stay alike across the seams.
+    # Within each target length, source lengths ascend and descend in turn, so that neighbours stay similar across
+    # boundaries.
     order = np.lexsort((np.where(target % 2, source, -source), target))
     rows, longest = rows[order], np.maximum(source, target)[order]
     batches, first = [], 0
     while first < len(rows):
-        # A batch's width is at least that of its first row, which bounds how many rows there can be.
+        # A batch is at least as wide as its first row, which bounds the number of rows.
         widths = np.maximum.accumulate(longest[first : first + batch_tokens // int(longest[first])])
         fitting = int((widths * np.arange(1, len(widths) + 1) <= batch_tokens).sum())
         batches.append(rows[first : first + max(1, fitting)])
@@ -169,14 +170,14 @@ def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[I
 
 @dataclass
 class Position:
-    """Where in the data training is: the next batch is number `batch` of `epoch`."""
+    """A position in the data: the next batch is number `batch` of `epoch`."""
 
     epoch: int = 0
     batch: int = 0
 
 
 Redraw = Callable[[Pairs, Integers, Position], Pairs]
-"""What the pairs of these rows are in the batch at that position, in the rows' order."""
+"""Returns the pairs of these rows for the batch at that position, in the rows' order."""
 
 
 def batches_from(
@@ -189,9 +190,9 @@ def batches_from(
     parts: int = 1,
     redraw: Redraw | None = None,
 ) -> Iterator[Batch]:
-    """Batches without end, from `position` on, which is moved along; or number `part` of `parts` of each.
+    """Endless batches from `position` on, which is advanced; or part `part` of `parts` of each.
 
-    Which pairs share a batch is decided by their stored lengths, whatever `redraw` makes of them.
+    Stored lengths decide which pairs share a batch, whatever `redraw` makes of them.
     """
     while True:
         epoch = epoch_rows(pairs, batch_tokens, seed, position.epoch)

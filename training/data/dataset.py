@@ -1,7 +1,7 @@
-"""The data folder between `prepare` and `train`: what is in it.
+"""The data folder between `prepare` and `train`, and its record.
 
-How the pairs were chosen is `training.data.prepare`'s, how their tokens are stored `training.data.token_shards`'s, and
-how they are drawn `training.data.batches`'s.
+Pairs are chosen in `training.data.prepare`, stored in `training.data.token_shards`, and drawn in
+`training.data.batches`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FORMAT_VERSION = 2
 @dataclass(frozen=True)
 class PreparedSummary:
     """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
-    reserved symbols, then `augmented_copies` in other case, punctuation or names. Of each corpus, `read` lines are
-    `kept` or `skipped` by reason. `files`: see `training.data.token_shards.files_of`."""
+    reserved symbols, then `augmented_copies` with different case, punctuation or names. For each corpus, `read` lines
+    are `kept` or `skipped` by reason. `files`: see `training.data.token_shards.files_of`."""
 
     source: str
     target: str
@@ -37,13 +37,13 @@ class PreparedSummary:
     options: dict[str, Any]
     files: dict[str, list[int | str]]
     sources_with_end_marks: float = 0.0
-    """The share of all that an epoch draws, copies included, whose source ends as a sentence does: see model.marks."""
+    """The share of an epoch's pairs, including copies, whose source has an end mark: see model.marks."""
     augmented_copies: int = 0
     format_version: int = FORMAT_VERSION
 
     @classmethod
     def load(cls, folder: Path) -> PreparedSummary:
-        """Raises ValueError, in one line, if `folder` is no data folder of this version."""
+        """Raises ValueError, with a one-line message, if `folder` is not a data folder of this version."""
         path = folder / "prepared.json"
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ class PreparedSummary:
                 )
             return cls(**fields)
         except FileNotFoundError:
-            raise ValueError(f"{folder} is no data folder: it has no prepared.json; make one with `prepare`") from None
+            raise ValueError(f"{folder} is not a data folder: it has no prepared.json; run `prepare`") from None
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
 
@@ -63,21 +63,21 @@ class PreparedSummary:
 
     @property
     def own_pairs(self) -> int:
-        """Those that are no copies."""
+        """Those that are not copies."""
         return self.pairs - self.copies
 
     def describe(self, folder: Path) -> Iterator[str]:
         """The closing lines of `prepare`."""
         own = self.own_pairs
         yield f"{folder} is ready to train {self.source} to {self.target}:"
-        yield f"  {own:,} sentence pairs to learn from, and {self.reserved_copies:,} copies that teach placeholders"
-        yield f"  {self.augmented_copies:,} copies in other case or punctuation, or with other names"
-        yield f"  {self.dev_pairs:,} pairs to measure by, none of whose sentences is among the former"
-        yield f"  a vocabulary of {self.vocab_size:,} pieces, for both languages"
+        yield f"  {own:,} sentence pairs to train on, and {self.reserved_copies:,} copies that teach placeholders"
+        yield f"  {self.augmented_copies:,} copies with different case, punctuation or names"
+        yield f"  {self.dev_pairs:,} development pairs, which share no sentence with the training pairs"
+        yield f"  a shared vocabulary of {self.vocab_size:,} pieces"
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
-    """The SHA-256 of every file, by name; by its whole path where different files share a name."""
+    """The SHA-256 of every file, by name; by its whole path if different files have the same name."""
     found: dict[str, str] = {}
     for path in paths:
         with open(path, "rb") as file:
@@ -87,7 +87,7 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def dev_pairs(data: Path) -> list[Pair]:
-    """The development set, as `prepare` wrote it: there is nothing to be found out about that file."""
+    """The development set, as `prepare` wrote it, in a known format."""
     lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
     return [Pair(*line.split("\t")) for line in lines if line]
 

@@ -1,7 +1,4 @@
-"""Reads corpora into a pool: cleaned, each pair once, with development pairs set apart.
-
-Knows text; what a token is comes later.
-"""
+"""Reads corpora into a pool: cleaned, deduplicated, with development pairs held out."""
 
 from __future__ import annotations
 
@@ -26,23 +23,23 @@ from training.data.pair_store import PIECE, Pool, PoolWriter, first_of_each, has
 
 IN_DEVELOPMENT = "a sentence is in the development set"
 TUNING_DEV = 100
-"""Development pairs at least where a bundle is fine-tuned, if there are five times as many."""
+"""Minimum number of development pairs in fine-tuning, if there are five times as many pairs."""
 Item = TypeVar("Item")
 
 
 def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
-    """What `text` of --pairs or --dev names, fetched if it is not here. Raises CorpusError."""
+    """The corpus that `text` of --pairs or --dev names, downloaded if necessary. Raises CorpusError."""
     spec = resolve(text, options.source, options.target)
     return dataclasses.replace(spec, ordered=True, ours=True) if text == options.rehearsal else spec
 
 
 def looked_at(options: PrepareOptions, text: str) -> Corpus:
-    """The corpus of that name, its encoding and columns as given or found out. Raises CorpusError."""
+    """The corpus of that name, with encoding and columns as given or detected. Raises CorpusError."""
     return look_at(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def looked_at_for_measuring(options: PrepareOptions, text: str) -> Corpus:
-    """The same for pairs that no rule of cleaning goes over. Raises CorpusError."""
+    """The same for pairs that are not cleaned. Raises CorpusError."""
     return look_at_facing(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
@@ -53,9 +50,9 @@ def read_corpora(
     skipped: Sequence[Skipped],
     mended: Sequence[Skipped],
 ) -> tuple[Pool, SideKeys]:
-    """All different pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
+    """All distinct pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PoolWriter(path)
-    may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # what a bundle says may be fit for nothing
+    may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # none of a bundle's translations may be usable
     for number, corpus in enumerate(corpora):
         pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
         lines = progress(pairs, f"reading {corpus.name}")
@@ -69,7 +66,7 @@ def read_corpora(
         codes[done : done + len(piece)] = piece
         done += len(piece)
     first = first_of_each(codes[:, 0])
-    pool, keys = pool.keep(first, skipped, "the same pair came before"), SideKeys(codes[first, 1], codes[first, 2])
+    pool, keys = pool.keep(first, skipped, "a duplicate pair"), SideKeys(codes[first, 1], codes[first, 2])
     for number, corpus in enumerate(corpora):
         if not pool.count(number) and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
@@ -85,26 +82,26 @@ def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: 
 
 
 def _unusable(corpus: Corpus, skipped: Skipped) -> CorpusError:
-    why = next(skipped.describe(), "there is only a header")
+    why = next(skipped.describe(), "the file has only a header")
     return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
 
 
 def set_apart(
     options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[Skipped]
 ) -> tuple[Pool, list[Pair]]:
-    """Training and development pairs, no sentence in both; `dev` is empty if it is to be chosen. Raises ValueError."""
+    """Training and development pairs, with no sentence in both; chooses `dev` if it is empty. Raises ValueError."""
     if dev:
-        # Training pairs have gone through the cleaning, and these have not: of one and the same pair both are known.
+        # Training pairs have been cleaned, and these have not: both forms of a pair count as known.
         dev_keys = SideKeys.of([*dev, *as_mended(dev, options.cleaning())])
     else:
         own = pool.corpora < len(options.pairs)  # [pairs]
-        require(int(own.sum()) > 1, "there is one pair only: none is left to train on when one is set apart")
+        require(int(own.sum()) > 1, "there is only one pair: holding it out leaves none to train on")
         wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
         chosen = np.zeros(len(own), np.bool_)
         chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
         dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
-        pool = pool.keep(~chosen, skipped, "set apart for development")
+        pool = pool.keep(~chosen, skipped, "held out for development")
     pool = pool.keep(~keys.touching(dev_keys), skipped, IN_DEVELOPMENT)
     left = pool.corpora < len(options.pairs)
     require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
@@ -112,7 +109,7 @@ def set_apart(
 
 
 def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[Skipped]) -> Pool:
-    """`options.limit` of the pairs, those mixed in apart; of two limits the lower one's are among the higher one's."""
+    """`options.limit` of the pairs, separately for mixed ones; a lower limit's pairs are among a higher limit's."""
     own = (pool.corpora < len(options.pairs)).nonzero()[0]
     if options.limit is None or len(own) <= options.limit:
         return pool
@@ -122,7 +119,7 @@ def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[Skipped]) -> 
 
 
 def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
-    """`corpora`, the mixed ones with the weight at which an epoch draws as many pairs as were asked for."""
+    """`corpora`, with each mixed one weighted so that an epoch draws as many pairs as requested."""
     count = [pool.count(number) for number in range(len(corpora))]
     own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
     weighed = list(corpora[: len(options.pairs)])
@@ -135,13 +132,13 @@ def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> l
 
 
 def progress(items: Iterable[Item], what: str) -> Iterable[Item]:
-    """`items` with a bar, on a terminal only."""
+    """`items` with a progress bar, on a terminal only."""
     progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
     return progress
 
 
 def progress_of_pieces(found: Iterable[Item], pool: Pool, what: str) -> Iterable[Item]:
-    """`found`, a result for each piece of the pool, with a bar that counts pairs, on a terminal only."""
+    """`found`, one result per piece of the pool, with a progress bar that counts pairs, on a terminal only."""
     with tqdm(desc=what, total=len(pool.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
         for item in found:
             yield item

@@ -1,4 +1,4 @@
-"""What `prepare` is asked for, and which of that has a meaning. Knows no file's content."""
+"""The options of `prepare`, and their validation."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from training.process_map import share
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
 RATIO_FROM_TOKENS = 24
-"""Sentences of no more tokens than this on both sides are never out of proportion: "Thanks." may well take eight."""
+"""Sentences with no more tokens than this on both sides always pass: "Thanks." may well take eight."""
 RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.15
 REHEARSED = 4.0
-"""Times an epoch at most: where there are many pairs, few sentences would be learnt by heart."""
+"""Maximum draws per epoch: with many pairs, a few sentences would be learnt by heart."""
 RULES_LISTED = "; ".join(f"{name}: {what}" for name, what in RULES.items())
 SCRIPTS = ("auto", "simplified", "keep")
-# Fewer pairs than this are done by the time that other processes have started.
+# Fewer pairs than this are done before other processes have started.
 _MANY_PAIRS = 200_000
 
 
 PAIRS = Option(
-    "A file of sentence pairs, one a line: source, tab, translation; .gz and .xz too. Or two plain files, as "
-    "a.en,b.fr. Give the option again for more corpora. A number after a colon is a weight: big.tsv:0.25 draws a "
-    "quarter of its pairs each epoch, clean.tsv:2 draws each twice. A pair in several corpora counts in the first. "
-    "Also a zip or tar of these, a TMX, the address of any, as https://.../file.tsv.gz#sha256=..., and mtdata:ID if "
-    "mtdata is installed.",
+    "A file of sentence pairs, one per line: source, tab, translation; .gz and .xz too. Or two plain files, as"
+    " a.en,b.fr. Repeat for more corpora. A number after a colon is a weight: big.tsv:0.25 draws a quarter of "
+    "its pairs each epoch, clean.tsv:2 draws each pair twice. A pair in several corpora counts for the first. "
+    "Also a zip or tar of these, a TMX, a URL of any of these, as https://.../file.tsv.gz#sha256=..., and "
+    "mtdata:ID if mtdata is installed.",
     names=("--pairs", "--from"),
     metavar="FILE",
 )
 DEVELOPMENT = Option(
-    "Pairs to measure by during training; pairs that share a sentence with them are not trained on. (default: some "
-    "pairs are set apart)",
+    "Development pairs, to evaluate on during training; pairs that share a sentence with them are not trained "
+    "on. (default: some pairs are held out)",
     metavar="FILE",
 )
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What to prepare. None means: found out, or chosen by size. ValueError names the fault.
+    """What to prepare. None means: detected, or chosen by size. A ValueError names the fault.
 
-    `mix` are corpora beside `pairs` from which no development pair is taken; a weight there counts pairs drawn for one
-    of `pairs`. `rehearsal` is one more of them, of whose pairs none is drawn more than REHEARSED times. `vocabulary` is
-    a sentencepiece.model to use as it is, instead of learning one.
+    `mix` are corpora in addition to `pairs` that contribute no development pairs; a weight there counts pairs drawn for
+    each of `pairs`. `rehearsal` is one more of these, none of whose pairs is drawn more than REHEARSED times.
+    `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one.
     """
 
     pairs: Annotated[tuple[str, ...], PAIRS]
@@ -63,32 +63,33 @@ class PrepareOptions:
     """The data folder to make."""
     dev: Annotated[str | None, DEVELOPMENT] = None
     dev_size: int | None = None
-    """Pairs to set apart. (default: a twentieth, at most 1,000)"""
+    """Pairs to hold out. (default: a twentieth, at most 1,000)"""
     limit: int | None = None
-    """Learn from at most this many pairs, drawn from all of them."""
+    """Train on at most this many pairs, drawn from all of them."""
     vocab_size: int | None = None
-    """Pieces in the vocabulary. (default: 1,000 to 8,000 by the pairs, more for Chinese and its like)"""
+    """Pieces in the vocabulary. (default: 1,000 to 8,000 depending on the number of pairs, more for Chinese and
+    similar)"""
     max_tokens: int = MAX_TOKENS
-    """Leave out pairs with a side longer than this."""
+    """Drop pairs with a side longer than this."""
     max_ratio: float = MAX_RATIO
-    """Leave out longer pairs that are this many times out of the usual proportion of lengths."""
+    """Drop longer pairs whose length ratio is this many times the usual one."""
     keep: Annotated[tuple[str, ...], Option(metavar="RULE")] = ()
-    """Do not apply a rule of cleaning; give it again for more, or `all`. {RULES_LISTED}"""
+    """Do not apply a cleaning rule; repeat for more, or `all`. {RULES_LISTED}"""
     reserved_share: float = RESERVED_SHARE
-    """Copies of pairs with placeholders for names and numbers, as a share of all; 0 for none."""
+    """Copies of pairs with placeholders for names and numbers, as a share of all pairs; 0 for none."""
     augment_share: float = AUGMENT_SHARE
-    """Copies of pairs in lower case, with other quotes, without final marks or with other names, as a share of all; 0
-    for none."""
+    """Copies of pairs in lower case, with other quotes, without final marks or with other names, as a share of all
+    pairs; 0 for none."""
     script: Annotated[str, Option(metavar="|".join(SCRIPTS))] = "auto"
-    """Chinese text becomes simplified, or is kept as it is; auto: simplified for zh, kept for zh-TW."""
+    """Whether to simplify Chinese text, or keep it; auto: simplified for zh, kept for zh-TW."""
     columns: Columns = None
     encoding: Encoding = None
     seed: int = 1
-    """Draws the pairs set apart and those copied: the same seed, the same data."""
+    """Seed for held-out pairs and copies: the same seed gives the same data."""
     processes: int | None = None
-    """Processes that share the work; the result is the same. (default: one a core, for much)"""
+    """Number of processes; the result is the same. (default: one per core, for large corpora)"""
     replace: bool = False
-    """Replace the data folder, if there is one."""
+    """Replace an existing data folder."""
     mix: tuple[str, ...] = ()
     vocabulary: str | None = None
     rehearsal: str | None = None
@@ -96,8 +97,8 @@ class PrepareOptions:
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
         for option, code in (("--source", self.source), ("--target", self.target)):
-            require(is_language_code(code), f"{option} {code!r} is no language code such as en or pt-BR")
-            usual = code if self.vocabulary else _usual(code)  # a bundle that is tuned keeps what it is called
+            require(is_language_code(code), f"{option} {code!r} is not a language code such as en or pt-BR")
+            usual = code if self.vocabulary else _usual(code)  # a bundle being fine-tuned keeps its code
             require(usual == code, f"{option} {code!r}: services call that language {usual}")
         require(self.source != self.target, f"--source and --target are both {self.source}")
         require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
@@ -108,46 +109,46 @@ class PrepareOptions:
         require(0 <= self.reserved_share <= 1, f"--reserved-share must be from 0 to 1, not {self.reserved_share}")
         require(0 <= self.augment_share <= 1, f"--augment-share must be from 0 to 1, not {self.augment_share}")
         columns = self.columns or (1, 2)
-        require(min(columns) >= 1 and columns[0] != columns[1], f"columns count from 1, and are two, not {columns}")
+        require(min(columns) >= 1 and columns[0] != columns[1], f"expected two columns, counted from 1, not {columns}")
         require(self.seed >= 0, f"--seed must be at least 0, not {self.seed}")
         require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
         require(self.script in SCRIPTS, f"--script must be one of {', '.join(SCRIPTS)}, not {self.script!r}")
         chinese = is_chinese(self.source) or is_chinese(self.target)
-        require(self.script != "simplified" or chinese, "--script simplified is for Chinese: neither language is")
+        require(self.script != "simplified" or chinese, "--script simplified needs Chinese as one language")
         if self.vocab_size is not None:
             check_size(self.vocab_size, (self.source, self.target))
         self.cleaning()
 
     @property
     def mixed(self) -> tuple[str, ...]:
-        """All corpora beside `pairs`."""
+        """All corpora in addition to `pairs`."""
         return self.mix + ((self.rehearsal,) if self.rehearsal else ())
 
     def recipe(self) -> dict[str, Any]:
-        """The options that decide what is in the folder, as JSON gives them back."""
+        """The options that determine the folder's content, as JSON returns them."""
         return _deciding(dataclasses.asdict(self))
 
     def are(self, recorded: Mapping[str, Any]) -> bool:
-        """Whether a folder's record is of these. An option that it does not name is younger, and had its default."""
+        """Whether a folder's record matches these options. An option that it lacks is newer, and had its default."""
         optional = [field for field in dataclasses.fields(self) if field.default is not dataclasses.MISSING]
         younger = {field.name: field.default for field in optional if field.name not in recorded}
         return _deciding({**recorded, **younger}) == self.recipe()
 
     def cleaning(self) -> CleaningOptions:
-        """A piece of the vocabulary is at most 16 characters long, so nothing longer can be within the tokens."""
+        """A vocabulary piece has at most 16 characters, so any longer text exceeds the token limit."""
         return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
 
     def simplified_sides(self) -> tuple[bool, bool]:
-        """Whether source and target are to be in simplified Chinese characters, as far as they are Chinese.
+        """Whether source and target are to be converted to simplified Chinese, as far as they are Chinese.
 
-        Where one is, the other too, since columns may be swapped: of English nothing is changed. Not so where it has
-        ideographs of its own.
+        If one is, the other is too, since columns may be swapped: English text does not change. But not if the other
+        has ideographs of its own.
         """
         wanted = self._is_simplified(self.source), self._is_simplified(self.target)
         return (True, True) if any(wanted) and self.normalises_characters() else wanted
 
     def normalises_characters(self) -> bool:
-        """Whether the vocabulary makes traditional characters simplified, wherever they stand."""
+        """Whether the vocabulary simplifies traditional characters wherever they occur."""
         codes = (self.source, self.target)
         wanted = list(map(self._is_simplified, codes))
         return any(wanted) and not any(
@@ -159,13 +160,13 @@ class PrepareOptions:
         return by_script[self.script]
 
     def processes_for(self, pool: Pool) -> int:
-        """How many processes share the work on `pool`."""
+        """The number of processes for the work on `pool`."""
         return share(self.processes, much=len(pool.pairs) >= _MANY_PAIRS)
 
 
 def _usual(code: str) -> str:
-    """What a language is called for whose `code` somebody gave its name, three letters for two, or capitals: a bundle
-    is found by its very code, and by none of these."""
+    """The usual code of a language, if `code` is its name, three letters instead of two, or in capitals: a bundle is
+    found by its exact code only."""
     language = language_alone(code)
     by_name = {name.casefold(): short for short, name in NAMES.items()}
     return by_name.get(language) or TWO_LETTERS.get(language, language) + code[len(language) :]

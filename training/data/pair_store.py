@@ -1,6 +1,6 @@
-"""The pairs that `prepare` has read, kept on disk while it chooses among them, with a few bytes a pair in memory.
+"""Stores the pairs that `prepare` has read on disk while it selects from them, with a few bytes per pair in memory.
 
-Knows which pairs are the same and what their tokens are; which are wanted, `training.data.prepare` decides.
+Finds duplicates and computes tokens; `training.data.prepare` decides which pairs to keep.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
 
 PIECE = 1 << 13
-"""Pairs that a process takes at a time."""
+"""Pairs per task of a process."""
 
 
 class PairTexts(Sequence[Pair]):
-    """Pairs in a file, a line each; `starts`, [pairs], are the lines' first bytes."""
+    """Pairs in a file, one per line; `starts`, [pairs], are the offsets of the lines."""
 
     def __init__(self, path: Path, starts: Integers) -> None:
         self.path, self.starts = path, starts
@@ -62,7 +62,7 @@ def pieces(starts: Integers) -> Iterator[Integers]:
 
 @dataclass(frozen=True)
 class Pool:
-    """Pairs of all corpora with where each came from: `corpora` indexes the corpus, `lines` its line (from 1)."""
+    """Pairs of all corpora with their origin: `corpora` indexes the corpus, `lines` its line (from 1)."""
 
     pairs: PairTexts
     corpora: NDArray[np.int16]
@@ -83,14 +83,14 @@ class Pool:
 
 
 class PoolWriter:
-    """Takes pairs one by one to a new file at `path`."""
+    """Appends pairs one by one to a new file at `path`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._starts, self._corpora, self._lines = array("q"), array("h"), array("I")
 
     def add_all(self, corpus: int, pairs: Iterable[tuple[int, Pair]]) -> int:
-        """The pairs of corpus number `corpus` with their lines; how many they were."""
+        """Adds the pairs of corpus number `corpus` with their lines; returns how many there were."""
         before = len(self._starts)
         with open(self._path, "ab") as file:
             for line, pair in pairs:
@@ -105,7 +105,7 @@ class PoolWriter:
         return Pool(texts, np.frombuffer(self._corpora, np.int16), np.frombuffer(self._lines, np.uint32))
 
 
-# ---- What takes long, on pieces of the pool
+# ---- Long computations, on pieces of the pool
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Encoded:
     ids: NDArray[Any]
     lengths: NDArray[np.uint32]
     end_marks: Mask
-    """Which sources end as a sentence does: [pairs]."""
+    """Which sources have an end mark: [pairs]."""
 
 
 def hashes(pool: Pool, processes: int) -> Iterator[Integers]:
@@ -153,12 +153,12 @@ def _encode(path: Path, proto: bytes, max_tokens: int, starts: Integers) -> Enco
 
 @lru_cache(maxsize=1)
 def _tokenizer(proto: bytes) -> Tokenizer:
-    """Kept from piece to piece: to build one takes as long as to encode hundreds of sentences."""
+    """Cached between pieces: building it takes as long as encoding hundreds of sentences."""
     return Tokenizer(proto)
 
 
 def first_of_each(codes: Integers) -> Mask:
-    """Which are the first of their value: [pairs]."""
+    """Which codes are the first with their value: [pairs]."""
     first = np.zeros(len(codes), np.bool_)
     for part in in_parts(codes):
         first[part[np.unique(codes[part], return_index=True)[1]]] = True

@@ -1,7 +1,6 @@
-"""Prepares data: files of sentence pairs in, a data folder of token ids out, which `train` reads.
+"""Prepares data: converts files of sentence pairs to a data folder of token ids, which `train` reads.
 
-Knows nothing of models. What makes a line usable is `training.corpora.corpus`'s, what is written of it
-`training.data.tokenise`'s.
+Usable lines are defined in `training.corpora.corpus`, what is written in `training.data.tokenise`.
 """
 
 from __future__ import annotations
@@ -36,19 +35,18 @@ from training.data.vocabulary import train_vocabulary
 from training.file_lock import alone_making
 
 TEXT = "text.tsv"
-"""In the folder as long as it is being made: all that was read."""
-# More sentences than this hardly change a vocabulary of some thousand pieces, and take memory and minutes.
+"""All text that was read; in the folder only while it is being made."""
+# More sentences than this hardly change a vocabulary of a few thousand pieces, and cost memory and minutes.
 _VOCABULARY_SENTENCES = 400_000
 
 Say = Callable[[str], None]
 
 
 def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummary:
-    """Read, check, split and encode the corpora of `options` into the data folder `options.out`.
+    """Reads, cleans, splits and encodes the corpora of `options` into the data folder `options.out`.
 
-    `say` gets the report, line by line. Nothing is at `out` before all is done. Raises CorpusError for a file that
-    cannot be used, NotReplaceable for an `out` that must not be replaced, BusyError for one that is being made,
-    ValueError for other options.
+    `say` gets the report, line by line. Nothing exists at `out` before all is done. Raises CorpusError for an unusable
+    file, NotReplaceable if `out` must not be replaced, BusyError if it is being made, ValueError for invalid options.
     """
     with alone_making(options.out):
         return _prepare_corpora(options, say)
@@ -66,7 +64,7 @@ def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     with written_whole(options.out) as folder:
         summary = _prepare(options, folder, corpora, given, skipped, say)
         for name, digest in begun.items():
-            require(summary.sha256.get(name) == digest, f"{name} has changed while it was read: try again")
+            require(summary.sha256.get(name) == digest, f"{name} changed while it was being read: try again")
         write_record(folder, summary)
     for line in summary.describe(options.out):
         say(line)
@@ -81,7 +79,7 @@ def _prepare(
     skipped: Sequence[Skipped],
     say: Say,
 ) -> PreparedSummary:
-    """Writes all but the record into `folder`; the text read lies there meanwhile."""
+    """Writes everything but the record into `folder`, which also holds the text read meanwhile."""
     mended = [Skipped() for _ in skipped]
     pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
     of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
@@ -127,9 +125,9 @@ def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport]
 
 
 def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
-    """What `options.out` holds, if that is what `prepare_corpora` would make of the same files again.
+    """The content of `options.out`, if that is what `prepare_corpora` would make of the same files again.
 
-    None of what is damaged, or in a format of before.
+    None if it is damaged, or in an older format.
     """
     try:
         summary = PreparedSummary.load(options.out)
@@ -140,7 +138,7 @@ def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
 
 
 def damage(folder: Path) -> str | None:
-    """What keeps the data in `folder` from being used, whatever they were made of; None if nothing does."""
+    """Why the data in `folder` cannot be used, whatever they were made of; None if they can."""
     try:
         summary = PreparedSummary.load(folder)
     except ValueError as error:
@@ -151,8 +149,8 @@ def damage(folder: Path) -> str | None:
 def vocabulary_size(pairs: int, characters: int) -> int:
     """The default size: 1,000 pieces below 5,000 pairs, 2,000 below 20,000, then 8,000.
 
-    Where the text has more than 500 different characters, as Chinese does, they need places of their own on top. On
-    Multi30k, 29,000 pairs, 10,000 pieces were better than 4,000 (docs/recipes.md).
+    Text with more than 500 distinct characters, such as Chinese, gets additional pieces for them. On Multi30k, 29,000
+    pairs, 10,000 pieces were better than 4,000 (docs/recipes.md).
     """
     size = 1000 if pairs < 5_000 else 2000 if pairs < 20_000 else 8000
     return size + max(0, characters - 500)
@@ -169,7 +167,7 @@ def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], 
 
 
 def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> Iterator[str]:
-    """Both sides of a sample of the pairs, in the proportions in which training will draw them."""
+    """Both sides of a sample of the pairs, in the proportions in which training draws them."""
     random = Random(seed)
     drawn = [pool.count(number) * weight for number, weight in enumerate(weights)]
     highest = max(weight for weight, pairs in zip(weights, drawn, strict=True) if pairs)
@@ -182,8 +180,8 @@ def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> It
 def _short_enough(
     options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: Skipped, say: Say
 ) -> list[Pair]:
-    """Those of `dev` that fit the limit on tokens; the others, whose `lines` are known if a file was given, go to
-    `skipped` then."""
+    """Those of `dev` that fit the token limit; the others go to `skipped` if a file was given, so that their `lines`
+    are known."""
     fits = [max(map(len, tokenizer.encode_pair(*pair))) <= options.max_tokens for pair in dev]
     require(any(fits), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
     long = f"longer than {options.max_tokens} tokens"
@@ -202,7 +200,7 @@ def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[s
 
 
 def input_files(options: PrepareOptions) -> Iterator[Path]:
-    """All that is read, each fetched if it is not here. Raises CorpusError."""
+    """All files to read, downloaded if necessary. Raises CorpusError."""
     for text in (*options.pairs, *options.mixed, *([options.dev] if options.dev else [])):
         yield from spec_of(options, text).paths
     if options.vocabulary:

@@ -25,12 +25,12 @@ Integers = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 SHARD_BYTES = 1 << 28
-"""A token file is closed once it is this long, so that none is too long to be copied or fetched by itself."""
+"""A token file is closed at this size, so that each is small enough to copy or download by itself."""
 _INDEX = ("lengths.npy", "starts.npy", "corpora.npy")
 
 
 class ShardWriter:
-    """Writes the token files of a folder, pairs in the order in which they come."""
+    """Writes the token files of a folder, with pairs in the order of arrival."""
 
     def __init__(self, folder: Path, vocab_size: int, shard_bytes: int = SHARD_BYTES) -> None:
         self._folder, self._shard_bytes = folder, shard_bytes
@@ -40,7 +40,7 @@ class ShardWriter:
         self._room = 0
 
     def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
-        """Some more pairs, `ids` end to end and `lengths` [pairs, side]. A pair of lengths 0 takes no room."""
+        """Adds pairs, `ids` concatenated and `lengths` [pairs, side]. A pair of lengths 0 takes no space."""
         content = ids.astype(self._type).tobytes()
         if self._room <= 0:
             self._paths.append(self._folder / f"tokens-{len(self._paths):05d}.bin")
@@ -57,9 +57,10 @@ class ShardWriter:
         return self._lengths[0]
 
     def finish(self, kept: Mask, corpora: NDArray[np.int16]) -> dict[str, list[int | str]]:
-        """Writes the index of the pairs for which `kept`, [pairs added], is true, `corpora` being those pairs'.
+        """Writes the index of the pairs for which `kept`, [pairs added], is true; `corpora` are those of the kept
+        pairs.
 
-        Of the others, the tokens stay where they are and nothing points at them. Returns what `files_of` does.
+        The tokens of the others stay in the files without an index entry. Returns what `files_of` returns.
         """
         lengths = self.lengths
         ends = lengths.ravel().cumsum(dtype=np.int64).reshape(-1, 2)  # [pairs, side]
@@ -75,7 +76,7 @@ def token_type(vocab_size: int) -> np.dtype[Any]:
 
 
 def files_of(folder: Path) -> dict[str, list[int | str]]:
-    """Bytes and SHA-256 of each token file and index in `folder`, by name; they are on the disk afterwards."""
+    """The size and SHA-256 of each token file and index in `folder`, by name; flushes them to disk."""
     paths = [*sorted(folder.glob("tokens-*.bin")), *(folder / name for name in _INDEX)]
     found: dict[str, list[int | str]] = {}
     for path in paths:
@@ -86,7 +87,8 @@ def files_of(folder: Path) -> dict[str, list[int | str]]:
 
 
 def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
-    """Raises ValueError if one of `files`, as of `files_of`, is missing from `folder` or cut off. Reads none."""
+    """Raises ValueError if one of `files`, as of `files_of`, is missing from `folder` or truncated. Does not read
+    them."""
     for name, (size, _) in files.items():
         path = folder / name
         found = path.stat().st_size if path.exists() else None
@@ -96,7 +98,7 @@ def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
 
 
 def undamaged(folder: Path, files: dict[str, list[int | str]]) -> bool:
-    """Whether the files are there to the bit; reads them all."""
+    """Whether the files are intact; reads them all."""
     return all((folder / name).exists() for name in files) and files_of(folder) == files
 
 
@@ -132,7 +134,7 @@ class Shards:
 
     @classmethod
     def open(cls, folder: Path, files: dict[str, list[int | str]], vocab_size: int) -> Shards:
-        """Raises ValueError if one of `files` is missing or cut off; see `check_sizes`."""
+        """Raises ValueError if one of `files` is missing or truncated; see `check_sizes`."""
         check_sizes(folder, files)
         tokens = TokenFiles([folder / name for name in files if name.endswith(".bin")], vocab_size)
         lengths, starts, corpora = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in _INDEX)

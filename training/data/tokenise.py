@@ -1,7 +1,6 @@
-"""The pairs of a pool, and copies of them, as token ids in a data folder: which lengths are sound, what is copied.
+"""Writes the pairs of a pool, and copies of them, as token ids into a data folder; drops pairs with unsuitable lengths.
 
-Knows tokens; where the pairs come from is `training.data.ingest`'s, and how files hold them
-`training.data.token_shards`'s.
+Pairs are read in `training.data.ingest`, files are written in `training.data.token_shards`.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from training.data.token_shards import Integers, Mask, ShardWriter
 
 @dataclass(frozen=True)
 class Written:
-    """The pairs that were written, without the copies of them that come after. `files`: see
-    `training.data.token_shards.files_of`.
+    """The pairs that were written, without the copies after them. `files`: see `training.data.token_shards.files_of`.
 
-    `sources_with_end_marks`: of all that an epoch draws, copies included, the share whose source ends as a sentence.
+    `sources_with_end_marks`: the share of an epoch's pairs, including copies, whose source has an end mark.
     """
 
     pool: Pool
@@ -52,10 +50,10 @@ def write_tokens(
     skipped: Sequence[Skipped],
     dev: Sequence[Pair],
 ) -> Written:
-    """Writes into `folder` the pairs whose lengths are sound and copies of them; the others go to `skipped`.
+    """Writes to `folder` the pairs with suitable lengths and copies of them; the others go to `skipped`.
 
-    `weights`: how often an epoch draws a pair of each corpus. No copy has a sentence of `dev`. Raises ValueError if no
-    pair is left.
+    `weights`: how often an epoch draws a pair of each corpus. No copy contains a sentence of `dev`. Raises ValueError
+    if no pair is left.
     """
     writer = ShardWriter(folder, tokenizer.vocab_size)
     pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
@@ -74,9 +72,9 @@ def write_tokens(
 def _encode(
     options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[Skipped]
 ) -> tuple[Pool, Mask, Mask]:
-    """Writes the tokens of the pairs; those whose lengths are not sound go to `skipped`.
+    """Writes the tokens of the pairs; those with unsuitable lengths go to `skipped`.
 
-    Returns the others, which they are of those written, and which of them have a source that ends as a sentence does.
+    Returns the others, their indices among those written, and which of them have a source with an end mark.
     """
     lengths, end_marks = [], []
     pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
@@ -96,7 +94,7 @@ def _encode(
 
 
 def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
-    """Which pairs are not `max_ratio` times longer on one side than is usual in this corpus: [pairs].
+    """Which pairs are within `max_ratio` times the usual length ratio of this corpus: [pairs].
 
     `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
     """
@@ -117,7 +115,7 @@ def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) 
 def _augmented_copies(
     options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, dev: Sequence[Pair]
 ) -> Iterator[TokenCopy]:
-    """Copies of pairs in other case and punctuation, and with other names."""
+    """Copies of pairs with different case and punctuation, and with other names."""
     if options.augment_share == 0:
         return iter(())
     wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
@@ -126,7 +124,7 @@ def _augmented_copies(
 
 
 class _Copied(NamedTuple):
-    """The copies written: of which pairs, [copies], and which of them have a source that ends as a sentence does."""
+    """The copies written: of which pairs, [copies], and which of them have a source with an end mark."""
 
     pairs: Integers
     end_marks: Mask
@@ -144,7 +142,7 @@ def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: Shar
 
 
 def _share_drawn(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
-    """Which share of what an epoch draws is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
+    """The share of an epoch's draws that is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
     of_each = [of_corpora == number for number in range(len(weights))]
     drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))
     return float(

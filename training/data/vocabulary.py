@@ -1,6 +1,6 @@
-"""Learns the SentencePiece vocabulary of a bundle: the one place that knows how it is trained and normalised.
+"""Trains the SentencePiece vocabulary of a bundle, including its normalisation.
 
-How text becomes ids with it afterwards is `model.tokenizer`'s.
+`model.tokenizer` applies it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import sentencepiece
 from model.tokenizer import SPACE, control_symbols
 
 CHARACTER_COVERAGE = 0.9995
-"""Share of the characters that become pieces of their own; the rest are spelt in bytes. Byte fallback loses nothing."""
+"""Share of the characters that become pieces; the rest are spelt in bytes, by byte fallback, without loss."""
 MANY_CHARACTERS, THEIR_COVERAGE = 1000, 0.9999
-"""Of more different ones, as Chinese has: with 0.9995 every twelfth Chinese sentence of Tatoeba has one spelt in three
-bytes, with 0.9999 every fortieth, for 700 places in the vocabulary."""
+"""For text with more distinct characters, such as Chinese: with 0.9995 every twelfth Chinese sentence of Tatoeba has
+one spelt in three bytes, with 0.9999 every fortieth, for 700 more pieces."""
 
 
 def train_vocabulary(
@@ -30,17 +30,18 @@ def train_vocabulary(
     threads: int = 2,
     rules: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A joint byte-pair vocabulary (Sennrich et al. 2016) of at most `vocab_size` pieces, as a SentencePiece model.
+    """Trains a joint byte-pair vocabulary (Sennrich et al. 2016) of at most `vocab_size` pieces, as a SentencePiece
+    model.
 
-    `sentences` are of all `languages`, any order. `rules`: what text is normalised to beside canonical composition,
-    such as `training.cleaning.simplified_chinese.simplification_rules()`.
+    `sentences` are of all `languages`, in any order. `rules`: normalisation in addition to canonical composition, such
+    as `training.cleaning.simplified_chinese.simplification_rules()`.
 
-    A corpus too small for `vocab_size` gets the largest vocabulary it supports. Raises ValueError if there is no text
-    or `vocab_size` has no room for the bytes and symbols.
+    A corpus too small for `vocab_size` gets the largest vocabulary that it supports. Raises ValueError if there is no
+    text or `vocab_size` has no room for the bytes and symbols.
     """
     lines = [SPACE + sentence for sentence in sentences if sentence.strip()]
     if not lines:
-        raise ValueError("no text to learn a vocabulary from")
+        raise ValueError("there is no text to learn a vocabulary from")
     check_size(vocab_size, languages)
     try:
         return _train(lines, vocab_size, languages, threads, rules or {})
@@ -74,7 +75,7 @@ def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads:
             character_coverage=THEIR_COVERAGE if len(set().union(*lines)) > MANY_CHARACTERS else CHARACTER_COVERAGE,
             byte_fallback=True,
             normalization_rule_tsv=str(rules),
-            # White space is text: nothing is collapsed, and the tokenizer adds the leading space itself.
+            # White space is significant: nothing is collapsed, and the tokenizer adds the leading space itself.
             add_dummy_prefix=False,
             remove_extra_whitespaces=False,
             split_digits=True,
@@ -92,11 +93,11 @@ def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads:
 
 
 def _without_path(model: bytes, path: str) -> bytes:
-    """The model without the path of its rules, a temporary one, with which no two models of a text would be equal.
+    """Removes the path of the rules, a temporary file, from the model, so that equal texts give equal models.
 
     A SentencePiece model is a Protocol Buffers message of messages: each field is a tag, a length and that many bytes.
-    SentencePiece's own classes for it cannot be imported where protobuf is older than what generated them (7.36.1 for
-    0.2.3), which no requirement of its says.
+    SentencePiece's own classes for it cannot be imported if protobuf is older than the version that generated them
+    (7.36.1 for 0.2.3), which none of its requirements says.
     """
     entry = b"\x32" + _varint(len(path.encode())) + path.encode()  # NormalizerSpec.normalization_rule_tsv, field 6
     kept, at = bytearray(), 0
@@ -122,9 +123,10 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def normalisation_rules(more: Mapping[str, str] | None = None) -> str:
-    """Canonical composition, and `more`: one rule a line, the source's code points in hexadecimal, a tab, the target's.
+    """Canonical composition, and `more`: one rule per line, the source's code points in hexadecimal, a tab, the
+    target's.
 
-    SentencePiece applies the longest rule that fits, from left to right, once.
+    SentencePiece applies the longest matching rule, from left to right, once.
     """
     rules = composition_rules() | dict(more or {})
     return "".join(f"{_hexadecimal(parts)}\t{_hexadecimal(letter)}\n" for parts, letter in sorted(rules.items()))
@@ -143,7 +145,7 @@ def composition_rules() -> dict[str, str]:
         if 0xAC00 <= code <= 0xD7A3 or parts == letter or unicodedata.normalize("NFC", parts) != letter:
             continue
         rules[parts] = letter
-        # The same letter with its last mark alone taken apart: ế may come as ê and an acute.
+        # The same letter with only its last mark decomposed: ế may come as ê and an acute.
         rules[unicodedata.normalize("NFC", parts[:-1]) + parts[-1]] = letter
     return rules
 

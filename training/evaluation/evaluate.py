@@ -1,7 +1,7 @@
 """Evaluates a bundle: sacreBLEU and chrF on files of sentence pairs, as the service translates them.
 
-With --raw the bare decoder translates each text whole, as training measures its development set: nothing is cut into
-sentences, nothing protected, no full stop lent and no capitals lowered.
+With --raw the bare decoder translates each text whole, as training does with its development set: no sentence
+splitting, no protected text, no added full stop and no lowered capitals.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ DEVELOPMENT = "development set"
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentence pairs from a file, duplicates included, and the lines that are none; `turned`: the file has the two
-    languages the other way round."""
+    """Sentence pairs from a file, including duplicates, and its unusable lines; `turned`: the file has the two
+    languages swapped."""
 
-    __test__ = False  # pytest takes every Test* for its own
+    __test__ = False  # pytest would collect any class named Test*
     name: str
     pairs: list[Pair]
     skipped: Skipped
@@ -50,12 +50,12 @@ class TestSet:
 
     @property
     def digest(self) -> str:
-        """Of the pairs, in their order."""
+        """A digest of the pairs, in order."""
         return f"{hash64(json.dumps(self.pairs)) & (1 << 64) - 1:016x}"
 
     @classmethod
     def development(cls, data: Path) -> TestSet:
-        """That of a data folder."""
+        """The development set of a data folder."""
         return cls(DEVELOPMENT, dev_pairs(data), Skipped())
 
     @classmethod
@@ -68,9 +68,9 @@ class TestSet:
         encoding: str | None = None,
         below: Path | None = None,
     ) -> TestSet:
-        """`text` is what `prepare --pairs` takes: a TSV, or two plain files as a.en,b.fr, and `columns`, from 1, those
-        of source and target, and `encoding`, if they are not to be found out. A set in the folder `below` is called by
-        its path in it, others by their file's name. Raises CorpusError."""
+        """`text` is as for `prepare --pairs`: a TSV, or two plain files as a.en,b.fr; `columns`, from 1, and `encoding`
+        are detected if None. A set in the folder `below` is named by its path in it, others by their file's name.
+        Raises CorpusError."""
         corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), Skipped()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
@@ -84,7 +84,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How wide the beam is, 1 being greedy, and which score is wanted beside the usual ones; see `scores`."""
+    """The beam size, where 1 is greedy, and the additional scores wanted; see `scores`."""
 
     beam: int = 1
     lowercase: bool = False
@@ -93,7 +93,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a test set: `precision` and `device` are those of the model that translated, a `beam` of 1 is
+    """The result on a test set: `precision` and `device` are those of the model that translated; a `beam` of 1 is
     greedy decoding."""
 
     set: str
@@ -104,16 +104,16 @@ class Result:
     skipped: int
     beam: int = 1
     served: bool = False
-    """Whether the service translated, with all that it does beside decoding, or else the bare decoder."""
+    """Whether the service translated, with all its processing, or the bare decoder."""
     simplified: int = 0
-    """References that were in traditional characters, and were made simplified as the model writes."""
+    """References in traditional characters that were simplified to match the model."""
     trained_on: int | None = None
-    """Sources that the model was trained on, where what it was trained on is at hand."""
+    """Sources that the model was trained on, if its training data is available."""
     digest: str = ""
-    """Of the pairs, by which the same set is known again."""
+    """Digest of the pairs, which identifies the set."""
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One JSON object a metric, as config.json keeps them."""
+        """One JSON object per metric, as stored in config.json."""
         return [
             {
                 "set": self.set,
@@ -161,7 +161,7 @@ def evaluate_served(
 ) -> list[Result]:
     """Translates the sources of `tests` as the service does from `bundle`'s folder, and scores them. Raises NotServed.
 
-    `precision` and `device` are those that the service shall decode at, `workers` its processes.
+    `precision` and `device` are those for the service, `workers` its number of processes.
     """
     sources, languages = [pair.source for test in tests for pair in test.pairs], (bundle.source, bundle.target)
     texts = iter(translate_served(bundle.folder, languages, sources, precision, device, workers))
@@ -181,7 +181,7 @@ def _scored(
     beam: int = 1,
     served: bool = False,
 ) -> Result:
-    """The result on `test` of `translations` into the language `target`, which were made as the rest says."""
+    """The result of `translations` of `test` into the language `target`, made as the other arguments say."""
     given = [pair.target for pair in test.pairs]
     references = references_in_script(given, tokenizer)
     return Result(
@@ -199,25 +199,25 @@ def _scored(
 
 
 def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
-    """Says what `result` is, in lines for a person."""
+    """Prints `result` through `say`."""
     decoding = "as served" if result.served else "greedy" if result.beam == 1 else f"beam {result.beam}"
     say(f"{result.set}: {len(test.pairs):,} sentences, {decoding}, on {result.device} in {result.precision}")
     for score in result.scores:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
     if test.turned:
-        say("  source and target stand the other way round in it, by their languages, and were taken so")
+        say("  source and target are swapped in this file; they were read accordingly")
     for line in test.skipped.describe():
         say(f"  {line}")
     if result.simplified:
-        say(f"  {result.simplified:,} references were in traditional characters: made simplified, as the model writes")
+        say(f"  {result.simplified:,} references in traditional characters were simplified to match the model")
     if result.trained_on:
-        say(f"  sentences of it that are trained on: {result.trained_on:,}; its figures flatter")
+        say(f"  sentences of it that are in the training data: {result.trained_on:,}; its scores are too high")
     if result.translations.cut:
         say(f"  {result.translations.cut:,} sources over {limits.max_source} tokens: only those were translated")
 
 
 def _write_lines(path: Path, texts: Sequence[str]) -> None:
-    """One translation a line; a line break within one, which bytes could spell, becomes a space."""
+    """One translation per line; a line break within one, which bytes could spell, becomes a space."""
     path.write_text("".join(" ".join(text.splitlines()) + "\n" for text in texts), encoding="utf-8")
 
 
@@ -228,45 +228,45 @@ class EvaluateOptions:
     bundle: Path
     """The bundle folder to measure."""
     pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
-    """Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. Give the option
-    again for more sets."""
+    """Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. Repeat for more
+    sets."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
-    """Call sets in this folder by their paths in it, as `run --corpora` does."""
+    """Name sets in this folder by their paths in it, as `run --corpora` does."""
     columns: Columns = None
     encoding: Encoding = None
     raw: bool = False
-    """Measure the bare decoder, without what the service does before and after it."""
+    """Measure the bare decoder, without the service's processing before and after it."""
     precision: str | None = None
-    """float32, bfloat16, float16, int8, or auto, the service's choice. (default: auto, with --raw float32)"""
+    """float32, bfloat16, float16, int8, or auto, as the service chooses. (default: auto, with --raw float32)"""
     device: Annotated[str, DEVICE] = "auto"
     threads: int | None = None
-    """CPU threads: the service's workers have one each. (default: one a core)"""
+    """CPU threads: the service's workers have one each. (default: one per core)"""
     rows: int | None = None
     """With --raw: sentences decoded together, each counted --beam times; affects the speed. (default: {ROWS[cpu]}, on a
     GPU {ROWS[cuda]})"""
     beam: int | None = None
     """With --raw: beam size. (default: 1, greedy, as the service decodes)"""
     lowercase: bool = False
-    """BLEU of lower-cased text too, to compare with papers that report it."""
+    """Also report BLEU of lower-cased text, to compare with papers that do."""
     tokenize: str | None = None
-    """moses: BLEU of Moses' tokens too, for the same; needs sacremoses installed."""
+    """moses: also report BLEU of Moses' tokens, for the same purpose; needs sacremoses."""
     out: Path | None = None
-    """Write the translations there, one a line, the sets one after the other."""
+    """Write the translations to this file, one per line, one set after the other."""
     as_json: Annotated[bool, Option(names=("--json",))] = False
-    """Print JSON instead of lines for a person."""
+    """Print JSON instead of text."""
 
     def __post_init__(self) -> None:
         for option, value in (("--rows", self.rows), ("--beam", self.beam)):
             if value is not None and not self.raw:
-                raise ValueError(f"{option} needs --raw: the service decodes greedily, as many together as suit it")
+                raise ValueError(f"{option} needs --raw: the service decodes greedily and chooses its own batches")
         if self.rows is not None and self.rows < 1:
             raise ValueError(f"--rows must be at least 1, not {self.rows}")
         if self.tokenize not in (None, "moses"):
-            raise ValueError(f"--tokenize knows only moses, not {self.tokenize!r}")
+            raise ValueError(f"--tokenize must be moses, not {self.tokenize!r}")
         if self.out is not None and self.out.resolve() in {
             Path(part).resolve() for text in self.pairs for part in (text, *text.split(","))
         }:
-            raise ValueError(f"--out {self.out} is measured on: it would be written over")
+            raise ValueError(f"--out {self.out} is one of the sets to measure on, and would be overwritten")
 
 
 def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
@@ -279,10 +279,10 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
         raise ValueError(f"--beam must be from 1 to --rows ({most}), not {beam}")
     scoring = Scoring(beam, options.lowercase, moses=options.tokenize is not None)
     if scoring.moses:
-        moses_tokens([], "en", options.lowercase)  # whether it is there, before hours of decoding
+        moses_tokens([], "en", options.lowercase)  # fails early if it is missing, before hours of decoding
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.open("a").close()  # what cannot be written is said before hours of decoding
+        options.out.open("a").close()  # fails early if it cannot be written, before hours of decoding
     loaded = load_bundle(options.bundle, where)
     runner = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
     how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)

@@ -1,7 +1,4 @@
-"""Translates sentences with the batched decoder, greedily or with a beam, and scores the result with sacreBLEU.
-
-Knows nothing of bundles or runs, only of a model and what it was to say.
-"""
+"""Translates sentences with the batched decoder, greedily or with a beam, and scores the result with sacreBLEU."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ A_DIFFERENCE = 0.1
 
 @dataclass(frozen=True)
 class Translations:
-    """What `translate` made of each sentence; of `cut` sentences only the first `max_source` tokens were read."""
+    """The results of `translate`; for `cut` sentences only the first `max_source` tokens were translated."""
 
     texts: list[str]
     ids: list[list[int]]
@@ -48,9 +45,9 @@ def translate(
     rows: int | None = None,
     width: int = 1,
 ) -> Translations:
-    """Translates every sentence with a beam of `width`, of which `rows` have room together; 1 is greedily.
+    """Translates every sentence with a beam of `width`, within `rows` hypotheses in total; 1 is greedy.
 
-    One over the model's limit is cut, and counted. Without `rows`, as many as suit the device (ROWS).
+    Sentences over the model's limit are cut, and counted. Without `rows`, as many as suit the device (ROWS).
     """
     if isinstance(model, Transformer):
         model.eval()
@@ -67,7 +64,7 @@ class Score:
     metric: str
     score: float
     signature: str
-    """How sacreBLEU computed it, for others to repeat (Post 2018)."""
+    """sacreBLEU's signature, for reproduction (Post 2018)."""
 
 
 def scores(
@@ -75,8 +72,8 @@ def scores(
 ) -> list[Score]:
     """BLEU and chrF of translations into the language `target`, each from 0 to 100.
 
-    With `lowercase` or `moses` a third score follows, for comparison with papers only: BLEU of text in lower case, or
-    of the tokens of Moses, for which see `moses_tokens`.
+    With `lowercase` or `moses` a third score follows, only for comparison with papers: BLEU of text in lower case, or
+    of Moses' tokens, see `moses_tokens`.
     """
     found = [
         _scored("BLEU", bleu_metric(target), translations, references),
@@ -104,8 +101,8 @@ def _moses_bleu(translations: Sequence[str], references: Sequence[str], target: 
 
 
 def moses_tokens(texts: Sequence[str], language: str, lowercase: bool) -> list[str]:
-    """The tokens with spaces between them, as Multi30k's own files have them: lower-cased if asked, then Moses'
-    normalize-punctuation.perl and tokenizer.perl, in sacremoses' rewriting. Raises ValueError where that is missing."""
+    """The tokens separated by spaces, as in Multi30k's own files: lower-cased if requested, then Moses'
+    normalize-punctuation.perl and tokenizer.perl, as ported by sacremoses. Raises ValueError if that is missing."""
     try:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
     except ImportError:
@@ -116,10 +113,10 @@ def moses_tokens(texts: Sequence[str], language: str, lowercase: bool) -> list[s
 
 
 def bleu_metric(target: str, lowercase: bool = False, by_sentence: bool = False) -> sacrebleu.BLEU:
-    """sacreBLEU as is usual for the target language: its Chinese tokeniser for Chinese, else 13a; by character where no
-    spaces are written, which sacreBLEU has no other tokeniser for without further packages.
+    """sacreBLEU with the usual tokeniser for the target language: its own for Chinese, else 13a; by character for
+    languages without spaces, for which sacreBLEU has no other tokeniser without further packages.
 
-    `by_sentence`: it will score sentences, where n-grams longer than the sentence do not count.
+    `by_sentence`: for scoring sentences, where n-grams longer than the sentence do not count.
     """
     language = language_alone(target)
     tokeniser = "zh" if language == "zh" else "char" if language in WITHOUT_SPACES else "13a"
@@ -154,9 +151,9 @@ class Development:
 
 
 def limits_for(pairs: Pairs, config: ModelConfig) -> Limits:
-    """Limits within which the corpus's sources stay, and of its targets all but one in a thousand; see `Limits`."""
+    """Limits that all the corpus's sources meet, and all but one in a thousand of its targets; see `Limits`."""
     usual, room = Limits(), config.max_positions - 1
-    # Lengths in files have no sign, and most are under the margin.
+    # Lengths in files are unsigned, and most are below the margin.
     ratios = (pairs.target.lengths.astype(np.int64) - usual.margin) / np.maximum(1, pairs.source.lengths)  # [pairs]
     ratio = max(usual.ratio, round(float(np.quantile(ratios, 0.999)), 1))
     longest = max(int(side.lengths.max(initial=0)) for side in (pairs.source, pairs.target))

@@ -1,7 +1,5 @@
-"""Translates sentences as the service does, by its command line in a process of its own: `training` imports no `app`.
-
-Knows how to start that command and what its exit means; not what the translations are for.
-"""
+"""Translates sentences as the service does, by running its command line in a separate process: `training` imports no
+`app`."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _SETTINGS = "INTERLINEAR_"
-"""How the names of the service's settings begin."""
+"""Prefix of the service's settings."""
 
 
 class NotServed(ValueError):
-    """The service's command did not translate everything; one line that says why."""
+    """The service's command did not translate everything; one line says why."""
 
 
 def translate_served(
@@ -28,10 +26,10 @@ def translate_served(
     device: str = "auto",
     workers: int | None = None,
 ) -> list[str]:
-    """Each sentence's translation, in order, from `bundle` by the service with its default settings.
+    """Each sentence's translation, in order, by the service with its default settings, from `bundle`.
 
-    `languages` are source and target, `workers` the processes that decode (None: one a core). The settings that the
-    environment holds for a service are left out: a figure must not depend on them. Raises NotServed.
+    `languages` are source and target, `workers` the number of worker processes (None: one per core). Ignores the
+    environment's settings for the service: scores must not depend on them. Raises NotServed.
     """
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(_SETTINGS)}
@@ -49,7 +47,7 @@ def translate_served(
         raise NotServed(_reason(done.returncode, said))
     *translations, rest = done.stdout.decode("utf-8", "surrogatepass").split("\n")
     if rest or len(translations) != len(sentences):
-        raise NotServed(f"the service gave {len(translations):,} lines for {len(sentences):,} sentences")
+        raise NotServed(f"the service returned {len(translations):,} lines for {len(sentences):,} sentences")
     return translations
 
 
@@ -59,6 +57,6 @@ def _command(bundle: Path, source: str, target: str) -> list[str]:
 
 
 def _reason(code: int, said: Sequence[str]) -> str:
-    """Why the command ended with `code`, in a line: its own last one, which names the fault."""
+    """Why the command ended with `code`, in one line: its own last line, which names the fault."""
     ended = "it was killed" if code < 0 else f"its exit code is {code}"
     return f"the service's own command failed: {said[-1].removeprefix('interlinear: ') if said else ended}"

@@ -1,8 +1,7 @@
-"""Exports a run's best weights, measured, as a bundle that the service loads.
+"""Exports a run's best weights, with metrics, as a bundle that the service loads.
 
-Knows which of a run's weights ship and what is measured of them; the run itself is `training.export.run_folder`'s. What
-a bundle is, and how it is put in place whole, is `model.bundle`'s; a bundle for another library, the verb's other half,
-is `training.export.ctranslate2`'s.
+The run is read in `training.export.run_folder`, the bundle format is in `model.bundle`, and conversion to another
+library's format in `training.export.ctranslate2`.
 """
 
 from __future__ import annotations
@@ -47,24 +46,23 @@ from training.options import Given, Option, Values, given_options, options_of
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
 NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
-"""The options of the command without which it cannot make what `--to` asks for."""
+"""The options that each value of `--to` requires."""
 GENERAL_PAIRS = 200
-"""Of a development set that a bundle carries, at most."""
+"""Maximum number of development pairs that a bundle carries as general pairs."""
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What to export. ValueError names the fault.
+    """What to export. A ValueError names the fault.
 
-    `columns`, counted from 1, and `encoding` are those of `evaluate_on`; None: found out. What is measured on is called
-    by its path below the folder `below`, if there, else by its file's name. `initial` is the record of the bundle that
-    the run adapts to other text, `parent` that of the bundle for other languages whose weights it began from.
-    `accept_loss`: BLEU on the development set that what was learnt may cost, to ship; None: A_DIFFERENCE.
+    `columns`, counted from 1, and `encoding` are those of `evaluate_on`; None: detected. Test sets are named by their
+    path below the folder `below`, if they are there, else by their file's name. `initial` is the record of the bundle
+    that the run fine-tunes, `parent` that of the bundle for other languages whose weights it started from.
+    `accept_loss`: BLEU on the development set that the fine-tuned weights may lose and still ship; None: A_DIFFERENCE.
     `accept_general_loss`: BLEU that may be lost on each general set; None: `tradeoff.ACCEPTED`. `blend`: how far to go
-    from the weights of the bundle that the run adapts to those that it learnt; None: as far as `accept_general_loss`
-    lets it gain.
+    from the initial bundle's weights to the fine-tuned ones; None: as far as `accept_general_loss` allows.
     """
 
     run: Path
@@ -72,25 +70,25 @@ class ExportOptions:
     out: Path
     replace: bool = False
     dtype: str = "float16"
-    """How weights are stored: float16, bfloat16 or float32; for CTranslate2 int8 too. (default: float16; for
+    """Storage type of weights: float16, bfloat16 or float32; for CTranslate2 also int8. (default: float16; for
     CTranslate2 float32)"""
     evaluate_on: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """Sentence pairs to measure on too; give it again for more."""
+    """More sentence pairs to measure on; repeat for more."""
     columns: tuple[int, int] | None = None
     encoding: str | None = None
     below: Path | None = None
     licence: str = LICENCE
-    """The licence under which the bundle may be used. (default: that of the bundle it began from, or not stated)"""
+    """The licence under which the bundle may be used. (default: that of the bundle it started from, or not stated)"""
     attribution: tuple[str, ...] = (ATTRIBUTION,)
-    """Who made the corpora, as their licence asks; give it again for more. The credits of the bundle it began from
-    stay."""
+    """Credits for the corpora, as their licences require; repeat for more. Credits of the bundle it started from are
+    kept."""
     remarks: Annotated[tuple[str, ...], Option(names=("--remark",))] = ()
-    """A paragraph for the card: what the model is for, and not for; give it again for more."""
+    """A paragraph for the model card: what the model is and is not for; repeat for more."""
     samples: Annotated[str, Option(metavar="own|dev|FILE")] = "own"
-    """Where the sentences are from by which the bundle checks itself: ours (the development set's if we have none in
-    the language), the development set, or a file of one a line. (default: own)"""
+    """Source of the sentences with which the bundle checks itself: ours (the development set's if we have none in the
+    language), the development set, or a file with one per line. (default: own)"""
     device: str = "auto"
-    """Where to measure: cpu, cuda, or auto: a GPU if there is one. (default: auto)"""
+    """Where to measure: cpu, cuda, or auto: a GPU if available. (default: auto)"""
     initial: dict[str, Any] | None = None
     accept_loss: float | None = None
     blend: float | None = None
@@ -99,13 +97,13 @@ class ExportOptions:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What must be told of a bundle that the run began with, whoever exports it; nothing if there was none."""
+        """What must be recorded about a bundle that the run started from; empty if there was none."""
         began = {name: record for name in ("initial", "parent") if (record := getattr(self, name))}
         return began | {"licence": self.licence, "attribution": list(self.attribution)} if began else {}
 
     @property
     def form(self) -> dict[str, Any]:
-        """How weights are chosen and stored and where samples come from, as config.json has it."""
+        """How weights are chosen and stored and where samples come from, as recorded in config.json."""
         sentences = self.sentences()
         digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else None
         chosen = {"accept_loss": self.accept_loss, "blend": self.blend, "samples_sha256": digest}
@@ -118,19 +116,19 @@ class ExportOptions:
             raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
 
     def sentences(self) -> list[str]:
-        """Those of `samples`, where that is a file. Raises CorpusError."""
+        """The sentences in the file `samples`, if it is one. Raises CorpusError."""
         if self.samples in ("own", "dev"):
             return []
         return [line.strip() for line in look_at_text(Path(self.samples)).lines() if line.strip()]
 
     def tests(self, source: str, target: str) -> list[TestSet]:
-        """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError for two of one name, by
-        which figures are told apart."""
+        """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError if two have the same name,
+        by which scores are identified."""
         tests = [self._test(text, source, target) for text in self.evaluate_on]
         counts = Counter([DEVELOPMENT, *(test.name for test in tests)])
         for test in tests:
             if counts[test.name] > 1:
-                raise ValueError(f"two of the sets to measure on are called {test.name}: give each once, or rename one")
+                raise ValueError(f"two sets to measure on are called {test.name}: give each once, or rename one")
         return tests
 
     def _test(self, text: str, source: str, target: str) -> TestSet:
@@ -145,14 +143,14 @@ def export_run(
 ) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    `tests`: `options.tests()`, if they have been read. `adapted`: the bundle that the run adapts; without it, such a
-    run's weights are those that were chosen before.
-    Nothing is at `out` before all is done. Raises BundleError, NotReplaceable, TrainingError, CorpusError, ValueError.
+    `tests`: `options.tests()`, if already read. `adapted`: the bundle that the run fine-tunes; without it, the weights
+    of such a run are those chosen before. Nothing exists at `out` before all is done. Raises BundleError,
+    NotReplaceable, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
     run, learnt = _at_one_moment(options)
-    if options.initial:  # what it could translate at length before, it still can
+    if options.initial:  # it must still translate long sentences that it could translate before
         theirs = options.initial["limits"]
         longer = {name: max(getattr(run.limits, name), theirs[name]) for name in ("max_source", "max_target", "ratio")}
         run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, **longer))
@@ -205,7 +203,7 @@ def export_run(
     try:
         results = measured_as_served(write, [dev, *tests], device)
     except NotServed as error:
-        say(f"warning: the figures are of the bare decoder, since {error}")
+        say(f"warning: the scores are those of the bare decoder, since {error}")
     else:
         results = [dataclasses.replace(result, trained_on=seen.get(result.set)) for result in results]
         for result, test in zip(results, [dev, *tests], strict=True):
@@ -219,13 +217,13 @@ def export_run(
 
 
 def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str, dict[str, Tensor]]]]:
-    """The run and its candidates as they are now: training may go on in its folder while they are measured."""
+    """A snapshot of the run and its candidates: training may continue in its folder while they are measured."""
     while True:
         run = Trained.load(options.run, options.data)
         try:
             learnt = list(run.candidates())
-        except FileNotFoundError:  # an evaluation has put others in their place
-            if not (run.folder / BEST).exists():  # which is replaced, and never taken away: it was not copied
+        except FileNotFoundError:  # an evaluation has replaced them
+            if not (run.folder / BEST).exists():  # never removed, only replaced, so it was not copied
                 raise
             continue
         if run.is_current():
@@ -242,8 +240,8 @@ def _choose(
     accepted: float,
     say: Say,
 ) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
-    """What the best candidate is, its model, its metrics on the development set, and each candidate's BLEU there. The
-    weights from `before` the run are the best only if they are so by more than `accepted`."""
+    """The best candidate's description, its model, its metrics on the development set, and each candidate's BLEU there.
+    The weights from `before` the run win only by more than `accepted`."""
     found = []
     for what, weights in chain(learnt, [(BEGUN_WITH, before)] if before else []):
         model = run.model(weights, dtype, device)
@@ -264,7 +262,7 @@ def _choose(
 
 
 def _samples(model: Transformer, run: Trained, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
-    """At least one, since the service refuses a bundle without. Raises ValueError if no sentence can be one."""
+    """At least one, since the service refuses a bundle without samples. Raises ValueError if no sentence qualifies."""
     samples = choose_samples(model, run.tokenizer, run.limits, sentences)
     if samples:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
@@ -278,14 +276,14 @@ def _samples(model: Transformer, run: Trained, sentences: Sequence[str], say: Sa
 
 
 def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:
-    """Our own; the development set's if `samples` says so, or for a language that we have none in."""
+    """Our own; the development set's if `samples` says so, or if we have none in the language."""
     own = own_sentences(run.summary.source) if samples == "own" else []
     return own or [pair.source for pair in dev_pairs(run.data)]
 
 
 def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
-    """The pairs by which a later `run --init` sees what is lost outside its field: those of the bundle that was
-    adapted, or ours, or for languages that we have none in some of the development set, as with samples."""
+    """The pairs by which a later `run --init` measures what is lost outside its field: those of the fine-tuned bundle,
+    or ours, or for languages that we have none in some of the development set, as with samples."""
     origin = options.initial or {}
     pairs = carried_pairs({"source": run.summary.source, "target": run.summary.target, **origin})
     return [list(pair) for pair in pairs or dev_pairs(run.data)[:GENERAL_PAIRS]]
@@ -293,7 +291,7 @@ def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """What the command line asks for; a ValueError says which options do not go together."""
+    """What the command line requests; a ValueError names options that do not go together."""
 
     out: Path
     """The folder to make, such as bundles/en-fr."""
@@ -302,14 +300,14 @@ class ExportArguments:
     data: Path | None = None
     """The data folder it was trained on."""
     to: Annotated[str, Option(metavar="bundle|ctranslate2")] = "bundle"
-    """What to make: a bundle out of --run and --data, or a model folder for CTranslate2 out of --bundle."""
+    """What to make: a bundle from --run and --data, or a model folder for CTranslate2 from --bundle."""
     bundle: Path | None = None
     """The bundle folder to convert with --to ctranslate2."""
     replace: bool = False
-    """Swap what is there for the new one."""
+    """Replace an existing folder."""
     export: Annotated[Values, Given(ExportOptions)] = field(default_factory=dict)
     threads: int | None = None
-    """CPU threads. (default: one a core)"""
+    """CPU threads. (default: one per core)"""
 
     def __post_init__(self) -> None:
         if self.to not in NEEDED:
@@ -326,7 +324,7 @@ class ExportArguments:
 
 
 def export_asked(arguments: ExportArguments, say: Say = print) -> None:
-    """Makes what the command line asks for. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
+    """Makes what the command line requests. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
     out, given = arguments.out, arguments.export
     with alone_making(out):
         if arguments.bundle is not None:
@@ -349,5 +347,5 @@ def _spelt(names: Iterable[str]) -> str:
 
 
 def serve_command(bundle: Path) -> str:
-    """What to type to serve `bundle`."""
+    """The command that serves `bundle`."""
     return f"INTERLINEAR_BUNDLES={shlex.quote(str(bundle))} {python_here()} -m app serve"

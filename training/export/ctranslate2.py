@@ -1,9 +1,8 @@
-"""The verb `export --to ctranslate2`: a bundle as a model folder that the CTranslate2 library loads.
+"""`export --to ctranslate2`: converts a bundle to a model folder for the CTranslate2 library.
 
     python -m training export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
 
-Knows how our modules and symbols are called in CTranslate2's specification, and what it cannot express. How such a
-folder is quantised and served is that library's.
+Maps our modules and symbols to CTranslate2's specification, and refuses what it cannot express.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """What to convert. ValueError names the fault. `dtype` is how weights are stored, not what they are computed in."""
+    """What to convert. A ValueError names the fault. `dtype` is the storage type of weights, not that of
+    computation."""
 
     bundle: Path
     out: Path
@@ -47,10 +47,10 @@ class ConvertOptions:
 
 
 def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
-    """Writes the CTranslate2 model; its folder has the vocabulary too, and a card with the licence and its use.
+    """Writes the CTranslate2 model; its folder also has the vocabulary, and a card with the licence and usage.
 
-    Nothing is at `out` before CTranslate2 has translated the bundle's samples as the bundle records them. Raises
-    BundleError, NotReplaceable and ConversionError.
+    Nothing exists at `out` before CTranslate2 has reproduced the bundle's samples. Raises BundleError, NotReplaceable
+    and ConversionError.
     """
     check_replaceable(options.out, options.replace, "CTranslate2 model", WEIGHTS)
     bundle = load_bundle(options.bundle, torch.device("cpu"))
@@ -73,13 +73,13 @@ def model_spec(bundle: LoadedBundle) -> Any:
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError:
-        raise ConversionError("CTranslate2 is not installed; `pip install ctranslate2` does it") from None
+        raise ConversionError("CTranslate2 is not installed: pip install ctranslate2") from None
 
     model, config, tokenizer = bundle.model, bundle.model.config, bundle.tokenizer
     if config.norm == "residual_post":
-        raise ConversionError(f"CTranslate2 has no layers that normalise as {bundle.name} does (residual_post)")
+        raise ConversionError(f"CTranslate2 does not support the layer normalisation of {bundle.name} (residual_post)")
     spec = transformer_spec.TransformerSpec.from_config(
-        # Made as `pre` whatever it is: a specification made as `post` has no place for the norm that closes a stack.
+        # Made as `pre` in any case: a specification made as `post` lacks the norm that closes a stack.
         (config.encoder_layers, config.decoder_layers),
         config.num_heads,
         no_final_norm=not config.has_final_norm,
@@ -98,10 +98,11 @@ def model_spec(bundle: LoadedBundle) -> Any:
 
 
 def check_converted(folder: Path, bundle: LoadedBundle, dtype: str) -> None:
-    """Translates the bundle's samples with CTranslate2; ConversionError if a token differs from the one recorded."""
+    """Translates the bundle's samples with CTranslate2; raises ConversionError if a token differs from the recorded
+    one."""
     import ctranslate2
 
-    # One thread: in a process that has torch in it there are two pools of threads already.
+    # One thread: a process with torch in it already has two thread pools.
     compute = "default" if dtype == "int8" else "float32"
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=compute, intra_threads=1)
     for sample in bundle.config["samples"]:
@@ -118,7 +119,7 @@ def _set_stack(spec: Any, embedding: Embedding, layers: nn.ModuleList, norm: nn.
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = _copy(embedding.tokens.weight)
     spec.scale_embeddings = True  # by sqrt(d_model)
-    # CTranslate2 makes sinusoids in another order, all sines first, unless it is given the table.
+    # CTranslate2 orders sinusoids differently, all sines first, unless it is given the table.
     spec.position_encodings.encodings = _copy(embedding.positions)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
         assert isinstance(layer, EncoderLayer | DecoderLayer)
@@ -137,7 +138,7 @@ def _set_layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
 
 
 def _set_attention(spec: Any, attention: Attention, residual: Residual, cuts: tuple[int, ...]) -> None:
-    """`cuts` part query, key and value (0, 1, 2): there, too, what shares an input is one matrix."""
+    """`cuts` split query, key and value (0, 1, 2): there, too, projections with the same input are one matrix."""
     weight, bias = attention.query_key_value.weight, attention.query_key_value.bias
     width = weight.size(1)
     for linear, (first, last) in zip(spec.linear[:-1], pairwise(cuts), strict=True):

@@ -1,7 +1,7 @@
-"""Which weights ship where a bundle was adapted: those that lie on the way from its own to those learnt, as far as what
-it knows elsewhere is kept.
+"""Chooses the weights of a fine-tuned bundle: interpolated between its own and the fine-tuned ones, as far as general
+quality is kept.
 
-Knows a run's weights and test sets. What a point on the way gains and loses is `training.export.tradeoff`'s.
+The gain and loss at each point are compared in `training.export.tradeoff`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from training.optim.checkpoint import load_weights, serialised
 from training.optim.trainer import TrainingError
 
 WEIGHTS, CHOICE = "adapted.safetensors", "adapted.json"
-"""In the folder of a run: the weights that were chosen, and what they are."""
+"""In a run's folder: the chosen weights, and their description."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """The bundle that a run adapts: its weights, its BLEU by set, and the `general` sets that tell what is lost.
+    """The bundle that a run fine-tunes: its weights, its BLEU by set, and the `general` sets that measure losses.
 
-    `accepted`: BLEU that may be lost there; `accepted_own`, on the development set, to ship what was learnt instead of
-    the bundle's weights. `blend`: the only point on the way that is asked for; None if it is to be found.
+    `accepted`: BLEU that may be lost there; `accepted_own`, on the development set, for the fine-tuned weights to ship
+    instead of the bundle's. `blend`: the only point to measure; None to search.
     """
 
     weights: Mapping[str, Tensor]
@@ -53,9 +53,10 @@ def choose_adapted(
     device: torch.device,
     say: Say,
 ) -> tuple[str, Transformer, dict[str, Any]]:
-    """What ships, as text and model, and what config.json tells of the choice; kept in the run's folder.
+    """Chooses what ships: its description, its model, and what config.json records of the choice; kept in the run's
+    folder.
 
-    Raises TrainingError where all that was measured loses more elsewhere than is accepted.
+    Raises TrainingError if every point loses more elsewhere than accepted.
     """
 
     def bleu(model: Transformer, test: TestSet) -> float:
@@ -98,7 +99,7 @@ def _keep(folder: Path, what: str, weights: Mapping[str, Tensor], record: Mappin
 
 
 def chosen_before(folder: Path) -> tuple[str, dict[str, Tensor], dict[str, Any]]:
-    """What `choose_adapted` kept. Raises TrainingError if it chose nothing."""
+    """What `choose_adapted` saved. Raises TrainingError if it chose nothing."""
     if not (folder / CHOICE).exists():
         raise TrainingError(f"{folder} adapts a bundle, and `run` has chosen none of its weights yet: go on with that")
     record = dict(json.loads((folder / CHOICE).read_text(encoding="utf-8")))

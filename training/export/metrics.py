@@ -1,7 +1,4 @@
-"""The figures of a bundle before it is in its place: as the service answers, from a copy of it.
-
-Knows how a copy is made and measured; what is written, and where, is `training.export.bundle`'s.
-"""
+"""Measures a bundle before it is in its place, as the service answers, from a temporary copy."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from training.evaluation.evaluate import Result, TestSet, evaluate_served
 
 
 def measured_as_served(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
-    """The results of `tests` on the service's default settings, from the bundle that `write` puts into a folder.
+    """The results of `tests` with the service's default settings, from the bundle that `write` puts into a folder.
 
-    Raises NotServed if the service does not serve it, such as where its samples come out otherwise.
+    Raises NotServed if the service refuses it, for example if its samples come out differently.
     """
     with TemporaryDirectory(prefix="interlinear-") as place:
         write(Path(place, "bundle"))

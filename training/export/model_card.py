@@ -1,4 +1,4 @@
-"""The model card of a bundle, and of one converted, in Markdown, out of its config.json. Knows no files."""
+"""Writes the model cards of bundles, and of converted ones, in Markdown, from config.json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 
 
 def model_card(config: Mapping[str, Any]) -> str:
-    """What the bundle is, what it was measured at and trained on, whose that is, and what it cannot do."""
+    """What the bundle is, its metrics, training data and owners, and its limitations."""
     return "\n".join(
         [
             *_opening(config),
@@ -45,7 +45,7 @@ def model_card(config: Mapping[str, Any]) -> str:
 
 
 def converted_card(config: Mapping[str, Any], name: str) -> str:
-    """The card of bundle `name` as a CTranslate2 model: whose it is, and how text becomes its pieces and back."""
+    """The card of bundle `name` as a CTranslate2 model: its owners, and how to tokenise and detokenise."""
     opening = CONVERTED.format(
         name=name, source=language_name(config["source"]), target=language_name(config["target"]), **config["limits"]
     )
@@ -92,9 +92,9 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def changes(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], float]]:
-    """Of a fine-tuned bundle's config.json, each metric of the bundle it was made from, and its score now; those that
-    another export of the same run did not measure are left out."""
-    # Before, the bare decoder was measured, as it is to compare weights with.
+    """From a fine-tuned bundle's config.json, each metric of its initial bundle with the score now, except those that
+    another export of the same run did not measure."""
+    # The bare decoder was measured before, as is usual for comparing weights.
     measured = config["training"].get("decoder_metrics", config["metrics"])
     after = {(metric["set"], metric["metric"]): metric["score"] for metric in measured}
     before = [(metric, (metric["set"], metric["metric"])) for metric in config["training"]["initial"]["metrics"]]
@@ -128,7 +128,7 @@ def _named(origin: Mapping[str, Any]) -> str:
 
 
 def _origins(child: str, record: Mapping[str, Any]) -> Iterator[str]:
-    """Which bundles `child` began from, by its `record`, and which these in turn."""
+    """The bundles that `child` started from, according to its `record`, and their own ancestors."""
     if initial := record.get("initial"):
         yield f"{child} was made from {initial['bundle']}, which was trained on {_named(initial)}."
         yield ""
@@ -157,7 +157,7 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parent(config: Mapping[str, Any]) -> Iterator[str]:
-    """Whose weights it began from, and those which that one began from."""
+    """Whose weights it started from, and those which that one started from."""
     yield from _origins("It", {"parent": config["training"].get("parent")})
 
 

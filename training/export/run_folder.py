@@ -1,6 +1,6 @@
-"""What a training has come to: the weights of a run folder that may ship, and the record of how they came about.
+"""The result of a training run: weights that may ship, and the record of how they were trained.
 
-Knows run folders and the data they belong to; which weights are best, `training.export.bundle` finds out.
+`training.export.bundle` finds out which weights are best.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from training.optim.checkpoint import BEST, average, load_state, load_weights, s
 from training.optim.trainer import TrainingError, resolve_precision
 
 ORIGIN = "origin.json"
-"""In a run folder: what its weights began from, and who must be named for that."""
+"""In a run folder: what its weights started from, and the credits for that."""
 MOST_CANDIDATES = 3
-"""That `Trained.candidates` yields."""
+"""Maximum number of candidates from `Trained.candidates`."""
 BEGUN_WITH = "those that the run began with"
 
 
@@ -60,19 +60,19 @@ class Trained:
         pairs, record = load_pairs(data)
         younger = {field.name: field.default for field in dataclasses.fields(PreparedSummary)}  # than the state
         if record != {name: younger.get(name) for name in record} | snapshot["identity"]["data"]:
-            raise TrainingError(f"{folder} was not trained on {data} as it is now")
+            raise TrainingError(f"{folder} was not trained on the current contents of {data}")
         config = ModelConfig.from_dict(snapshot["identity"]["config"])
         tokenizer = Tokenizer.load(data / "sentencepiece.model")
         summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
         return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
 
     def is_current(self) -> bool:
-        """Whether no evaluation has come since it was loaded."""
+        """Whether no evaluation has taken place since it was loaded."""
         now = load_state(self.folder)
         return now is not None and len(now["state"]["history"]) == len(self.snapshot["state"]["history"])
 
     def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
-        """The model with `weights` as a bundle in `dtype` gives them back: rounded, then float32."""
+        """The model with `weights` as a bundle in `dtype` restores them: rounded, then float32."""
         model = Transformer(self.config)
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -80,7 +80,7 @@ class Trained:
         return model.to(device).eval()
 
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The weights that were learnt and may ship, and what they are."""
+        """The trained weights that may ship, with descriptions."""
         last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
         for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
             yield f"the average of the last {count} evaluations", average(last[-count:])
@@ -90,7 +90,7 @@ class Trained:
             yield f"those of step {best:,}, of the lowest development loss", load_weights(self.folder / BEST)
 
     def beginning(self) -> dict[str, Tensor] | None:
-        """The weights that a parent gave the run, if it has never had a lower development loss since."""
+        """The weights from the parent, if the run has never had a lower development loss since."""
         began_best = self.snapshot["state"]["best_step"] == 0 and (self.folder / BEST).exists()
         return load_weights(self.folder / BEST) if began_best else None
 
@@ -98,33 +98,33 @@ class Trained:
 def blended(
     learnt: Iterable[tuple[str, dict[str, Tensor]]], origin: Mapping[str, Tensor], share: float
 ) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """What was learnt, only a `share` of the way from the weights `origin` that the run began with: what they knew is
-    kept better than what is learnt is lost (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3).
-    """
+    """The fine-tuned weights, moved only a `share` of the way from the initial weights `origin`: this preserves more of
+    what those knew than it loses of what was learnt (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models",
+    section 3)."""
     for what, weights in learnt:
         between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
         yield f"those {share:g} of the way from where the run began to {what}", between
 
 
 def record_origin(run: Path, origin: Mapping[str, Any]) -> None:
-    """Keeps in the run folder what an export of it must tell of whose weights it began with; see `origin_of`."""
+    """Saves in the run folder what an export must record about the weights it started from; see `origin_of`."""
     if origin:
         run.mkdir(parents=True, exist_ok=True)
         write_atomically(run / ORIGIN, (json.dumps(origin, indent=2) + "\n").encode())
 
 
 def origin_of(run: Path) -> dict[str, Any]:
-    """What `record_origin` kept; nothing if the run began with random weights."""
+    """What `record_origin` saved; empty if the run started from random weights."""
     return dict(json.loads((run / ORIGIN).read_text(encoding="utf-8"))) if (run / ORIGIN).exists() else {}
 
 
 def data_digest(data: Path) -> str:
-    """SHA-256 of the record of prepared data, which has those of its files and all options."""
+    """SHA-256 of the record of prepared data, which contains those of its files and all options."""
     return hashlib.sha256((data / "prepared.json").read_bytes()).hexdigest()
 
 
 def training_record(run: Trained, weights: str, model: Transformer) -> dict[str, Any]:
-    """What config.json tells of the training: names and sizes, no paths."""
+    """What config.json records of the training: names and sizes, no paths."""
     identity, state = run.snapshot["identity"], run.snapshot["state"]
     recipe, position = identity["recipe"], state["position"]
     batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
@@ -159,13 +159,13 @@ def training_record(run: Trained, weights: str, model: Transformer) -> dict[str,
 
 
 def versions() -> dict[str, str]:
-    """The software that decides what a training gives."""
+    """Versions of the software that affects a training's result."""
     libraries = {name: importlib.metadata.version(name) for name in ("torch", "sentencepiece")}
     return {"python": platform.python_version(), **libraries, "interlinear": __version__}
 
 
 def commit() -> str | None:
-    """The commit of this code, "-dirty" after it if files differ; None outside a checkout."""
+    """This code's commit, with "-dirty" appended if files differ; None outside a checkout."""
     root = Path(__file__).resolve().parent.parent.parent
     if not (root / ".git").exists():
         return None

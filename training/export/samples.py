@@ -19,7 +19,8 @@ from training.data.batches import Pairs
 from training.evaluation.scoring import translate
 
 MARGIN = 0.5
-"""Nats by which the best token leads the second at every step: far above what half precision or a processor moves."""
+"""Nats by which the best token leads the second at every step: far more than half precision or another processor
+changes."""
 WANTED = 12
 
 SENTENCES = {
@@ -142,11 +143,11 @@ SENTENCES = {
 
 
 _AT_ONCE = 64
-"""Sentences of which all logits are held."""
+"""Sentences whose logits are held at once."""
 
 
 def own_sentences(language: str) -> list[str]:
-    """Our sentences in `language`, whatever its region; none if it is not among ours."""
+    """Our sentences in `language`, regardless of region; empty if we have none."""
     text = SENTENCES.get(language_alone(language), "")
     return [" ".join(sentence.split()) for sentence in text.split("|") if sentence.strip()]
 
@@ -154,8 +155,8 @@ def own_sentences(language: str) -> list[str]:
 def choose_samples(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], wanted: int = WANTED
 ) -> list[dict[str, Any]]:
-    """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, as config.json
-    keeps them; fewer if there are not so many."""
+    """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, in config.json's
+    format; fewer if there are not that many."""
     fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source]
     chosen: list[dict[str, Any]] = []
     for start in range(0, len(fitting), _AT_ONCE):
@@ -168,9 +169,9 @@ def choose_samples(
 def surest_sample(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
 ) -> tuple[dict[str, Any], float]:
-    """The one of `sentences` whose least lead is the greatest, and that lead in nats: for a model that is sure of none.
+    """The sentence of `sentences` with the largest minimum lead, and that lead in nats: for a model without sure ones.
 
-    A translation may end by its limit. Raises ValueError if no sentence fits.
+    A translation may end at its limit. Raises ValueError if no sentence fits.
     """
     fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source][:_AT_ONCE]
     if not fitting:
@@ -186,7 +187,7 @@ def surest_sample(
 
 
 def _sample(source: str, target: str, source_ids: list[int], target_ids: list[int]) -> dict[str, Any]:
-    """As config.json keeps it."""
+    """In config.json's format."""
     return {"source": source, "target": target, "source_ids": source_ids, "target_ids": target_ids}
 
 
@@ -194,7 +195,7 @@ def _sure(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     found = translate(model, tokenizer, limits, sentences)
-    # What has no end, or nothing before it, is no example of a translation.
+    # A translation without an end, or without anything before it, is not a useful example.
     whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
     pairs = [(tokenizer.encode_source(sentences[row]), found.ids[row]) for row in whole]
     leads = margins(model, [(source, target[:-1]) for source, target in pairs])
@@ -205,8 +206,8 @@ def _sure(
 
 @torch.inference_mode()
 def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool = True) -> list[float]:
-    """Of each pair of source and target, end symbols apart: the least lead, in nats, of the target's next token, its
-    end symbol included if it `ended`, over the best other one, in one parallel pass. Negative where another is
+    """For each pair of source and target, without end symbols: the minimum lead, in nats, of the target's next token,
+    including the end symbol if it `ended`, over the best other token, in one parallel pass. Negative if another is
     likelier."""
     if not pairs:
         return []

@@ -1,7 +1,7 @@
-"""How far an adapted bundle goes from the weights that it was to those that it learnt: what that gains in its user's
-field and loses elsewhere, at several points on the way, and which of them ships.
+"""The trade-off of fine-tuning: compares gains in the user's field with losses elsewhere, at several points between the
+initial and the fine-tuned weights, and chooses the one that ships.
 
-Knows scores and weights; how the points are measured is `training.export.bundle`'s.
+The points are measured in `training.export.bundle`.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from model.atomic_files import write_atomically
 from training.optim.trainer import TrainingError
 
 ACCEPTED = 2.0
-"""BLEU that may be lost elsewhere, where nothing else is asked for."""
+"""BLEU that may be lost elsewhere by default."""
 PLOT = "tradeoff.png"
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
 _STEP = 0.1
 _LITTLE = 1.0
-"""BLEU; a gain below it hardly shows."""
+"""In BLEU; smaller gains are hardly noticeable."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """BLEU of the weights that lie `share` of the way from the bundle's to those learnt: in the `own` field, and by
-    name on the sets from `elsewhere`."""
+    """BLEU of the weights at `share` of the way from the bundle's to the fine-tuned ones: in the `own` field, and by
+    name on the sets `elsewhere`."""
 
     share: float
     own: float
     elsewhere: Mapping[str, float]
 
     def loss(self, before: Point) -> float:
-        """The BLEU lost since `before` on the set that lost most; below 0 where none did."""
+        """The BLEU lost since `before` on the set that lost most; negative if none did."""
         return max((score - self.elsewhere[name] for name, score in before.elsewhere.items()), default=0.0)
 
     def gain(self, before: Point) -> float:
         return self.own - before.own
 
     def record(self) -> dict[str, Any]:
-        """As config.json keeps it."""
+        """In config.json's format."""
         elsewhere = {name: round(score, 2) for name, score in self.elsewhere.items()}
         return {"blend": self.share, "development_bleu": round(self.own, 2), "general_bleu": elsewhere}
 
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The points that were measured, the bundle as it was `before` apart, and what may be lost elsewhere."""
+    """The measured points, apart from the bundle `before`, and what may be lost elsewhere."""
 
     before: Point
     points: Sequence[Point]
@@ -56,18 +56,18 @@ class Tradeoff:
 
     @property
     def best(self) -> Point | None:
-        """The point of the highest BLEU in the field among those that lose no more than is accepted, the nearest to
-        the bundle of several; None if all lose more."""
+        """The point with the highest BLEU in the field among those within the accepted loss, the nearest to the bundle
+        on ties; None if all lose more."""
         fitting = [point for point in self.points if point.loss(self.before) <= self.accepted]
         return max(fitting, key=lambda point: (point.own, -point.share), default=None)
 
     def record(self) -> dict[str, Any]:
-        """As config.json keeps it."""
+        """In config.json's format."""
         points = sorted(self.points, key=lambda point: point.share)
         return {"accepted": self.accepted, "points": [point.record() for point in (self.before, *points)]}
 
     def advice(self, chosen: Point) -> str:
-        """One sentence: what `chosen` gained and lost, and what to do for more."""
+        """One sentence: what `chosen` gained and lost, and how to get more."""
         gain, loss, most = chosen.gain(self.before), chosen.loss(self.before), self._furthest()
         said = f"gained {gain:.1f} BLEU in your field for {max(0.0, loss):.1f} elsewhere"
         if gain < _LITTLE:
@@ -93,12 +93,12 @@ class Tradeoff:
         return max(self.points, key=lambda point: point.own)
 
     def plot(self, folder: Path) -> Path:
-        """Writes what is gained against what is lost, a dot a point, into `folder`; returns the file."""
+        """Plots gain against loss, one dot per point, into `folder`; returns the file."""
         write_atomically(folder / PLOT, self._drawn())
         return folder / PLOT
 
     def _drawn(self) -> bytes:
-        from matplotlib.figure import Figure  # a second to import, and only needed here
+        from matplotlib.figure import Figure  # takes a second, and is only needed here
 
         figure = Figure(figsize=(7, 4.5), layout="constrained")
         axes = figure.add_subplot()
@@ -118,7 +118,7 @@ class Tradeoff:
 
 
 def explored(before: Point, measured: Callable[[float], Point], accepted: float, given: float | None) -> Tradeoff:
-    """Measures the points on the way: only the one `given`, or SHARES, and one nearer to the best of those."""
+    """Measures points on the way: only the one `given`, or SHARES, and one closer to the best of those."""
     if given is not None:
         return Tradeoff(before, [measured(given)], accepted)
     found = Tradeoff(before, [measured(share) for share in SHARES], accepted)
@@ -128,5 +128,5 @@ def explored(before: Point, measured: Callable[[float], Point], accepted: float,
 
 
 def _above(loss: float) -> str:
-    """A number that `loss` is under, with one digit after the point."""
+    """A number above `loss`, with one decimal digit."""
     return f"{loss + 0.1:.1f}"

@@ -1,4 +1,4 @@
-"""How a model learns: recipe, loss, steps, the loop around them, checkpoints and curves. Knows batches, no text.
+"""Optimisation: recipe, loss, steps, the training loop, checkpoints and curves.
 
 Imports training.evaluation, training.data, training.cleaning and model.
 """

@@ -1,6 +1,6 @@
-"""Other tokens for the same pairs in every epoch: BPE-dropout (Provilkov et al. 2020).
+"""BPE-dropout (Provilkov et al. 2020): tokenises the same pairs differently in every epoch.
 
-Knows what is drawn when. How text is made into tokens is `model.tokenizer`'s.
+The random merges are in `model.tokenizer`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from training.optim.trainer import Recipe
 class BPEDropout:
     """Draws the tokens of both sides of a batch's pairs; a `training.data.batches.Redraw`.
 
-    They depend on the seed and the batch's position alone, not on what was drawn before, nor on who takes which part
+    They depend only on the seed and the batch's position, not on earlier draws, nor on which process takes which part
     of the batch.
     """
 
@@ -26,7 +26,7 @@ class BPEDropout:
     dropout: float
     seed: int
     longest: int
-    """Tokens a side may have; where more are drawn, it keeps those that are stored."""
+    """Maximum tokens of a side; if more are drawn, the stored ones are kept."""
 
     def __call__(self, pairs: Pairs, rows: Integers, position: Position) -> Pairs:
         stored = pairs.source.sequences(rows) + pairs.target.sequences(rows)
@@ -37,6 +37,6 @@ class BPEDropout:
 
 
 def redraw_of(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Redraw | None:
-    """How the recipe has tokens drawn anew, None where they stay what they are."""
+    """The recipe's redraw function; None if tokens stay the same."""
     longest = config.max_positions - 1  # the start or end symbol takes one
     return BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None

@@ -1,6 +1,6 @@
-"""What a run leaves on disk, written so that a kill at any moment loses nothing: its state, and recent weights.
+"""Saves a run's state and recent weights so that a kill at any moment loses nothing.
 
-Knows files; what is in the state is `training.optim.loop`'s.
+The state's content is defined in `training.optim.loop`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEST = "best.safetensors"
 
 
 class _Honest:
-    """A file for torch.save, which makes a RuntimeError of whatever goes wrong in `write`; `error` is what it was."""
+    """A file for torch.save, which turns any failure in `write` into a RuntimeError; `error` is the original."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -63,7 +63,7 @@ def load_state(run: Path) -> dict[str, Any] | None:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Those of a file. Raises ValueError if it is damaged."""
+    """The weights in a file. Raises ValueError if it is damaged."""
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -71,7 +71,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def save_weights(run: Path, step: int, weights: dict[str, Tensor], keep: int) -> None:
-    """Adds the weights of `step`; of the steps so saved, the last `keep` stay."""
+    """Saves the weights of `step`; keeps those of the last `keep` saved steps."""
     write_atomically(run / f"weights-{step:08d}.safetensors", serialised(weights))
     for path in saved_weights(run)[:-keep]:
         path.unlink()
@@ -88,7 +88,7 @@ def saved_weights(run: Path) -> list[Path]:
 
 
 def discard_weights(run: Path) -> None:
-    """Removes weights that were saved before any state was: the run begins anew, and perhaps otherwise."""
+    """Removes weights saved before any state: the run starts over, perhaps with other options."""
     for path in [*saved_weights(run), run / BEST]:
         path.unlink(missing_ok=True)
 
@@ -108,7 +108,7 @@ def average(paths: list[Path]) -> dict[str, Tensor]:
 
 
 def serialised(weights: dict[str, Tensor]) -> bytes:
-    """safetensors bytes; what is shared is stored once, under its first name."""
+    """safetensors bytes; a shared tensor is stored once, under its first name."""
     unique: dict[int, str] = {}
     for name, tensor in weights.items():
         unique.setdefault(tensor.data_ptr(), name)

@@ -1,4 +1,4 @@
-"""Which architecture and which recipe suit a corpus, by its size alone. Knows no files and no speeds."""
+"""Chooses architecture and recipe by corpus size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from training.data.batches import Pairs, epoch_rows
 from training.optim.trainer import Recipe, TrainingError
 
 EVALUATIONS = 25
-"""Evaluations a run, so that a curve can be read and the last five, a fifth of the run, averaged."""
+"""Evaluations per run, so that a curve is readable and the last five, a fifth of the run, can be averaged."""
 COOLDOWN = 0.25
 
 
 @dataclass(frozen=True)
 class Size:
-    """What suits a corpus of up to `pairs` pairs."""
+    """Settings for a corpus of up to `pairs` pairs."""
 
     pairs: float
     architecture: str
@@ -30,10 +30,10 @@ class Size:
     learning_rate_factor: float
 
 
-# A model that could learn a small corpus by heart does so instead of learning the language, hence the smaller ones
-# with more dropout. A batch must stay a small part of the corpus, or there are too few steps to learn in; a larger one
-# is steadier and faster. The highest rate, factor / sqrt(width * warm-up), is 0.002 to 0.005 for `tiny`, 0.0014 for
-# `small` and 0.001 for `base`. Epochs are the most that still help; early stopping ends what does not.
+# A model that could learn a small corpus by heart does that instead of learning the language, hence smaller models with
+# more dropout. A batch must be a small part of the corpus, or there are too few steps; a larger batch is steadier and
+# faster. The peak rate, factor / sqrt(width * warm-up), is 0.002 to 0.005 for `tiny`, 0.0014 for `small` and 0.001 for
+# `base`. Epochs are the most that still help; early stopping ends the rest.
 SIZES = (
     Size(5_000, "tiny", dropout=0.3, batch_tokens=1024, epochs=30, warmup=200, learning_rate_factor=0.35),
     Size(50_000, "tiny", dropout=0.3, batch_tokens=2048, epochs=60, warmup=1000, learning_rate_factor=1.8),
@@ -43,30 +43,30 @@ SIZES = (
 LARGEST_ON_GPU = Size(
     math.inf, "base", dropout=0.1, batch_tokens=16_384, epochs=10, warmup=4000, learning_rate_factor=1.4
 )
-"""From half a million pairs on, a GPU has the time for the model of the paper; a processor has not."""
+"""From half a million pairs on, a GPU has the time for the paper's model; a CPU does not."""
 FROM_PARENT = Size(math.inf, "small", dropout=0.1, batch_tokens=2560, epochs=10, warmup=300, learning_rate_factor=0.8)
-"""Where a model begins from one for other languages, it knows much already. Seven bundles that ship were made so,
-of 20,000 to 150,000 pairs each; for other numbers and for other shapes than `small` it was not measured."""
+"""A model that starts from one for other languages already knows much. Seven bundles that ship were made so, from
+20,000 to 150,000 pairs each; not measured for other numbers or for shapes other than `small`."""
 
 
 def size_for(pairs: int, gpu: bool) -> Size:
-    """The row of the table for a corpus of `pairs` pairs."""
+    """The table's row for a corpus of `pairs` pairs."""
     size = next(size for size in SIZES if pairs <= size.pairs)
     return LARGEST_ON_GPU if gpu and size is SIZES[-1] else size
 
 
 def architecture_for(size: Size, vocab_size: int, max_tokens: int, **overrides: Any) -> ModelConfig:
-    """The size's architecture over one vocabulary of `vocab_size`, its positions reaching `max_tokens` and an end
-    symbol. `overrides` of None count for nothing; `architecture` is a name. Raises ValueError."""
+    """The size's architecture with a shared vocabulary of `vocab_size` and positions for `max_tokens` and an end
+    symbol. `overrides` of None are ignored; `architecture` is a name. Raises ValueError."""
     fields = {"dropout": size.dropout, "max_positions": max(512, max_tokens + 1)} | _given(overrides)
     name = fields.pop("architecture", size.architecture)
     return named_architecture(name, source_vocab_size=vocab_size, target_vocab_size=vocab_size, **fields)
 
 
 def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **overrides: Any) -> Recipe:
-    """The size's recipe for `epochs` over `pairs`, or for `overrides["steps"]`. `overrides` of None count for nothing.
+    """The size's recipe for `epochs` over `pairs`, or for `overrides["steps"]`. `overrides` of None are ignored.
 
-    Raises TrainingError for a value that no recipe may have.
+    Raises TrainingError for an invalid value.
     """
     chosen = {
         "batch_tokens": size.batch_tokens,
@@ -82,8 +82,8 @@ def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **override
 
 
 def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str, Any]) -> Recipe:
-    """A recipe of `fields` for `epochs` over `pairs` with so many `evaluations`, where `fields` lack `steps` or
-    `evaluate_every`. Raises TrainingError for a value that no recipe may have."""
+    """A recipe of `fields` for `epochs` over `pairs` with this many `evaluations`, if `fields` lack `steps` or
+    `evaluate_every`. Raises TrainingError for an invalid value."""
     if not 0 < epochs < math.inf:
         raise TrainingError(f"epochs must be above 0, not {epochs:g}")
     accumulate = max(1, fields.get("accumulate", 1))
@@ -95,10 +95,10 @@ def recipe_of(pairs: Pairs, epochs: float, evaluations: int, fields: Mapping[str
 
 
 def warmed_within(recipe: Recipe, steps: int) -> Recipe:
-    """`recipe` with a warm-up of at most `steps`, and the same highest learning rate.
+    """`recipe` with a warm-up of at most `steps`, and the same peak learning rate.
 
-    By itself that rises as the warm-up shortens (`training.optim.schedule`): in 240 steps of `tiny` with a warm-up of
-    31, a rate of up to 0.028 came to a development loss of 4.72, one held at 0.005 to 4.35.
+    Otherwise the peak would rise as the warm-up shortens (`training.optim.schedule`): in 240 steps of `tiny` with a
+    warm-up of 31, a rate of up to 0.028 reached a development loss of 4.72, one held at 0.005 reached 4.35.
     """
     warmup = min(recipe.warmup, steps)
     factor = recipe.learning_rate_factor * math.sqrt(warmup / recipe.warmup)

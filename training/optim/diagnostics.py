@@ -1,6 +1,6 @@
-"""Early warnings: what in the data, the model's size or the first evaluations says that training will disappoint.
+"""Early warnings: signs in the data, the model's size or the first evaluations that training will disappoint.
 
-Knows numbers that others have; each function says nothing where all is well.
+Each function yields nothing if all is well.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from training.optim.trainer import Recipe
 _SAMPLE = 2000
 _AT_ONCE = 1 << 16
 _FEW_OCCURRENCES = 20
-"""Tokens for each piece of the vocabulary, under which most pieces are met a few times only. Gowda & May (2020,
-"Finding the Optimal Vocabulary Size", section 4) would have a hundred of nineteen in twenty."""
+"""Minimum tokens per vocabulary piece, below which most pieces occur only a few times. Gowda & May (2020, "Finding the
+Optimal Vocabulary Size", section 4) recommend a hundred for 95 % of them."""
 _SMALLEST_VOCABULARY = 1000
 _FALLS_BY = 0.995
 _TELLING = 200
-"""Development pairs from which on a difference of some BLEU tells one model from another."""
+"""Minimum development pairs for a difference of some BLEU to tell models apart."""
 
 
 def before_training(
     record: Mapping[str, Any], pairs: Pairs, config: ModelConfig, recipe: Recipe, tuned: bool
 ) -> Iterator[str]:
-    """What prepared data (`record` is its prepared.json), the model to train on them and how make one fear."""
+    """Warnings about prepared data (`record` is its prepared.json), the model to train on them and how."""
     yield from development_in_training(record)
     yield from few_to_choose_by(record)
     yield from copies(record, pairs)
@@ -44,7 +44,7 @@ def before_training(
 
 
 def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
-    """Where a development file was given, and many training pairs share sentences with it."""
+    """Warns if many training pairs share sentences with a given development file."""
     if record["options"].get("dev") is None:
         return
     shared = sum(corpus["skipped"].get(IN_DEVELOPMENT, 0) for corpus in record["corpora"])
@@ -56,7 +56,7 @@ def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def few_to_choose_by(record: Mapping[str, Any]) -> Iterator[str]:
-    """Where a development file was given that is too small for what it decides."""
+    """Warns if a given development file is too small for what it decides."""
     if record["options"].get("dev") is not None and record["dev_pairs"] < _TELLING:
         yield (
             f"the development set has {record['dev_pairs']:,} pairs, by which the end of training and the weights that "
@@ -65,14 +65,14 @@ def few_to_choose_by(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def flattered(name: str, sources: Sequence[list[int]], pairs: Pairs) -> Iterator[str]:
-    """Where a twentieth of the `sources` of a test set, as tokens, or more are sources that are trained on."""
+    """Warns if a twentieth or more of a test set's `sources`, as tokens, are in the training data."""
     count = trained_on(sources, pairs)
     if 20 * count >= max(20, len(sources)):
-        yield f"{count:,} of the {len(sources):,} sentences of {name} are trained on: its figures flatter"
+        yield f"{count:,} of the {len(sources):,} sentences of {name} are in the training data: its scores are too high"
 
 
 def trained_on(sources: Sequence[list[int]], pairs: Pairs) -> int:
-    """How many of `sources`, as tokens, are sources that are trained on."""
+    """How many of `sources`, as tokens, are in the training data."""
     wanted = {tuple(ids) for ids in sources}
     rows = np.isin(pairs.source.lengths, [len(ids) for ids in wanted]).nonzero()[0]
     seen: set[tuple[int, ...]] = set()
@@ -82,7 +82,7 @@ def trained_on(sources: Sequence[list[int]], pairs: Pairs) -> int:
 
 
 def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
-    """Where most pairs have the same on both sides."""
+    """Warns if most pairs have the same text on both sides."""
     rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLE)).astype(np.int64)
     sides = zip(pairs.source.sequences(rows), pairs.target.sequences(rows), strict=True)
     same = sum(source == target for source, target in sides) / len(rows)
@@ -93,13 +93,13 @@ def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
 
 
 def equal_passes(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
-    """Where R-Drop has nothing to draw together, and takes twice the time for it."""
+    """Warns if R-Drop's two passes are equal, and only double the time."""
     if recipe.r_drop and not (config.dropout or config.attention_dropout):
         yield "R-Drop compares two passes with different dropout, and there is none: both are equal; set a dropout"
 
 
 def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
-    """Where a model that is trained from nothing has more to learn than `pairs` can teach it."""
+    """Warns if a model trained from scratch has more to learn than `pairs` can teach it."""
     suited, pieces = size_for(pairs, gpu=True), config.target_vocab_size
     largest = named_architecture(suited.architecture, source_vocab_size=pieces, target_vocab_size=pieces)
     if _weights(config) > 1.5 * _weights(largest):
@@ -115,13 +115,13 @@ def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
 
 
 def _weights(config: ModelConfig) -> int:
-    """About how many a model has, embeddings apart."""
+    """The approximate number of weights, without embeddings."""
     layer = 4 * config.d_model**2 + 2 * config.d_model * config.d_ff
     return config.encoder_layers * layer + config.decoder_layers * (layer + 4 * config.d_model**2)
 
 
 def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
-    """Where a vocabulary larger than the smallest has pieces that are hardly ever met."""
+    """Warns if a vocabulary larger than the smallest has pieces that hardly ever occur."""
     tokens = int(pairs.source.lengths.sum()) + int(pairs.target.lengths.sum())
     if vocab_size > _SMALLEST_VOCABULARY and tokens < _FEW_OCCURRENCES * vocab_size:
         yield (
@@ -131,9 +131,9 @@ def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
 
 
 def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
-    """After the third evaluation, whose rows are `history`: whether the first ones show that nothing is learnt."""
+    """After the third evaluation, with rows `history`: warns if the first ones show that nothing is learnt."""
     measured = [row for row in history if not math.isnan(row["train_loss"])]
-    begun = history[0]["step"] == 0  # from a bundle's weights
+    begun = history[0]["step"] == 0  # started from a bundle's weights
     learns = begun and history[-1]["dev_loss"] < _FALLS_BY * history[0]["dev_loss"]  # it may know its own pairs already
     if len(measured) == 3 and not learns and measured[-1]["train_loss"] > _FALLS_BY * measured[0]["train_loss"]:
         yield (

@@ -1,7 +1,7 @@
-"""The loop of training: a data folder in, a run folder of checkpoints and curves out, resumable to the bit.
+"""The training loop: trains on a data folder and writes a run folder of checkpoints and curves, resumable bit for bit.
 
-Knows when to evaluate, save and stop. A step's arithmetic is `training.optim.trainer`'s, what lies on disk
-`training.optim.checkpoint`'s.
+Decides when to evaluate, save and stop. Steps are computed in `training.optim.trainer`, files written in
+`training.optim.checkpoint`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
 
 @dataclass
 class State:
-    """Where a run stands: all that resuming needs beside model and optimiser."""
+    """The state of a run: everything that resuming needs besides model and optimiser."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
@@ -46,24 +46,24 @@ class State:
     best_loss: float = math.inf
     best_step: int = 0
     recent_loss: float = math.inf
-    """The lowest of the development losses since the run was last made longer, and its step: patience goes by these,
-    since a longer run's learning rate is higher again, and so at first is its loss."""
+    """The lowest development loss since the run was last extended, and its step: patience uses these, since a longer
+    run's learning rate is higher again, and so at first is its loss."""
     recent_step: int = 0
     train_loss: float = 0.0
-    """Sum, since the last evaluation, of the nats of all predicted tokens, smoothing apart."""
+    """Sum of nats over all predicted tokens since the last evaluation, without smoothing."""
     train_tokens: int = 0
     seconds: float = 0.0
 
 
 CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
-"""Fields of a recipe that may differ when a run is continued: how long it goes on, and what it reports."""
+"""Fields of a recipe that may change when a run is resumed: its length, and what it reports."""
 BLEU_SENTENCES = 500
-"""Development sentences translated at each evaluation; all of them are in the loss."""
+"""Development sentences translated at each evaluation; the loss uses all."""
 _DEFAULTS = {
     part: {field.name: field.default for field in dataclasses.fields(kind)}
     for part, kind in (("config", ModelConfig), ("recipe", Recipe), ("data", PreparedSummary))
 }
-"""What a run was begun with, where its state is older than the field that says it."""
+"""Values with which a run was started, if its state is older than the field."""
 
 
 def train(
@@ -79,16 +79,17 @@ def train(
     compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
 ) -> State:
-    """Trains in `run` until the recipe's steps are done or early stopping; continues what it finds there.
+    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes what it finds there.
 
-    `time_is_up` is asked after each step, in a run of one process, with the steps since this call and the seconds that
-    they took; once it says so, the run is evaluated, saved and stopped.
+    `time_is_up` is called after each step, in a run of one process, with the steps since this call and the seconds that
+    they took; once it returns true, the run is evaluated, saved and stopped.
 
-    Begins with the weights `initial`, which are then evaluated as those of step 0, or else with random ones.
-    A signal to stop is answered after the step that it came in, which is saved: by raising `Stopped`.
-    Raises TrainingError if `run` was begun with another configuration, recipe or data, or `save_every` is below 1.
+    Starts from the weights `initial`, which are then evaluated as those of step 0, or else from random ones. A stop
+    signal takes effect after the current step, which is saved: by raising `Stopped`. Raises TrainingError if `run` was
+    started with another configuration, recipe or data, or `save_every` is below 1.
 
-    All processes of `world` come here with the same; the first evaluates, saves and prints. `compiled` as in `Trainer`.
+    All processes of `world` call this with the same arguments; the first evaluates, saves and prints. `compiled` as in
+    `Trainer`.
     """
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
@@ -130,10 +131,10 @@ def train(
             if evaluated:
                 unread.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
-            asked = world.highest(stop.number or 0)  # each process may have heard it in another step, or not at all
-            # After an evaluation too: what it wrote must not be newer than the state that a run goes on from.
+            asked = world.highest(stop.number or 0)  # each process may receive it in a different step, or not at all
+            # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
             if asked or evaluated or state.step % save_every == 0:
-                unread.read(state, progress)  # in all processes: what fails here must not leave the others waiting
+                unread.read(state, progress)  # in all processes: a failure here must not leave the others waiting
                 if world.is_first:
                     save_state(run, _snapshot(trainer, state, identity))
             if asked:
@@ -141,28 +142,29 @@ def train(
             if stops:
                 break
         if stops and state.step < recipe.steps:
-            progress.say(f"stopped at step {state.step:,} of {recipe.steps:,}: the time is up")
+            progress.say(f"stopped at step {state.step:,} of {recipe.steps:,}: out of time")
         elif state.step < recipe.steps:
             since = _since_best(state)
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
-        if world.is_first and not as_asked and state.step == begun_at:  # what it came to is what this recipe leads to
+        if world.is_first and not as_asked and state.step == begun_at:  # its result is what this recipe leads to
             save_state(run, {**(load_state(run) or {}), "identity": identity})
-        if asked := world.highest(stop.number or 0):  # while the last step was saved: `run` would go on to export
+        if asked := world.highest(stop.number or 0):  # while the last step was saved: `run` must not export
             raise Stopped(asked, saved=True)
     return state
 
 
 @dataclass
 class Unread:
-    """Losses of steps that a GPU may still be computing. To read one is to wait for it, so it is read a step late."""
+    """Losses of steps that a GPU may still be computing. Reading one means waiting for it, so it is read a step
+    late."""
 
     at_once: bool
     steps: list[tuple[int, Tensor, torch.cuda.Event | None, int]] = field(default_factory=list)
-    """Of each its number, its summed nats on the processor, what a GPU signals once they are there, and its tokens."""
+    """For each its number, its summed nats on the CPU, a GPU's event for their arrival, and its tokens."""
 
     def add(self, step: int, nats: Tensor, tokens: int, state: State, progress: Progress) -> None:
         there = None
-        if nats.device.type == "cuda":  # to ask for it later would wait for the steps begun since, too
+        if nats.device.type == "cuda":  # asking later would also wait for steps started since
             nats, there = nats.to("cpu", non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
             there.record()
         self.steps.append((step, nats, there, tokens))
@@ -193,15 +195,15 @@ def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress:
 
 
 def _evaluate(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
-    """Evaluates in the first process, and tells the others what early stopping needs to know."""
+    """Evaluates in the first process, and sends the others what early stopping needs."""
 
     def evaluated() -> tuple[list[dict[str, float]], float, int]:
         _evaluate_here(run, trainer, state, development, progress)
         return state.history, state.best_loss, state.best_step
 
     state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
-    # Weights that training began from are not what it must soon be better than: in a field that they know, its loss
-    # falls below theirs only when the rate comes down.
+    # Does not compare with the initial weights: in a field that they know, the loss falls below theirs only when the
+    # rate comes down.
     if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
         state.recent_loss, state.recent_step = loss, state.step
     state.train_loss, state.train_tokens = 0.0, 0
@@ -225,7 +227,7 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
     if loss < state.best_loss:
         state.best_loss, state.best_step = loss, state.step
         save_best(run, weights)
-    if state.step:  # the average is of what was learnt
+    if state.step:  # the average is over trained weights only
         save_weights(run, state.step, weights, trainer.recipe.keep)
     write_curves(run, state.history)
     write_board(run, row)
@@ -241,12 +243,12 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
 
 
 def _exhausted(state: State, recipe: Recipe) -> bool:
-    """True once `patience` evaluations in a row brought no better development loss."""
+    """True once `patience` evaluations in a row have not lowered the development loss."""
     return 0 < recipe.patience <= _since_best(state)
 
 
 def _since_best(state: State) -> int:
-    """Evaluations after that of the best development loss, however far apart they were."""
+    """Evaluations since the best development loss, at any distance from each other."""
     return sum(row["step"] > state.recent_step for row in state.history)
 
 
@@ -263,8 +265,8 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
 
 
 def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool, str | None]:
-    """Where the run stands, whether that was saved under this `identity`, what is CHANGEABLE included, and in which
-    precision it was computed, if that is known."""
+    """The run's state, whether it was saved under this `identity`, including what is CHANGEABLE, and in which precision
+    it was computed, if known."""
     snapshot = load_state(run)
     if snapshot is None:
         if trainer.world.is_first:

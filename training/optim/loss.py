@@ -1,4 +1,4 @@
-"""The training criteria, computed with the vocabulary projection they follow: label-smoothed cross entropy, R-Drop."""
+"""Training criteria, fused with the vocabulary projection: label-smoothed cross entropy, R-Drop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 CHUNK_LOGITS = 1 << 21
-"""Logits held at once. More would spill out of the processor's caches; on a GPU it bounds the memory."""
+"""Logits held at once. More would not fit in the processor's caches; on a GPU it bounds the memory."""
 GPU_CHUNK_LOGITS = 1 << 29
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar, lines above it, a CSV and a plot of the curves. Decides nothing."""
+"""Displays a run's progress: a bar, lines above it, a CSV and a plot of the curves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COLUMNS = ("step", "epoch", "learning_rate", "train_loss", "dev_loss", "dev_bleu
 
 
 class Progress:
-    """A bar on a terminal with loss, tokens a second and time left; elsewhere a line every `every` seconds.
+    """A bar on a terminal with loss, tokens per second and time left; elsewhere a line every `every` seconds.
 
-    Where it is not `shown`, as in all processes of a run but one, it only counts.
+    If it is not `shown`, as in all processes of a run but one, it only counts.
     """
 
     def __init__(self, total: int, done: int, every: float = 30.0, shown: bool = True) -> None:
@@ -31,7 +31,7 @@ class Progress:
         self._first, self._tokens = done, 0
 
     def advance(self, step: int, loss: float, tokens: int) -> None:
-        """After `step`, whose training loss a token was `loss` nats and which predicted `tokens`."""
+        """Advances to `step`, with a training loss of `loss` nats per token and `tokens` predicted."""
         self._tokens += tokens
         self._bar.set_postfix_str(f"loss {loss:.3f}, {self.tokens_per_second:,.0f} tokens/s", refresh=False)
         self._bar.update(1)
@@ -44,11 +44,11 @@ class Progress:
 
     @property
     def tokens_per_second(self) -> float:
-        """Target tokens a second since the start, evaluation and saving included."""
+        """Target tokens per second since the start, including evaluation and saving."""
         return self._tokens / max(1e-9, time.monotonic() - self._began)
 
     def say(self, line: str) -> None:
-        """A line that stays, above the bar."""
+        """Prints a permanent line above the bar."""
         if self._shown:
             self._bar.write(line, file=sys.stderr)
 
@@ -57,7 +57,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: "45 s", "12 min", "3 h 20 min"."""
+    """Seconds in readable form: "45 s", "12 min", "3 h 20 min"."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
 
 
 def write_curves(run: Path, history: Sequence[Mapping[str, float]]) -> None:
-    """`log.csv` and `curves.png` in `run`: a row an evaluation, the keys being `COLUMNS`."""
+    """Writes `log.csv` and `curves.png` in `run`: one row per evaluation, with the keys `COLUMNS`."""
     table = io.StringIO()
     writer = csv.DictWriter(table, COLUMNS)
     writer.writeheader()
@@ -75,7 +75,7 @@ def write_curves(run: Path, history: Sequence[Mapping[str, float]]) -> None:
 
 
 def _plot(history: Sequence[Mapping[str, float]]) -> bytes:
-    from matplotlib.figure import Figure  # a second to import, and only needed here
+    from matplotlib.figure import Figure  # takes a second, and is only needed here
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     loss = figure.add_subplot()

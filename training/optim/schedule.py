@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step, and nothing else."""
+"""The learning-rate schedule."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM while a run trains: the step is finished and saved first. Knows signals, and nothing of training.
+"""Handles Ctrl-C and SIGTERM during training: finishes and saves the current step first.
 
-In a run of several processes each hears the signal at another moment: they must agree on it before one may stop.
+With several processes, each receives the signal at another moment: they must agree before one may stop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal ended the work, between two steps and after saving if it was training."""
+    """A signal ended the work, between two steps and, in training, after saving."""
 
     def __init__(self, number: int = signal.SIGINT, saved: bool = False) -> None:
         super().__init__(number)
@@ -32,25 +32,25 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass
 class StopRequest:
-    """The number of the signal that came, if one did."""
+    """The number of the signal received, if any."""
 
     urgent: bool = True
     number: int | None = None
 
     def heard(self, number: int, frame: FrameType | None) -> None:
-        """A signal handler: the first signal is only remembered, the second does not wait if it is `urgent`."""
+        """A signal handler: the first signal is only recorded, the second acts at once if `urgent`."""
         if self.number is not None and self.urgent:
             raise Stopped(number)
         self.number = number
         if self.urgent:
             message = b"\nstopping after this step; again to stop at once\n"
-            with suppress(OSError):  # the same Ctrl-C ended `tee`, and an error here would come before the saving
+            with suppress(OSError):  # the same Ctrl-C ended `tee`, and an error here would prevent saving
                 os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, message)
 
 
 @contextmanager
 def stop_requests(urgent: bool = True) -> Iterator[StopRequest]:
-    """Within it, SIGINT and SIGTERM are requests; in a thread, where signals never come, it does nothing."""
+    """A context in which SIGINT and SIGTERM are requests; in a thread, which receives no signals, it does nothing."""
     request = StopRequest(urgent)
     with _handling(request.heard):
         yield request
@@ -58,7 +58,8 @@ def stop_requests(urgent: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def stopping_at_once() -> Iterator[None]:
-    """Within it, SIGTERM raises Stopped as Ctrl-C raises KeyboardInterrupt, so that it too can say how to go on."""
+    """A context in which SIGTERM raises Stopped as Ctrl-C raises KeyboardInterrupt, so that it too can say how to
+    resume."""
     with _handling(_stop):
         yield
 
@@ -81,13 +82,13 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 
 def python_here() -> str:
-    """The Python that runs now, for a shell: that of a checkout's .venv is not on the path."""
+    """The running Python, for a shell: a checkout's .venv is not on the path."""
     python = Path(sys.executable)
     return shlex.quote(str(python.relative_to(Path.cwd()))) if python.is_relative_to(Path.cwd()) else "python"
 
 
 def this_command() -> str:
-    """The command that runs now, for a shell."""
+    """The running command, for a shell."""
     count = processes_started()
     launcher = python_here() if count == 1 else f"torchrun --standalone --nproc-per-node {count}"
     return f"{launcher} -m training {shlex.join(sys.argv[1:])}"

@@ -1,4 +1,4 @@
-"""A run's curves for TensorBoard, where that is installed; nothing of it is imported otherwise."""
+"""Writes a run's curves for TensorBoard, if that is installed; imports it only then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = "tensorboard"
 
 
 def write_board(run: Path, row: Mapping[str, float]) -> None:
-    """Adds an evaluation's `row` to the event files in `run`/tensorboard; those of later steps no longer count."""
+    """Adds an evaluation's `row` to the event files in `run`/tensorboard; later steps there are invalidated."""
     if find_spec("tensorboard") is None:
         return
     from torch.utils.tensorboard import SummaryWriter

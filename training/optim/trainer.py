@@ -1,4 +1,4 @@
-"""The arithmetic of training: what a recipe is, and the one step that it is made of. Knows no files."""
+"""Recipes, and the training step."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or floa
 
 
 class TrainingError(ValueError):
-    """Training cannot go on, for a reason its user can act on."""
+    """Training cannot continue, for a reason that the user can act on."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train. Everything that shapes the weights is here, so that equal recipes give equal weights.
+    """How to train. Includes everything that affects the weights, so that equal recipes give equal weights.
 
     `bpe_dropout`: see `training.optim.bpe_dropout`. `r_drop`: alpha of Wu et al. 2021, see `training.optim.loss`.
     """
 
     steps: Annotated[int, Option(panel=LENGTH)]
-    """Or: updates of the weights, whatever the data."""
+    """Alternatively: number of weight updates, whatever the data."""
     batch_tokens: Annotated[int, Option(panel=RECIPE)] = 4096
-    """Tokens a batch, counting the longer side and its padding; of all processes together."""
+    """Tokens per batch, counting the longer side and its padding; over all processes together."""
     accumulate: Annotated[int, Option(panel=RECIPE)] = 1
-    """Batches a step, where memory is short. (default: 1)"""
+    """Batches per step, if memory is short. (default: 1)"""
     learning_rate_factor: Annotated[float, Option(panel=RECIPE)] = 1.0
-    """Times the paper's learning rate."""
+    """Factor on the paper's learning rate."""
     warmup: Annotated[int, Option(panel=RECIPE)] = 4000
-    """Steps in which the learning rate climbs."""
+    """Steps in which the learning rate rises."""
     cooldown: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """Share of the steps, at the end, in which it falls to zero. (default: 0.25)"""
+    """Share of the steps, at the end, in which the learning rate falls to zero. (default: 0.25)"""
     label_smoothing: Annotated[float, Option(panel=RECIPE)] = 0.1
     """Probability spread over all tokens. (default: 0.1)"""
     bpe_dropout: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """Share of merges left out where text becomes tokens, anew each epoch. (default: 0)"""
+    """Share of merges skipped in tokenisation, drawn again each epoch. (default: 0)"""
     r_drop: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """How much two passes with different dropout must agree; needs two a batch. (default: 0)"""
+    """How strongly two passes with different dropout must agree; takes two passes per batch. (default: 0)"""
     clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
-    """Longest gradient. (default: 1)"""
+    """Maximum gradient norm. (default: 1)"""
     precision: Annotated[str, Option(panel=MACHINE)] = "auto"
-    """float32 or bfloat16. (default: what is faster here)"""
+    """float32 or bfloat16. (default: the faster one on this machine)"""
     seed: Annotated[int, Option(panel=RECIPE)] = 1
-    """Draws weights, dropout and order. (default: 1)"""
+    """Seed for weights, dropout and order. (default: 1)"""
     evaluate_every: Annotated[int, Option(panel=EVALUATION)] = 1000
-    """Steps between evaluations, each of which saves weights. (default: 25 times in all)"""
+    """Steps between evaluations, each of which saves weights. (default: 25 evaluations in all)"""
     patience: Annotated[int, Option(panel=LENGTH)] = 0
     """Stop after this many evaluations without a better development loss; 0: never. (default: 5)"""
     keep: Annotated[int, Option(panel=EVALUATION)] = 5
-    """Last evaluations whose weights stay, to be averaged. (default: 5)"""
+    """Number of last evaluations whose weights are kept, to be averaged. (default: 5)"""
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):
@@ -86,7 +86,7 @@ class Recipe:
 
 
 class Trainer:
-    """A model, its optimiser and the arithmetic of one step, which `world` may share among several processes.
+    """A model, its optimiser and the computation of one step, which `world` may share among several processes.
 
     `compiled`: encoder and decoder go through torch.compile, for batches of any shape; for GPUs, never run on one.
     """
@@ -102,7 +102,7 @@ class Trainer:
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
-        if device.type == "cuda":  # cuDNN's attention would make a plan for each new shape, and batches have hundreds
+        if device.type == "cuda":  # cuDNN's attention would plan for each new shape, and batches have hundreds
             torch.backends.cuda.enable_cudnn_sdp(False)
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
@@ -113,9 +113,9 @@ class Trainer:
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
-        Of each batch, this process has its part; the mean and the sum are those of the whole. If the gradient is not
-        finite, the weights are as they were, and TrainingError is raised; on a GPU, nan is returned instead, so that
-        nothing need wait for it (written, never run on one).
+        This process has its part of each batch; the mean and the sum are those of the whole. If the gradient is not
+        finite, the weights stay the same, and TrainingError is raised; on a GPU, nan is returned instead, so that
+        nothing waits for it (written, never run on one).
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
@@ -127,7 +127,7 @@ class Trainer:
                 torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        if self.device.type == "cuda":  # reading the norm would wait for the GPU: its fused Adam looks at this itself
+        if self.device.type == "cuda":  # reading the norm would wait for the GPU: its fused Adam checks this itself
             self.optimizer.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
             nats = torch.where(norm.isfinite(), nats, torch.nan)
         elif not math.isfinite(norm.item()):
@@ -163,7 +163,7 @@ class Trainer:
 
     @torch.no_grad()
     def development_loss(self, pairs: Pairs) -> float:
-        """Nats a token of `pairs`, without smoothing or dropout."""
+        """Nats per token on `pairs`, without smoothing or dropout."""
         self.model.eval()
         order = np.argsort(pairs.target.lengths, kind="stable")
         nats, tokens = 0.0, 0
@@ -177,7 +177,7 @@ class Trainer:
 def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """`hidden` through torch.compile, once for batches of all shapes.
 
-    `dynamic=True` would do so, too, and make an input of every number of the modules: their rates, scales, epsilons.
+    `dynamic=True` would do so too, but make an input of every number of the modules: their rates, scales, epsilons.
     """
     compiled = torch.compile(hidden)
 
@@ -190,7 +190,7 @@ def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, T
 
 
 class _Loss(nn.Module):
-    """`Trainer.loss` as a module, since that is what can be shared among processes."""
+    """`Trainer.loss` as a module, which DistributedDataParallel requires."""
 
     def __init__(self, trainer: Trainer) -> None:
         super().__init__()
@@ -201,15 +201,15 @@ class _Loss(nn.Module):
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:
-    """What "auto" means here: bfloat16 where its matrix products are faster than float32's, else float32.
+    """Resolves "auto": bfloat16 where its matrix products are faster than float32's, else float32.
 
-    They are on a GPU that has them (from NVIDIA's Ampere on), with AMX, and on AMD's processors that have AVX-512 BF16
-    (a Zen 4: 2.4 times). On an Intel processor that has it and no AMX they took twice float32's time. A rule and no
-    measurement, so that a run that goes on where it was begun computes as before.
+    They are on GPUs that have it (NVIDIA's from Ampere on), with AMX, and on AMD's processors with AVX-512 BF16 (a Zen
+    4: 2.4 times). On an Intel processor with it but without AMX they took twice float32's time. A rule rather than a
+    measurement, so that a resumed run computes as before.
     """
     if precision != "auto":
         return precision
-    if device.type == "cuda":  # there may be none: of a bundle that was trained on one it is asked, too
+    if device.type == "cuda":  # there may be none: also called for a bundle that was trained on one
         fast = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         fast = torch.cpu._is_amx_tile_supported() or _is_amd_with_bfloat16()

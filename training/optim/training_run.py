@@ -1,6 +1,6 @@
-"""A training run on prepared data: chooses architecture and recipe by the corpus, then trains in a run folder.
+"""A training run on prepared data: chooses architecture and recipe for the corpus, then trains in a run folder.
 
-The steps are `training.optim.loop`'s, and which recipe suits a corpus is `training.optim.defaults`'s.
+The steps are in `training.optim.loop`, the choice of recipe in `training.optim.defaults`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from training.options import DEVICE, Given, Option, Values
 
 MODEL = "Model"
 MODEL_OPTIONS = {
-    "dropout": Option("Share of values dropped; more for fewer pairs.", panel=MODEL),
-    "attention_dropout": Option("The same for attention weights. (default: 0)", panel=MODEL),
+    "dropout": Option("Dropout rate; higher for fewer pairs.", panel=MODEL),
+    "attention_dropout": Option("Dropout rate of attention weights. (default: 0)", panel=MODEL),
     "norm": Option("Layer normalisation: post (the paper), pre or residual_post. (default: pre)", panel=MODEL),
     "positions": Option("sinusoidal or learned. (default: sinusoidal)", panel=MODEL),
     "share_embeddings": Option(
-        "Embedding matrices that are one: all, decoder, none. (default: all)", names=("--sharing",), panel=MODEL
+        "Which embedding matrices are shared: all, decoder, none. (default: all)", names=("--sharing",), panel=MODEL
     ),
     "attention_bias": Option("Biases in attention. (default: bias)", names=("--bias/--no-bias",), panel=MODEL),
-    "encoder_layers": Option("Instead of the architecture's.", panel=MODEL),
-    "decoder_layers": Option("Likewise.", panel=MODEL),
+    "encoder_layers": Option("Number of encoder layers; overrides the architecture.", panel=MODEL),
+    "decoder_layers": Option("Number of decoder layers; likewise.", panel=MODEL),
     "d_model": Option("Width; likewise.", panel=MODEL),
     "num_heads": Option("Attention heads; likewise.", panel=MODEL),
     "d_ff": Option("Feed-forward width; likewise.", panel=MODEL),
@@ -46,25 +46,25 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What to train on, and where; `model` and `recipe` are what is not left to the number of pairs."""
+    """What to train on, and where; `model` and `recipe` override what depends on the number of pairs."""
 
     data: Path
     """The data folder that `prepare` made."""
     out: Path
-    """The run folder: made, or continued where it was stopped."""
+    """The run folder: created, or resumed."""
     epochs: Annotated[float | None, Option(panel=LENGTH)] = None
-    """Times to go through the data."""
+    """Number of passes over the data."""
     architecture: Annotated[str | None, Option(panel=MODEL)] = None
-    """tiny, small or base: larger learns more, from more pairs."""
+    """tiny, small or base: larger models learn more, from more pairs."""
     model: Annotated[Values, Given(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
     recipe: Annotated[Values, Given(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
     compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
-    """Through torch.compile, which takes minutes to begin; for GPUs, and never run on one."""
+    """Use torch.compile, which takes minutes to start; for GPUs, and never run on one."""
     threads: Annotated[int | None, Option(panel=MACHINE)] = None
-    """CPU threads. (default: one a core; for `tiny` one)"""
+    """CPU threads. (default: one per core; one for `tiny`)"""
     save_every: Annotated[int | None, Option(panel=MACHINE)] = None
-    """Steps between savings; an evaluation is one, too. (default: 100, on a GPU 1,000)"""
+    """Steps between checkpoints; evaluations also save one. (default: 100, on a GPU 1,000)"""
 
     def __post_init__(self) -> None:
         if self.epochs is not None and "steps" in self.recipe:
@@ -72,7 +72,7 @@ class TrainOptions:
 
 
 def train_prepared(options: TrainOptions, say: Say = print) -> None:
-    """Trains on prepared data, or continues. Raises BusyError, TrainingError, ValueError, Stopped."""
+    """Trains on prepared data, or resumes. Raises BusyError, TrainingError, ValueError, Stopped."""
     summary, where = PreparedSummary.load(options.data), pick_device(options.device)
     pairs, _ = load_pairs(options.data)
     size = size_for(summary.own_pairs, where.type == "cuda")

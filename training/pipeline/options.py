@@ -1,4 +1,4 @@
-"""What `run` is asked for: a recipe and a command line put together, checked once. Knows no order of things."""
+"""Options of `run`: a recipe and a command line combined and validated."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ _DROPOUTS = ("dropout", "attention_dropout")
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line asks for, beside what a recipe file says; `said` wins over the file's top, `prepare` and
-    `export` over its sections."""
+    """The command line's options in addition to a recipe file's; `said` overrides the file's top level, `prepare` and
+    `export` its sections."""
 
     out: Path
     """The bundle folder to make, such as mine/en-fr."""
     said: Annotated[Values, Given(RecipeFile)] = field(default_factory=dict)
     recipe: Annotated[Path | None, Option(metavar="FILE")] = None
-    """A file that says all this and more, such as recipes/en-fr.toml; what is given here wins."""
+    """A file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
-    """Where the files are that the recipe names. (default: the current folder)"""
+    """The folder of the files that the recipe names. (default: the current folder)"""
     minutes: float | None = None
-    """At most this long, preparing and export included. (default: until it stops getting better)"""
+    """Maximum time, including preparation and export. (default: until it stops improving)"""
     work: Path | None = None
-    """Where everything on the way is kept, for the same command to go on. (default: runs/mine-en-fr for --out
+    """Where to keep intermediate results, so that the same command can resume. (default: runs/mine-en-fr for --out
     mine/en-fr)"""
     replace: bool = False
-    """Swap a bundle that is there for the new one."""
+    """Replace an existing bundle."""
     prepare: Annotated[Values, Given(PrepareOptions, ("columns", "encoding", "keep"))] = field(default_factory=dict)
     architecture: str | None = None
-    """tiny, small or base. (default: what suits the number of pairs)"""
+    """tiny, small or base. (default: depends on the number of pairs)"""
     init: Annotated[Path | None, Option(metavar="BUNDLE", panel=PANEL)] = None
-    """Adapt this bundle to your pairs, instead of beginning with nothing."""
+    """Adapt this bundle to your pairs, instead of training from scratch."""
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
-    """Learn also from these, N pairs for each of yours, to lose less elsewhere."""
+    """Also train on these, N pairs for each of yours, to lose less elsewhere."""
     tuning: Annotated[Values, Given(Tuning)] = field(default_factory=dict)
     export: Annotated[Values, Given(ExportOptions, ("licence", "attribution", "remarks"))] = field(default_factory=dict)
     device: Annotated[str, DEVICE] = "auto"
     threads: int | None = None
-    """CPU threads. (default: one a core; for `tiny` one)"""
+    """CPU threads. (default: one per core; one for `tiny`)"""
 
     def __post_init__(self) -> None:
         if self.corpora is not None and self.recipe is None:
-            raise ValueError("--corpora is where the files are that a recipe names: give one with --recipe")
+            raise ValueError("--corpora locates the files that a recipe names: give --recipe too")
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """`prepare.out` and `export.run`, `.data` lie in `work`. `model` and `training` are what is not left to choose."""
+    """`prepare.out` and `export.run`, `.data` are in `work`. `model` and `training` override automatic choices."""
 
     work: Path
     prepare: PrepareOptions
@@ -85,12 +85,12 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.tuning is not None and self.parent is not None:
-            raise ValueError("--init and --parent both say what to begin from: give one of the two")
+            raise ValueError("give --init or --parent, not both")
         if self.tuning is not None:
             self._check_tuning()
         for origin in (self.tuning.initial if self.tuning else None, self.parent):
             if origin is not None and origin.bundle.folder.resolve() == self.export.out.resolve():
-                raise ValueError(f"--out is {origin.name} itself, with which the same command goes on: give another")
+                raise ValueError(f"--out is {origin.name} itself, which the same command needs to resume: give another")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
         positions, longest = self.model.get("max_positions"), self.prepare.max_tokens
@@ -101,7 +101,7 @@ class RunOptions:
 
     def _check_tuning(self) -> None:
         if self.architecture is not None:
-            raise ValueError("--architecture is that of the bundle with --init: give one of the two")
+            raise ValueError("with --init the architecture is the bundle's: leave --architecture out")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
         if said := [*vocabulary, *(name for name in self.model if name not in _DROPOUTS)]:
             raise ValueError(f"--init decides {', '.join(said)} by the bundle: leave it out of the recipe")
@@ -113,8 +113,8 @@ class RunOptions:
         return self.model.get("architecture")
 
     def rehearsing(self, tests: Sequence[TestSet], say: Say) -> tuple[RunOptions, list[TestSet]]:
-        """These, with what a bundle that is adapted rehearses, made now if it is not there; and the general sets, those
-        of `tests` or others. Raises NotReplaceable, CorpusError and TrainingError."""
+        """A copy with the rehearsal of a fine-tuned bundle, made now if necessary; and the general sets, those of
+        `tests` or others. Raises NotReplaceable, CorpusError and TrainingError."""
         if self.tuning is None:
             return self, []
         general, rehearsal = self.tuning.general_sets(tests), self.tuning.rehearsal(self.work)
@@ -129,18 +129,18 @@ class RunOptions:
         return dataclasses.replace(self, prepare=dataclasses.replace(self.prepare, rehearsal=text)), general
 
     def size(self, summary: PreparedSummary, device: torch.device) -> Size:
-        """What suits the corpus."""
+        """The size that suits the corpus."""
         return FROM_PARENT if self.parent else size_for(summary.own_pairs, device.type == "cuda")
 
     def recipe(self, given: Mapping[str, Any], pairs: Pairs, summary: PreparedSummary, device: torch.device) -> Recipe:
-        """What suits the corpus and what `given` says."""
+        """The recipe that suits the corpus, overridden by `given`."""
         if self.tuning is not None:
             return self.tuning.recipe(pairs, self.prepare.seed, **given)
         return recipe_for(self.size(summary, device), pairs, **given, seed=self.prepare.seed)
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What a plan must have been asked for to be for this, the architecture's name apart."""
+        """What a plan must have been made for to match this, apart from the architecture's name."""
         model = {name: value for name, value in self.model.items() if name != "architecture"}
         asked: dict[str, Any] = {
             name: values for name, values in (("model", model), ("training", self.training)) if values
@@ -150,15 +150,16 @@ class RunOptions:
         return asked | ({"parent": self.parent.name} if self.parent else {})
 
     def fits(self, plan: Plan) -> bool:
-        """Whether `plan` is for what is asked here."""
+        """Whether `plan` matches these options."""
         return self._fits_shape(plan) and plan.asked == self.asked
 
     def fits_but_for_length(self, plan: Plan) -> bool:
-        """Whether a run by `plan` can go on as asked here: longer, or shorter, or saving and evaluating otherwise."""
+        """Whether a run by `plan` can continue with these options: longer, shorter, or with other saving and
+        evaluation."""
         return self._fits_shape(plan) and not self.differing(plan)
 
     def differing(self, plan: Plan) -> list[str]:
-        """What `plan` was asked for otherwise, as a recipe file calls it, but for the architecture and the length."""
+        """The options in which `plan` differs, as named in a recipe file, except architecture and length."""
 
         def flat(asked: dict[str, Any]) -> dict[str, Any]:
             tables = {k: v if isinstance(v, dict) else {"": v} for k, v in asked.items()}
@@ -169,7 +170,7 @@ class RunOptions:
         return [name for name in sorted({*ours, *theirs} - length) if ours.get(name) != theirs.get(name)]
 
     def length_differing(self, plan: Plan) -> set[str]:
-        """What `plan` was asked for otherwise of how long a run goes on, and what it reports."""
+        """The options in which `plan` differs that concern length and reporting."""
         ours, theirs = self.asked.get("training", {}), plan.asked.get("training", {})
         return {name for name in _LENGTH if ours.get(name) != theirs.get(name)}
 
@@ -179,7 +180,7 @@ class RunOptions:
 
 
 def tuning_asked(arguments: RunArguments) -> Tuning | None:
-    """What --init asks for. ValueError names an option that needs it."""
+    """The options of --init. A ValueError names an option that needs it."""
     if arguments.init is not None:
         return Tuning(Initial.load(arguments.init), **arguments.tuning)
     for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
@@ -189,7 +190,7 @@ def tuning_asked(arguments: RunArguments) -> Tuning | None:
 
 
 def run_asked(arguments: RunArguments) -> RunOptions:
-    """What a command line and its recipe ask for. Raises BundleError, RecipeFileError and ValueError."""
+    """Combines a command line with its recipe. Raises BundleError, RecipeFileError and ValueError."""
     work = arguments.work or work_folder(arguments.out)
     recipe = RecipeFile.load(arguments.recipe, arguments.corpora or Path()) if arguments.recipe else RecipeFile()
     model = {"architecture": arguments.architecture}

@@ -1,6 +1,6 @@
-"""What `run` will do and how long it takes: architecture and recipe by the corpus, timed on this machine, then kept.
+"""The plan of a `run` and its duration: architecture and recipe for the corpus, timed on this machine, and stored.
 
-Made once and stored, so that a run that is continued elsewhere or later is still the same run.
+Made once, so that a run that is resumed elsewhere or later is still the same run.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PLAN = "plan.json"
 FORMAT_VERSION = 1
 _TIMED_SECONDS = 6.0
 TELLING_STEPS = 5
-"""So many tell how fast a run is; the first may be slow."""
+"""Enough steps to time a run; the first may be slow."""
 _MOST_EVALUATIONS = 20
-"""In a run bounded by time, which they may use up to a fifth of."""
+"""In a time-limited run, of which they may use up to a fifth."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds on this machine, of a step, of an evaluation, and of the translation of a sentence."""
+    """Seconds on this machine, per step, per evaluation, and per translated sentence."""
 
     step: float
     evaluation: float
@@ -47,7 +47,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Plan:
-    """`data` is the digest of the record of the data that it is made for, `asked` what was not left to choose."""
+    """`data` is the digest of the record of the data that it is made for, `asked` the explicit choices."""
 
     data: str
     architecture: str
@@ -56,26 +56,26 @@ class Plan:
     speed: Speed
     asked: dict[str, Any] = field(default_factory=dict)
     exporting: float | None = None
-    """Seconds that measuring and exporting take; None in plans older than this field: about three evaluations."""
+    """Seconds for measuring and exporting; None in plans older than this field: about three evaluations."""
 
     @property
     def save_every(self) -> int:
-        """Steps between savings, about half a minute."""
+        """Steps between checkpoints, about half a minute."""
         return max(1, min(1000, int(30 / self.speed.step)))
 
     def seconds_left(self, done: int = 0, took: float = 0.0) -> float:
-        """What is left after `done` steps, which `took` seconds, if it does not stop early; export included."""
+        """The remaining time after `done` steps, which took `took` seconds, without early stopping; includes export."""
         left = max(0, self.recipe.steps - done)
         evaluations = math.ceil(left / self.recipe.evaluate_every)
         exporting = _exporting(self.speed, self.exporting)
         return left * self._step(done, took) + evaluations * self.speed.evaluation + exporting
 
     def time_limit(self, ends: float) -> TimeLimit:
-        """That of a run by this plan which must be exported when the monotonic clock shows `ends`."""
+        """The time limit of a run by this plan that must be exported when the monotonic clock shows `ends`."""
         return TimeLimit(ends, self.speed, _exporting(self.speed, self.exporting))
 
     def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
-        """The plan in lines for a person, after `done` steps, which `took` seconds."""
+        """The plan as lines of text, after `done` steps, which took `took` seconds."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
         after = f" after the {done:,} done" if done else ""
         return [
@@ -85,7 +85,7 @@ class Plan:
         ]
 
     def _step(self, done: int, took: float) -> float:
-        """Seconds: the few steps that were timed may have met a busy machine, those done tell better."""
+        """Seconds per step: the few timed steps may have met a busy machine, so completed ones count more."""
         return took / done if took else self.speed.step
 
     def save(self, folder: Path) -> None:
@@ -100,15 +100,15 @@ class Plan:
         try:
             fields: dict[str, Any] = json.loads((folder / PLAN).read_text(encoding="utf-8"))
             if fields.pop("format_version") != FORMAT_VERSION:
-                raise ValueError("another version wrote it")
+                raise ValueError("it was written by another version")
             config, recipe = ModelConfig.from_dict(fields.pop("config")), Recipe(**fields.pop("recipe"))
             return cls(config=config, recipe=recipe, speed=Speed(**fields.pop("speed")), **fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise TrainingError(f"{folder / PLAN} cannot be read ({error}); delete it to plan anew") from None
+            raise TrainingError(f"{folder / PLAN} cannot be read ({error}); delete it to plan again") from None
 
 
 def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Development, device: torch.device) -> Speed:
-    """Times some steps of the real model on the real data, their tokens drawn as they will be, and one evaluation."""
+    """Times some steps of the real model on the real data, with tokens drawn as in training, and one evaluation."""
     trainer = Trainer(config, recipe, device)
     redraw = redraw_of(recipe, config, development.tokenizer)
     batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), redraw=redraw)
@@ -123,7 +123,7 @@ def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Deve
         steps += 1
     ended = time.monotonic()
     trainer.development_loss(development.pairs)
-    # It has learnt nothing yet and would go on to the limit, which is put where a sentence usually ends.
+    # The untrained model would decode up to the limit, which is set to a sentence's usual length.
     usual = dataclasses.replace(development, limits=dataclasses.replace(development.limits, ratio=1.2, margin=2))
     known = time.monotonic()
     translated = usual.translate(trainer.model, 500)
@@ -136,8 +136,8 @@ def _exporting(speed: Speed, seconds: float | None) -> float:
 
 
 def within(recipe: Recipe, speed: Speed, seconds: float, exporting: float | None = None) -> Recipe | None:
-    """`recipe` with as many steps as fit into `seconds`, those of `exporting` included, but not more than it has; None
-    if not even one does."""
+    """`recipe` with as many steps as fit into `seconds`, including those of `exporting`, but no more than it has; None
+    if not even one fits."""
     budget = seconds - _exporting(speed, exporting)
     wanted = math.ceil(recipe.steps / recipe.evaluate_every)
     if recipe.steps * speed.step + wanted * speed.evaluation <= budget:
@@ -154,10 +154,10 @@ def within(recipe: Recipe, speed: Speed, seconds: float, exporting: float | None
 def within_minutes(
     minutes: float, began: float, recipe: Recipe, speed: Speed, sentences: int, timed: Callable[[], Speed], say: Say
 ) -> tuple[Speed, Recipe]:
-    """The speed and the recipe for what is left of `minutes`, at whose end `sentences` are translated.
+    """The speed and the recipe for the rest of `minutes`, at the end of which `sentences` are translated.
 
-    Where not even a step seems to fit, the machine may have been busy: it is timed again. If that helps not, the recipe
-    stays, and the clock stops it.
+    If not even one step seems to fit, the machine may have been busy, and is timed again. If that does not help, the
+    recipe stays, and the clock stops it.
     """
 
     def left() -> float:
@@ -182,24 +182,24 @@ def within_minutes(
 
 
 def least_seconds(speed: Speed, exporting: float | None = None) -> float:
-    """What one step, its evaluation and the export take."""
+    """Time for one step, its evaluation and the export."""
     return speed.step + speed.evaluation + _exporting(speed, exporting)
 
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """When a run must stop training, to be evaluated and exported by the time that it was given."""
+    """When a run must stop training so that it can be evaluated and exported in time."""
 
     ends: float
-    """By `clock`, when all must be done."""
+    """By `clock`, when everything must be done."""
     speed: Speed
     exporting: float
-    """Seconds that it takes at the speed that was planned with."""
+    """Seconds that export takes at the planned speed."""
     clock: Callable[[], float] = time.monotonic
 
     def reached(self, steps: int, took: float) -> bool:
-        """Whether no further step fits, after `steps` that `took` seconds: these tell how much slower than planned all
-        is now, but for the first few."""
+        """Whether no further step fits, after `steps` that took `took` seconds: except for the first few, these show
+        how much slower than planned everything is."""
         if steps < TELLING_STEPS:
             return self.clock() >= self.ends
         slower = took / steps / self.speed.step

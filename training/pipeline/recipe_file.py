@@ -1,7 +1,6 @@
-"""A recipe file: all that a run is asked for, written down in TOML, so that it is one command.
+"""Recipe files: all options of a run, in TOML, so that a run is one command.
 
-Names and types are those of the options themselves, checked by pydantic. What they do, and what is chosen where they
-are not given, is theirs.
+Names and types are those of the options' dataclasses, checked by pydantic, as are defaults.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from training.options import SOURCE, TARGET, Given, Option, Values, given_option
 
 _NOT_CHOSEN = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
 SHAPE = {name for shape in ARCHITECTURES.values() for name in shape}
-"""What an architecture's name stands for."""
+"""Fields that an architecture's name stands for."""
 
 
 def _types(kind: type, *others: str, **more: Any) -> dict[str, Any]:
-    """The names and types of a dataclass's options, without `others`, and `more`."""
+    """The names and types of a dataclass's options, without `others`, plus `more`."""
     options = {name: hint for name, (hint, _) in given_options(Given(kind)).items() if name not in others}
     return options | more
 
@@ -46,11 +45,11 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "training": _types(Recipe, "seed", epochs=float),
     "export": _types(ExportOptions, "device", "evaluate_on"),
 }
-"""What may stand in a section, and its type: the options of the run that belong to no machine and no other place."""
+"""The keys of each section and their types: the run's options that do not depend on a machine and are not elsewhere."""
 
 
 class RecipeFileError(ValueError):
-    """What a recipe file says cannot be; names the file and the key."""
+    """A recipe file is invalid; names the file and the key."""
 
     def __init__(self, path: Path, message: object) -> None:
         super().__init__(f"{path}: {message}")
@@ -58,11 +57,11 @@ class RecipeFileError(ValueError):
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """What a recipe says; what it does not say is None or missing. The empty one says nothing.
+    """The content of a recipe; anything not given is None or missing. Empty by default.
 
-    Names of files are as `prepare --pairs` takes them, from the current folder. `test`: pairs to measure on at the end.
-    `parent`: the folder of the bundle that the model begins from, in a file as seen from the folder of that file.
-    `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
+    Names of files are as for `prepare --pairs`, from the current folder. `test`: pairs to measure on at the end.
+    `parent`: the folder of the bundle that the model starts from, in a file relative to that file's folder. `prepare`,
+    `model`, `training`, `export`: options by name, as their dataclasses take them.
     """
 
     source: Annotated[str | None, SOURCE] = None
@@ -70,11 +69,11 @@ class RecipeFile:
     pairs: Annotated[tuple[str, ...], PAIRS] = ()
     dev: Annotated[str | None, DEVELOPMENT] = None
     test: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """Pairs to measure the finished bundle on; give it again for more."""
+    """Pairs to measure the finished bundle on; repeat for more."""
     seed: int | None = None
-    """The same seed, the same model. (default: 1)"""
+    """Random seed; the same seed gives the same model. (default: 1)"""
     parent: Annotated[str | None, Option(metavar="BUNDLE")] = None
-    """Begin from the weights of this bundle for other languages: sooner good, from fewer pairs."""
+    """Start from the weights of this bundle for other languages: faster, and from fewer pairs."""
     prepare: Values = field(default_factory=dict)
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)
@@ -82,15 +81,16 @@ class RecipeFile:
 
     @classmethod
     def load(cls, path: Path, corpora: Path) -> RecipeFile:
-        """What is in the file. Raises RecipeFileError, in one line.
+        """Reads the file. Raises RecipeFileError, with a one-line message.
 
-        Relative paths of corpora are below `corpora`; those that begin with ./ or ../ are from the file's own folder.
+        Relative paths of corpora are below `corpora`; those that begin with ./ or ../ are relative to the file's own
+        folder.
         """
         return cls.of(read_toml(path), path, corpora)
 
     @classmethod
     def of(cls, table: Values, path: Path, corpora: Path) -> RecipeFile:
-        """What `table`, the content of the file `path`, says; see `load`."""
+        """The recipe in `table`, the content of the file `path`; see `load`."""
         recipe = cls(**dict(_typed(table, path)))
         recipe._check(path)
         samples = recipe.export.get("samples", "own")
@@ -105,26 +105,26 @@ class RecipeFile:
         )
 
     def overridden(self, **given: Any) -> RecipeFile:
-        """This, with what is `given` instead; None and () are not given. Of a section, only what is given in it."""
+        """A copy overridden by `given`; None and () do not override. Sections are merged key by key."""
         fields: Values = {}
         for name, value in given.items():
             if isinstance(value, Mapping):
                 fields[name] = getattr(self, name) | {key: each for key, each in value.items() if each is not None}
             elif value is not None and value != ():
                 fields[name] = value
-        if given.get("dev"):  # instead of pairs set apart
+        if given.get("dev"):  # instead of held-out pairs
             fields["prepare"] = _without({"dev_size"}, fields.get("prepare", self.prepare))
         if given.get("model", {}).get("architecture"):  # instead of another shape
             fields["model"] = _without(SHAPE, fields["model"])
         return dataclasses.replace(self, **fields)
 
     def _check(self, path: Path) -> None:
-        """Has each section's options say what they cannot be, before any work."""
+        """Has each section's options validate themselves, before any work."""
         if "steps" in self.training and "epochs" in self.training:
             raise RecipeFileError(path, "[training] has steps and epochs: one of the two says how long")
         if not 0 < self.training.get("epochs", 1) < math.inf:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
-        # One that is not said may yet be given beside the recipe: it stands for any other.
+        # An option that is missing here may be given elsewhere, so a placeholder stands in for it.
         languages = (self.source or _other_than(self.target), self.target or _other_than(self.source or "en"))
         prepare = self.prepare | ({} if self.seed is None else {"seed": self.seed})
         training = _without({"epochs"}, self.training)
@@ -143,25 +143,25 @@ class RecipeFile:
 
 
 TOP = {name: hint for name, (hint, _) in given_options(Given(RecipeFile)).items()}
-"""What may stand before the sections, and its type."""
+"""The keys before the sections, and their types."""
 
 
 def read_toml(path: Path) -> Values:
-    """The content of a TOML file. Raises RecipeFileError if it is none."""
+    """The content of a TOML file. Raises RecipeFileError if it is not TOML."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a byte order mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecipeFileError(path, f"this is no TOML: {error}") from None
+        raise RecipeFileError(path, f"this is not TOML: {error}") from None
 
 
 def _found(path: Path, corpora: Path, text: str) -> str:
-    """What `text` is called of which the recipe `path` says that it is beside it, by ./ or ../, or below `corpora`."""
+    """The path of `text`, which the recipe `path` gives relative to itself, by ./ or ../, or to `corpora`."""
     return below(corpora, text, beside=path.parent)
 
 
 def below(folder: Path, text: str, beside: Path | None = None) -> str:
-    """What `text`, as `prepare --pairs` takes it, is called if its relative paths are those below `folder`, or below
-    `beside` where they begin with ./ or ../."""
+    """`text`, as `prepare --pairs` takes it, with relative paths put below `folder`, or below `beside` if they begin
+    with ./ or ../."""
     if is_remote(text):
         return text
 
@@ -176,7 +176,7 @@ def below(folder: Path, text: str, beside: Path | None = None) -> str:
 
 
 def _typed(table: Values, path: Path) -> Iterator[tuple[str, Any]]:
-    """Keys and values of the file, of the types that they should have."""
+    """Keys and values of the file, with their types checked."""
     for name, value in table.items():
         if name not in SECTIONS:
             yield name, _value(value, name, TOP, path)
@@ -200,7 +200,7 @@ def _value(value: Any, key: str, known: Mapping[str, Any], path: Path, section: 
 
 
 def _spelt(kind: Any) -> str:
-    """A type as a person writes its values."""
+    """A readable description of a type's values."""
     parts = [part for part in typing.get_args(kind) if part is not NoneType]
     match typing.get_origin(kind):
         case typing.Literal:
@@ -225,7 +225,7 @@ def _other_than(language: str | None) -> str:
 
 
 def _architecture(fields: Values) -> ModelConfig:
-    """The model that the section [model] describes, over some vocabulary. Raises ValueError."""
+    """The model that the section [model] describes, with a placeholder vocabulary. Raises ValueError."""
     all_fields = {"source_vocab_size": 1000, "target_vocab_size": 1000, **_without({"architecture"}, fields)}
     return (
         named_architecture(fields["architecture"], **all_fields)

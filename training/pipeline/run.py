@@ -1,7 +1,4 @@
-"""Runs everything from a file of sentence pairs to a bundle, and goes on where it was stopped.
-
-Knows the order of things; each is done by the package that is named after it.
-"""
+"""Runs all stages from a file of sentence pairs to a bundle, and resumes where it was stopped."""
 
 from __future__ import annotations
 
@@ -40,15 +37,16 @@ Say = Callable[[str], None]
 
 
 def run_all(arguments: RunArguments, say: Say = print) -> None:
-    """Prepares, plans, trains and exports, leaving out what is done already.
+    """Prepares, plans, trains and exports, skipping what is already done.
 
-    Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each in one line.
+    Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each with a one-line
+    message.
     """
     keep_freed_memory()
     use_threads(arguments.threads)
     options = run_asked(arguments)
     began = time.monotonic()
-    # Where nothing can be written, or another makes the same, that is said now and not after hours of training.
+    # Unwritable or busy output must fail now and not after hours of training.
     with alone_in(options.work), alone_making(options.export.out):
         _do_what_is_left(options, began, say)
     say("to serve it:")
@@ -56,16 +54,16 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
 
 
 def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
-    """`began`: when, by the monotonic clock, the time of --minutes began."""
+    """`began`: when, on the monotonic clock, the time of --minutes began."""
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(options.prepare.source, options.prepare.target)
-    options.export.sentences()  # what cannot be read is said before any work
+    options.export.sentences()  # fail on unreadable input before any work
     options, general = options.rehearsing(tests, say)
     tests = [*tests, *(test for test in general if test not in tests)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
     if summary and plan and options.fits(plan) and made_by(plan, options.export, tests):
         _say_changes(out, say)
-        say(f"all is done: {out} was made from these pairs (delete {options.work} to train anew)")
+        say(f"all is done: {out} was made from these pairs (delete {options.work} to train again)")
         return
     check_replaceable(out, options.export.replace, needed=input_files(options.prepare))
     for rival in rivals(out, f"{options.prepare.source}-{options.prepare.target}"):
@@ -103,7 +101,11 @@ def _say_changes(out: Path, say: Say) -> None:
 def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
     if (options.export.run / STATE).exists():
         lost = damage(options.prepare.out)
-        why = f"has lost the data that it was begun with ({lost})" if lost else "was begun with other pairs or options"
+        why = (
+            f"has lost the data that it was started with ({lost})"
+            if lost
+            else "was started with other pairs or options"
+        )
         raise TrainingError(f"{options.work} {why}: give another --work, or delete that folder")
     options.work.mkdir(parents=True, exist_ok=True)
     return prepare_corpora(options.prepare, say)
@@ -137,10 +139,10 @@ def _make_plan(
     say("timing a few steps ...")
     timed = partial(measure, config, recipe, pairs, development, device)
     speed = timed()
-    # The candidates are measured on the development set, the best on the others; what is adapted, before and at points
-    # on the way.
+    # Candidates are measured on the development set, the best one on the others; fine-tuned weights, before and at
+    # several points.
     sentences = MOST_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
-    sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships, as served too
+    sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships is also measured as served
     if tuning is not None:
         sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
     exporting = sentences * speed.translation
@@ -152,17 +154,18 @@ def _make_plan(
 
 
 def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
-    """`plan`, by which a run was begun, for as long as is asked now. Raises TrainingError if it is for another run."""
+    """`plan`, by which a run was started, with the length requested now. Raises TrainingError if it is for another
+    run."""
     if not options.fits_but_for_length(plan):
         others = "".join(f" and another {name}" for name in options.differing(plan))
         raise TrainingError(
             f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
-    # What an epoch is in steps is the plan's to say: another device may want other batches.
+    # The plan decides how many steps an epoch has: another device may want other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
     recipe = options.recipe(given, pairs, summary, device)
-    # What is asked for as before stays what it came to then, within --minutes or on another device.
+    # Unchanged requests keep their original result, within --minutes or on another device.
     changed = options.length_differing(plan)
     if changed & {"epochs", "steps"}:
         changed |= {"steps", "evaluate_every"}
@@ -183,13 +186,13 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, began: float, 
         pieces = options.parent.pieces(tokenizer)
         whole = sum(len(parts) == 1 for parts in pieces.values())
         say(
-            f"beginning from {options.parent.name}, which has {whole:,} of the tokens and parts of "
+            f"starting from {options.parent.name}, which has {whole:,} of the tokens and parts of "
             f"{len(pieces) - whole:,} others"
         )
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
     use_threads(options.threads, plan.config)
     run = options.export.run
     limit = None if options.minutes is None else plan.time_limit(began + 60 * options.minutes)
-    with alone_in(run):  # `train` may be told to work there
+    with alone_in(run):  # `train` may be working there too
         how = (device, limits, plan.save_every, initial)
         train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)

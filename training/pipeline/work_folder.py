@@ -1,4 +1,4 @@
-"""Where a run keeps its work, what is made already, and what stands beside it: looked up before any work is done."""
+"""Finds a run's work folder, existing results, and other bundles beside the output, before any work is done."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from training.pipeline.plan import Plan
 
 
 def work_folder(out: Path) -> Path:
-    """Where what leads to `out` is kept: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not meet."""
+    """The work folder for `out`: runs/mine-en-fr for mine/en-fr, so that bundles of the same name do not collide."""
     return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
 
 
 def rivals(out: Path, pair: str) -> Iterator[Path]:
-    """The bundles beside `out` that translate what it will."""
+    """The bundles beside `out` that translate the same language pair."""
     for folder in sorted(out.parent.iterdir()) if out.parent.is_dir() else ():
         if folder.name != out.name and not folder.name.startswith("."):
             with contextlib.suppress(BundleError):
@@ -32,7 +32,7 @@ def rivals(out: Path, pair: str) -> Iterator[Path]:
 
 def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
     """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
-    with the remarks asked for: then a run killed after its export has nothing left to do."""
+    with the remarks requested: then a run killed after its export has nothing left to do."""
     try:
         config, _ = read_bundle(export.out)
     except BundleError:

@@ -1,4 +1,4 @@
-"""Pairs that a model makes: distillation and back-translation. Knows texts and one bundle.
+"""Synthetic pairs that a model makes: distillation and back-translation.
 
 Imports training.optim, training.evaluation, training.data and what these import.
 """

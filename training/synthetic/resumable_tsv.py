@@ -1,6 +1,6 @@
-"""A file of pairs on its way: what was written survives a kill, and the same command goes on from there.
+"""A TSV file that is written over several runs: what was written survives a kill, and the same command resumes.
 
-The pairs stand in a file beside the one that they are to be; which of the input they are, in another.
+The pairs are in a temporary file beside the final one; another file records how much of the input they cover.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from training.corpora.corpus import Pair, Skipped
 
 
 class Unfinished:
-    """Takes pairs for the file `out`, which is there when all have come.
+    """Collects pairs for the file `out`, which appears when all have been added.
 
-    `last_line` is the last line of the input that has been dealt with, `failed` those of which no pair was made.
+    `last_line` is the last line of the input that has been processed, `failed` those that yielded no pair.
     """
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
-        """`settings` is what the pairs depend on. Raises ValueError if what lies there was made with others."""
+        """`settings` is what the pairs depend on. Raises ValueError if existing data was made with others."""
         self.out = out
         self.path, self._record = (out.with_name(f".{out.name}.partial{suffix}") for suffix in ("", ".json"))
         self._settings = json.loads(json.dumps(settings))
@@ -31,10 +31,10 @@ class Unfinished:
         if self.path.exists() and self._record.exists():
             self._take_up(json.loads(self._record.read_bytes()))
         else:
-            self._record.unlink(missing_ok=True)  # of pairs that are gone: the file begun now has none of them
+            self._record.unlink(missing_ok=True)  # of pairs that are gone: the new file has none of them
         out.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "r+b" if self._bytes else "wb")  # noqa: SIM115  # `close` is there
-        self._file.truncate(self._bytes)  # what came after the last record will come again
+        self._file.truncate(self._bytes)  # anything after the last record will be made again
         self._file.seek(self._bytes)
 
     def _take_up(self, record: Mapping[str, Any]) -> None:
@@ -49,7 +49,7 @@ class Unfinished:
         self.failed.first.update(record["failed"]["first"])
 
     def add(self, pairs: Sequence[Pair], failed: Sequence[tuple[int, str]], last_line: int) -> None:
-        """The pairs made of the input up to `last_line`, and the lines and reasons where none was made."""
+        """Adds the pairs made of the input up to `last_line`, and the lines and reasons where none was made."""
         self._file.write("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs).encode())
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -66,7 +66,7 @@ class Unfinished:
         write_atomically(self._record, json.dumps(record).encode())
 
     def finish(self) -> None:
-        """Puts the file in its place. Raises ValueError if there is no pair."""
+        """Moves the file to its place. Raises ValueError if it has no pair."""
         self.close()
         if not self.pairs:
             raise ValueError(f"no pair was made: {next(self.failed.describe(), 'there was nothing to translate')}")

@@ -1,8 +1,8 @@
-"""Decoding that draws each token among the best, as probable as the model finds it, instead of taking the best.
+"""Top-k sampling: draws each token from the best ones by the model's probabilities, instead of taking the best.
 
-For back-translation of much text, where the best translations are too alike (Edunov et al. 2018, section 3). Among the
-best only, since label smoothing makes all others likelier than they should be (Graça et al. 2019). Knows
-token ids only. Services never decode so.
+For back-translation of much text, where the best translations are too uniform (Edunov et al. 2018, section 3). Limited
+to the best tokens, since label smoothing makes all others likelier than they should be (Graça et al. 2019). Services
+never decode this way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from model.transformer import Transformer
 
 
 class DrawingRunner(TorchRunner):
-    """Draws among the `best` tokens, with the modules of a Transformer, at the precision of its weights."""
+    """Samples from the `best` tokens, with the modules of a Transformer, at the precision of its weights."""
 
     def __init__(self, model: Transformer, best: int) -> None:
         super().__init__(model)
@@ -26,7 +26,7 @@ class DrawingRunner(TorchRunner):
         self._generator = torch.Generator(self.device)
 
     def start(self, seed: int, place: int) -> None:
-        """From here the draws are those of `seed` at `place`: the same sentences decoded together, the same outcome."""
+        """Seeds the following draws by `seed` and `place`: the same sentences decoded together give the same result."""
         digest = hashlib.sha256(f"{seed} {place}".encode()).digest()
         self._generator.manual_seed(int.from_bytes(digest[:7], "big"))
 
@@ -37,14 +37,14 @@ class DrawingRunner(TorchRunner):
 
 
 class DrawingSlots(TorchSlots):
-    """Slots that draw among the `best` tokens with `generator`."""
+    """Slots that sample from the `best` tokens with `generator`."""
 
     generator: torch.Generator
     best: int
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The largest of log p - log e with e from the exponential distribution is token i with probability p_i (the
-        Gumbel-max trick; Maddison et al. 2014)."""
+        """The maximum of log p - log e, with e from the exponential distribution, is at token i with probability p_i
+        (the Gumbel-max trick; Maddison et al. 2014)."""
         scores, tokens = log_probs.topk(self.best)  # [rows, best]
         noise = torch.empty_like(scores).exponential_(generator=self.generator)
         drawn = (scores - noise.log()).argmax(-1, keepdim=True)  # [rows, 1]
@@ -52,7 +52,8 @@ class DrawingSlots(TorchSlots):
 
 
 def drawing_precision(precision: str, device: torch.device) -> torch.dtype:
-    """That of the weights; "auto" is float16 on a GPU, else float32. Raises ValueError for one that cannot draw."""
+    """The precision of the weights; "auto" is float16 on a GPU, else float32. Raises ValueError for one that cannot
+    sample."""
     offered = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
     if precision == "auto":
         precision = "float16" if device.type == "cuda" else "float32"

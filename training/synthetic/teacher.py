@@ -1,6 +1,6 @@
-"""What a bundle makes of texts for a student to learn from: which of its hypotheses, or none of them, and why not.
+"""Translates texts with a bundle for a student model: chooses a hypothesis, or says why none is usable.
 
-Knows texts and one bundle; files, and what is done after a kill, are `training.synthetic.translate`'s.
+`training.synthetic.translate` handles files and resuming.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
 
 class Made(NamedTuple):
-    """What became of a piece of texts: pairs as the student learns them, and the lines and reasons of the others."""
+    """The results for a piece of texts: pairs for the student, and the lines and reasons of failures."""
 
     pairs: list[Pair]
     failed: list[tuple[int, str]]
@@ -43,11 +43,10 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Teacher:
-    """A bundle and how it is to translate. `name` says which weights are meant to be in the folder `bundle`.
+    """A bundle and how it is to translate. `name` identifies the weights expected in the folder `bundle`.
 
-    `nearest`: of the beam's hypotheses the one nearest to the reference, instead of the best. `sample`: each
-    token is drawn among so many of the best, by `seed`. `back`: the translation is the student's source, not its
-    target.
+    `nearest`: choose the beam's hypothesis nearest to the reference, instead of the best. `sample`: draw each token
+    from this many of the best, by `seed`. `back`: the translation is the student's source, not its target.
     """
 
     bundle: Path
@@ -64,7 +63,7 @@ class Teacher:
     threads: int | None
 
     def translate(self, texts: Sequence[Text]) -> Made:
-        """Raises ValueError if another bundle is in the folder by now."""
+        """Raises ValueError if the folder now has another bundle."""
         bundle, runner = loaded(self)
         encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
         longest = bundle.limits.max_source
@@ -83,9 +82,9 @@ class Teacher:
         return Made(pairs, sorted(failed), texts[-1].line)
 
     def choose(self, bundle: Bundle, decoded: Hypothesis, reference: str) -> tuple[str, str]:
-        """The best hypothesis that is sound, or the nearest to `reference`; and why none is, else "".
+        """The best sound hypothesis, or the nearest to `reference`; and why there is none, else "".
 
-        The nearest is by BLEU of the sentence, as in sequence-level interpolation (Kim & Rush 2016, section 3.3).
+        The nearest is by sentence BLEU, as in sequence-level interpolation (Kim & Rush 2016, section 3.3).
         """
         reasons, sound = [], []
         for hypothesis in decoded.finished or [decoded]:
@@ -104,9 +103,9 @@ class Teacher:
 
 
 def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
-    """Why nobody should learn from a hypothesis, `text` once decoded; "" if nothing speaks against it."""
+    """Why a hypothesis, with decoded `text`, is unusable for training; "" if it is usable."""
     if hypothesis.finish_reason != "stop" or math.isnan(hypothesis.score):
-        return "the translation comes to no end"
+        return "the translation does not end"
     if not text:
         return "an empty translation"
     if _UNWRITABLE.search(text):
@@ -117,7 +116,7 @@ def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
 
 @lru_cache(maxsize=1)
 def loaded(teacher: Teacher) -> tuple[Bundle, Runner]:
-    """The bundle, ready to translate in this process; kept from piece to piece."""
+    """The bundle, ready to translate in this process; cached between pieces."""
     keep_freed_memory()
     use_threads(teacher.threads)
     device, dtype = torch.device(teacher.device), torch.float32

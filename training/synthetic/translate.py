@@ -1,7 +1,7 @@
-"""Translates one side of a file with a bundle, into pairs for a student to learn from.
+"""Translates one side of a file with a bundle, into pairs for a student model.
 
-Sequence-level distillation (Kim & Rush 2016) and back-translation (Sennrich et al. 2016). Reads,
-shares out, writes and goes on after a kill; which translation is fit to be learnt is `training.synthetic.teacher`'s.
+Sequence-level distillation (Kim & Rush 2016) and back-translation (Sennrich et al. 2016). Reads, distributes, writes
+and resumes; `training.synthetic.teacher` decides which translations are usable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from training.synthetic.resumable_tsv import Unfinished
 from training.synthetic.teacher import Made, Teacher
 
 PIECES = {"cpu": 256, "cuda": 8192}
-"""Texts that a process takes at a time, which is what a kill may cost each."""
+"""Texts per task of a process, which is what a kill may cost each."""
 DISTILLING_BEAM = 5
 """As in the experiments of Kim & Rush."""
 _SAYS_EVERY_S = 30.0
@@ -50,11 +50,11 @@ class TranslateOptions:
     """What to translate, pairs or texts, and how; None is the default. Raises ValueError, naming the option."""
 
     bundle: Path
-    """The bundle folder that translates."""
+    """The bundle folder to translate with."""
     out: Path
     """The TSV to make: the student's source, a tab, its target."""
     pairs: Annotated[str | None, Option(metavar="FILE")] = None
-    """Pairs of which one side is translated; as `prepare` takes them."""
+    """Pairs of which one side is translated; as for `prepare`."""
     texts: Annotated[Path | None, Option(metavar="FILE")] = None
     """Instead of pairs: plain text, one sentence a line."""
     back: bool = False
@@ -62,13 +62,13 @@ class TranslateOptions:
     beam: int | None = None
     """Beam size; 1 is greedy. (default: {DISTILLING_BEAM}, or 1 with --back or --sample)"""
     nearest: bool = False
-    """Choose the hypothesis of the beam that is nearest to the other side, by BLEU."""
+    """Choose the beam's hypothesis that is nearest to the other side, by BLEU."""
     sample: Annotated[int | None, Option(metavar="K")] = None
-    """Draw each token among the K best, 10 for example, by their probabilities: for back-translation of much text."""
+    """Sample each token from the K best, for example 10, by probability: for back-translation of much text."""
     seed: int = 1
-    """For --sample: the same seed and --rows, the same draws."""
+    """Seed for --sample; the same seed and --rows give the same draws."""
     max_ratio: float = MAX_RATIO
-    """Leave out longer pairs with one side this many times as long as the other, in tokens."""
+    """Drop longer pairs with one side this many times as long as the other, in tokens."""
     columns: Columns = None
     encoding: Encoding = None
     precision: Annotated[str, Option(PRECISIONS)] = "auto"
@@ -76,16 +76,16 @@ class TranslateOptions:
     rows: int | None = None
     """Hypotheses decoded together. (default: {ROWS[cpu]}, on a GPU {ROWS[cuda]})"""
     processes: int | None = None
-    """Processes that share the work; the result is the same. (default: one a core)"""
+    """Number of processes; the result is the same. (default: one per core)"""
     threads: int | None = None
-    """CPU threads of each process. (default: 1; one a core where there is a single process)"""
+    """CPU threads per process. (default: 1; one per core with a single process)"""
     replace: bool = False
-    """Replace the file, if there is one."""
+    """Replace an existing file."""
 
     def __post_init__(self) -> None:
-        require((self.pairs is None) != (self.texts is None), "give --pairs or --texts, one of them")
-        require(self.columns is None or self.pairs is not None, "--columns are of --pairs")
-        require(self.out.suffix not in (".gz", ".xz"), f"--out is not packed: give {self.out.with_suffix('')}")
+        require((self.pairs is None) != (self.texts is None), "give either --pairs or --texts")
+        require(self.columns is None or self.pairs is not None, "--columns needs --pairs")
+        require(self.out.suffix not in (".gz", ".xz"), f"--out is not compressed: give {self.out.with_suffix('')}")
         require(self.rows is None or self.rows >= 1, f"--rows must be at least 1, not {self.rows}")
         require(self.width >= 1, f"--beam must be at least 1, not {self.beam}")
         require(self.rows is None or self.width <= self.rows, f"--beam {self.width} needs as many --rows")
@@ -99,18 +99,18 @@ class TranslateOptions:
 
     @property
     def width(self) -> int:
-        """The beam's: if it is not given, for distillation Kim & Rush's, else 1."""
+        """The beam size: by default Kim & Rush's for distillation, else 1."""
         return (1 if self.back or self.sample is not None else DISTILLING_BEAM) if self.beam is None else self.beam
 
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
-        """All that the pairs depend on: the bundle called `name` and the input `files` included."""
+        """Everything that the pairs depend on, including the bundle's `name` and the input `files`."""
         how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
         given = {option: getattr(self, option) for option in (*how, *(["rows"] if self.sample else []))}
         return {"bundle": name, "input": digests(files), "beam": self.width, **given}
 
 
 def translate_file(options: TranslateOptions, say: Say = print) -> None:
-    """Makes the file `options.out`; a call that was killed goes on.
+    """Makes the file `options.out`, or resumes a previous call.
 
     Raises ValueError, BusyError, CorpusError, FileExistsError.
     """
@@ -120,12 +120,12 @@ def translate_file(options: TranslateOptions, say: Say = print) -> None:
 
 def _translate_file(options: TranslateOptions, say: Say) -> None:
     if options.out.exists() and not options.replace:
-        raise FileExistsError(f"{options.out} exists; give --replace to make it anew, or another --out")
+        raise FileExistsError(f"{options.out} exists; give --replace to overwrite it, or another --out")
     bundle = open_bundle(options.bundle)
     device = pick_device(options.device).type
     texts = _texts(options, bundle)
     if options.out.resolve() in [path.resolve() for path in texts.files]:
-        raise ValueError(f"--out {options.out} is what is translated, and would be lost: give another")
+        raise ValueError(f"--out {options.out} is also the input, and would be lost: give another")
     say(texts.describe())
     lines = array("q", (text.line for text in texts))
     if not lines:
@@ -133,7 +133,7 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     with closing(Unfinished(options.out, options.settings(bundle.name, texts.files))) as unfinished:
         done = bisect_right(lines, unfinished.last_line)
         if done:
-            say(f"{done:,} of {len(lines):,} texts are done already: going on")
+            say(f"{done:,} of {len(lines):,} texts are already done: resuming")
         _work(options, bundle, device, texts, len(lines) - done, unfinished)
         unfinished.finish()
     for line in _account(options, texts, unfinished):
@@ -143,7 +143,7 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
 
 
 def _texts(options: TranslateOptions, bundle: Bundle) -> Texts:
-    """What is to be translated, looked at and not read. Raises CorpusError."""
+    """The texts to translate, examined but not read. Raises CorpusError."""
     if options.texts is not None:
         return Texts(look_at_text(options.texts, options.encoding))
     assert options.pairs is not None
@@ -183,7 +183,7 @@ def _in_pieces(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
 
 
 def _told(found: Iterable[Made], texts: int) -> Iterator[Made]:
-    """`found`, with a bar on a terminal; elsewhere with a line now and then."""
+    """`found`, with a progress bar on a terminal; elsewhere with a line now and then."""
     began = said = time.monotonic()
     with tqdm(total=texts, unit=" texts", desc="translating", dynamic_ncols=True, disable=None) as bar:
         done = 0
@@ -205,9 +205,9 @@ def _account(options: TranslateOptions, texts: Texts, unfinished: Unfinished) ->
 
 
 def credits(bundle: Bundle) -> Iterator[str]:
-    """Whose work is in the translations, for a person: a TSV has no room for it."""
+    """Whose work the translations contain, as lines to display: a TSV has no place for it."""
     yield f"made by {bundle.name}, licence: {bundle.config.get('licence', 'not stated')}"
     named = bundle.config.get("attribution", [])
     if named:
-        yield "whoever shares these pairs, or a bundle trained on them, must credit (`export --attribution`):"
+        yield "anyone who shares these pairs, or a bundle trained on them, must credit (`export --attribution`):"
     yield from (f"  {line}" for line in named)

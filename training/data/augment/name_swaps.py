@@ -1,8 +1,8 @@
-"""Other names and numbers in the place of those that both sides of a pair share: how a model learns to copy any.
+"""Replaces names and numbers that both sides of a pair share, so that a model learns to copy any.
 
-A small corpus has few names, one of them perhaps in every tenth sentence, and a model that met no others makes a word
-of each that is new. Copying is learnt from pairs that show it (Currey et al. 2017, "Copied Monolingual Data Improves
-Low-Resource Neural Machine Translation"); here the pair is real and the name is made up.
+A small corpus has few names, one of them perhaps in every tenth sentence, and a model that has seen no others turns
+each new name into a word. Copying is learnt from pairs that show it (Currey et al. 2017, "Copied Monolingual Data
+Improves Low-Resource Neural Machine Translation"); here the pair is real and the name is made up.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ _SHORTEST, _LONGEST = 3, 12
 _TITLE = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _VOWELS = frozenset("aeiouyh")
-"""With which a language may elide or choose another article: d'Anna and de Tom, an Anna and a Tom; French h too."""
+"""Before these a language may elide or choose another article: d'Anna and de Tom, an Anna and a Tom; in French h
+too."""
 
 
 class Names:
-    """The names of a corpus, as a store of beginnings and ends of others."""
+    """The names of a corpus, as beginnings and ends of new ones."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         found = {shared.word for pair in pairs for shared in shared_words(pair) if _is_title(shared.word)}
-        self._all = sorted(found)  # a set's order is another in each process
+        self._all = sorted(found)  # the order of a set differs between processes
         self._alike = {kind: [name for name in self._all if _is_open(name) is kind] for kind in (True, False)}
 
     def put_into(self, pair: Pair, random: Random) -> Pair | None:
@@ -63,7 +64,8 @@ def _is_open(name: str) -> bool:
 
 
 def _other_number(number: str, random: Random) -> str | None:
-    """As many digits, in the same places; None for a single one, which may decide on singular and plural."""
+    """The same number of digits, in the same places; None for a single digit, which may decide between singular and
+    plural."""
     if sum(map(str.isdigit, number)) < 2:
         return None
     digits = _DIGITS.sub(lambda run: _digits(len(run[0]), random), number)
@@ -71,5 +73,5 @@ def _other_number(number: str, random: Random) -> str | None:
 
 
 def _digits(count: int, random: Random) -> str:
-    """The first is 2 or more: neither a leading nought nor, in 1.5, perhaps a singular."""
+    """The first is at least 2: no leading zero, and no possible singular as in 1.5."""
     return str(random.randint(2, 9)) + "".join(str(random.randint(0, 9)) for _ in range(count - 1))

@@ -1,7 +1,4 @@
-"""Copies of sentence pairs with reserved symbols in them: how a model learns to carry a placeholder across.
-
-Knows text and symbol numbers; what a symbol's token is, the tokenizer knows.
-"""
+"""Copies of sentence pairs with reserved symbols, from which a model learns to copy placeholders."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.corpora.corpus import Pair
 
 Parts = list[str | int]
-"""Text in which an integer n stands for the reserved symbol number n, as `Tokenizer.encode_parts` takes it."""
+"""Text in which an integer n represents reserved symbol number n, as `Tokenizer.encode_parts` takes it."""
 
 MAX_SYMBOLS = 3
-# Thai to Myanmar, Khmer, kana and Han: no spaces, so a run of letters is no word.
+# Thai to Myanmar, Khmer, kana and Han: without spaces, a run of letters is not a word.
 _UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
 _LETTER = f"[^\\W{_UNSPACED}\U00020000-\U0003ffff]"
 _WORD = re.compile(rf"{_LETTER}+(?:[.,:/@-]+{_LETTER}+)*")
-# Words shared by both sides are copied best where they stand; the rest of the copies carry symbols at the ends.
+# Share of copies that replace shared words, which are copied best in place; the rest have symbols at the ends.
 _WRAP_SHARE = 0.2
 _ENDS_SHARE = 0.1
 
 
 class SharedWord(NamedTuple):
-    """A word and where it begins on each side, in code points."""
+    """A word and its start on each side, in code points."""
 
     word: str
     source: int
@@ -39,9 +36,9 @@ class SharedWord(NamedTuple):
 
 
 def shared_words(pair: Pair) -> list[SharedWord]:
-    """Names, numbers and identifiers that stand exactly once on each side, in the order of the source.
+    """Names, numbers and identifiers that occur exactly once on each side, in source order.
 
-    A digit or a capital letter tells them from ordinary words that two languages happen to share.
+    A digit or a capital letter distinguishes them from ordinary words that two languages happen to share.
     """
     target_words = {match[0]: match.start() for match in _WORD.finditer(pair.target)}
     return [
@@ -56,20 +53,20 @@ def shared_words(pair: Pair) -> list[SharedWord]:
 
 
 def _is_name(word: str, inside: bool) -> bool:
-    """`inside`: on one side at least it does not begin the sentence, where any word has a capital."""
+    """`inside`: on at least one side it does not begin the sentence, where any word has a capital."""
     if any(character.isdigit() for character in word):
         return True
     return len(word) >= (2 if inside else 3) and word != word.lower()
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no combining mark hangs on either end: those are part of a word, but no letters."""
+    """Whether no combining mark is attached to either end: those are part of a word, but are not letters."""
     around = text[max(0, start - 1) : start] + text[end : end + 1]
     return not any(unicodedata.category(character).startswith("M") for character in around)
 
 
 class TokenCopy(NamedTuple):
-    """A copy of pair number `pair` with reserved symbols in it, as token ids."""
+    """A copy of pair number `pair` with reserved symbols, as token ids."""
 
     pair: int
     source: array[int]
@@ -79,9 +76,9 @@ class TokenCopy(NamedTuple):
 def token_copies(
     pairs: Sequence[Pair], wanted: int, tokenizer: Tokenizer, max_tokens: int, random: Random
 ) -> Iterator[TokenCopy]:
-    """`wanted` copies or as many more as it takes until every symbol was seen, none longer than `max_tokens` a side.
+    """`wanted` copies, or as many more as it takes until every symbol was used, none longer than `max_tokens` a side.
 
-    Where nearly all pairs are too long to take a symbol, there are fewer.
+    If nearly all pairs are too long for a symbol, there are fewer.
     """
     wanted = max(wanted, RESERVED_SYMBOLS)
     made, seen = 0, set[str | int]()
@@ -98,10 +95,10 @@ def token_copies(
 
 
 def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, Parts, Parts]]:
-    """Copies with one to three symbols each, without end: the index of the pair, and the parts of both sides.
+    """Endless copies with one to three symbols each: the index of the pair, and the parts of both sides.
 
-    Both sides of a copy hold the same symbols, each once. The symbols come from a shuffled deck, so that all are
-    seen equally often; pairs with shared words are preferred to those that only take symbols at their ends.
+    Both sides of a copy have the same symbols, each once. Symbols come from a shuffled deck, so that all are used
+    equally often; pairs with shared words are preferred to those that only take symbols at their ends.
     """
     deck: list[int] = []
     while pairs:
@@ -118,13 +115,13 @@ def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, 
 
 
 def _refilled(deck: list[int], random: Random) -> list[int]:
-    """The rest of the deck and then every symbol once, none twice within reach of one copy."""
+    """The rest of the deck and then every symbol once, none twice within one copy's draw."""
     fresh = random.sample(range(RESERVED_SYMBOLS), RESERVED_SYMBOLS)
     return [*deck, *(number for number in fresh if number not in deck), *deck]
 
 
 def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Random) -> tuple[Parts, Parts]:
-    """Symbols in the place of shared words, or two around one of them as tags would stand."""
+    """Puts symbols in the place of shared words, or two around one of them as tags would be."""
     if random.random() < _WRAP_SHARE:
         word = random.choice(words)
         opening, closing = deck.pop(0), deck.pop(0)
@@ -137,7 +134,7 @@ def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Rand
 
 
 def replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
-    """`text` with other parts in each place, of which is said where it begins, and what stands there."""
+    """`text` with other parts at each place, given as its start and the replaced text."""
     parts: Parts = []
     done = 0
     for start, word, put in sorted(places, key=lambda place: place[0]):
@@ -147,7 +144,7 @@ def replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
 
 
 def _at_ends(pair: Pair, deck: list[int], random: Random) -> tuple[Parts, Parts]:
-    """Symbols before or after both sides, or around them, with spaces or without."""
+    """Puts symbols before or after both sides, or around them, with or without spaces."""
     count = random.randint(1, MAX_SYMBOLS)
     before = random.randint(0, count)
     space = random.choice(("", " "))

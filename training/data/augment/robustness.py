@@ -1,9 +1,7 @@
-"""Copies of sentence pairs as people also write: in small letters, in other quotes, without a last mark, of others.
+"""Copies of sentence pairs in the forms that people also write: lower case, other quotes, no final mark, other names.
 
-None is in capitals: four epochs with such copies taught a model nothing of them (docs/training.md), and the service
-lowers them.
-
-Knows text alone; what part of a data folder they are is `training.data.tokenise`'s to say.
+None is in capitals: four epochs with such copies taught a model nothing about them (docs/training.md), and the service
+lowers capitals. `training.data.tokenise` adds the copies to a data folder.
 """
 
 from __future__ import annotations
@@ -29,24 +27,25 @@ from training.data.augment.name_swaps import Names
 from training.data.augment.placeholder_copies import TokenCopy
 
 _LOOKED_AT = 100_000
-"""Pairs from which it is learnt which words begin with a small letter, and which names there are."""
+"""Pairs from which to learn which words begin with a small letter, and which names there are."""
 _OF_NAMES = 3
-"""So many of these copies to one of any other kind: each shows another name, the others one habit again and again."""
+"""Copies of this kind for one of any other: each shows another name, while the others show one habit again and
+again."""
 _CASED = 0.5
 _FIRST = re.compile(r"[\W_]*([^\W\d_]+)")
 _INSIDE = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
-"""Words after a word or a comma: none begins a sentence (as Moses' truecaser counts them, Koehn et al. 2007)."""
+"""Words after a word or a comma, which do not begin a sentence (as Moses' truecaser counts them, Koehn et al. 2007)."""
 _AS_WRITTEN = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\d|[a-z][A-Z]")
-"""Placeholders, addresses, code: what must be carried across letter by letter."""
+"""Placeholders, URLs, code: what must be copied letter by letter."""
 _UNCASED = {"ka"}
-"""Georgian has capitals in Unicode, and writes none."""
+"""Georgian has capitals in Unicode, but does not use them."""
 _DOTTED = {"tr", "az", "crh", "tt"}
-"""Whose small letter of I is ı, and of İ is i."""
+"""In these, the small letter of I is ı, and that of İ is i."""
 
 _MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
 _OPENING = {"?": "¿", "!": "¡"}
 _NOT_LAST = re.compile(r"[.。।?？؟!！…]\s*.$|(?:^|\W)\w\.$|\.\w+\.$")
-"""One of several marks, or that of an abbreviation, as a.m. or J."""
+"""One of several marks, or that of an abbreviation, as in a.m. or J."""
 
 _TO_CURLY = [(re.compile(r"(?<=\w)'"), "’"), (re.compile(r'"([^"]*)"'), r"“\1”")]
 _TO_STRAIGHT = [(re.compile("[’‘]"), "'"), (re.compile("[“”„]"), '"')]
@@ -63,7 +62,7 @@ Change = Callable[[Pair, Random], Pair | None]
 
 @dataclass(frozen=True)
 class Side:
-    """How one language is written: `small` are the words that stand mostly in small letters inside sentences."""
+    """A language's conventions: `small` are words mostly written in small letters inside sentences."""
 
     language: str
     cased: bool
@@ -85,7 +84,7 @@ class Side:
         return (text.replace("İ", "i").replace("I", "ı") if self.language in _DOTTED else text).lower()
 
     def begun_small(self, text: str) -> str | None:
-        """`text` with its first letter a small one, None where the first word is a name, a noun in German, or I."""
+        """`text` with a small first letter; None if the first word is a name, a noun in German, or I."""
         found = _FIRST.match(text)
         if not self.cased or not found or not found[1][:1].isupper() or found[1][1:] != found[1][1:].lower():
             return None
@@ -94,7 +93,7 @@ class Side:
 
 
 class Changes:
-    """What may be done to a pair of these languages; each is None where it does not apply."""
+    """The possible changes to a pair of these languages; each is None where it does not apply."""
 
     def __init__(self, source: Side, target: Side, names: Names) -> None:
         self.source, self.target = source, target
@@ -113,7 +112,7 @@ class Changes:
         return None if source is None or target is None else Pair(source, target)
 
     def open(self, pair: Pair) -> Pair | None:
-        """Both sides without their last marks, which are of one kind; in Spanish without the opening one as well."""
+        """Both sides without their final marks, which must be of one kind; in Spanish also without the opening one."""
         kinds = [_MARKS.get(side[-1:]) for side in pair]
         source, target = map(_without_mark, pair)
         return Pair(source, target) if kinds[0] == kinds[1] and source is not None and target is not None else None
@@ -123,7 +122,8 @@ class Changes:
         return None if changed is None else self.open(changed)
 
     def in_small_letters(self, pair: Pair) -> Pair | None:
-        """The source with no capital but perhaps its first; the target as it is, or begun small as the source."""
+        """The source with no capital except perhaps its first; the target unchanged, or with a small first letter like
+        the source."""
         inside = pair.source[1:]
         if self.source.lower(inside) == inside or any(map(_AS_WRITTEN.search, pair)):
             return None
@@ -131,7 +131,7 @@ class Changes:
         return Pair(changed.source[:1] + self.source.lower(changed.source[1:]), changed.target)
 
     def in_other_signs(self, pair: Pair, random: Random) -> Pair | None:
-        """Of the source only: the translation is the same, however its quotes are typed."""
+        """Changes only the source: the translation is the same, however its quotes are typed."""
         if any(map(_AS_WRITTEN.search, pair)):
             return None
         source = pair.source
@@ -149,9 +149,9 @@ def augmented_copies(
     random: Random,
     dev: Iterable[Pair] = (),
 ) -> Iterator[TokenCopy]:
-    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer where few pairs can be changed.
+    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer if few pairs can be changed.
 
-    With another number, "Page 12" may become a sentence of the development pairs `dev`: such a copy is not made.
+    With another number, "Page 12" could become a sentence of the development pairs `dev`: such copies are not made.
     """
     apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
@@ -169,10 +169,10 @@ def augmented_copies(
 def text_copies(
     pairs: Sequence[Pair], languages: tuple[str, str], random: Random, knows: Callable[[str], bool]
 ) -> Iterator[tuple[int, str, str]]:
-    """Changed copies, each with the index of its pair: of each kind of change in turn, and of each pair one a kind,
-    of names up to three.
+    """Changed copies, each with the index of its pair: each kind of change in turn, and one copy per pair and kind, up
+    to three with names.
 
-    A sign that the vocabulary does not know, as `knows` says, is put into no copy.
+    No copy contains a sign that the vocabulary does not know, according to `knows`.
     """
     some = pairs[:: max(1, len(pairs) // _LOOKED_AT)]
     sides = [Side.of((pair[side] for pair in some), languages[side]) for side in (0, 1)]
@@ -191,7 +191,7 @@ def text_copies(
 def _copies_of(
     pairs: Sequence[Pair], order: Integers, start: int, change: Change, random: Random
 ) -> Iterator[tuple[int, str, str]]:
-    """The copies that `change` makes of the pairs in this order, [pairs], from place `start` on and round to it."""
+    """The copies that `change` makes of the pairs in this order, [pairs], starting at `start` and wrapping around."""
     for index in map(int, chain(order[start:], order[:start])):
         changed = change(pairs[index], random)
         if changed is not None and changed.source != pairs[index].source:
