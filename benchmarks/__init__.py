@@ -1,1 +1,1 @@
-"""Measurements against what people would run otherwise. Nothing of the service or the trainer imports them."""
+"""Measurements against common alternatives. The service and the trainer do not import them."""

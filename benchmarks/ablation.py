@@ -1,10 +1,10 @@
-"""What each change of a recipe is worth: a run for each row of a file, and the table of what came of them.
+"""Measures what each change of a recipe is worth: one run per row of a file, and a table of the results.
 
     python -m benchmarks.ablation recipes/ablation/multi30k.en-de.toml --corpora DIR --out DIR
 
-Each row is `python -m training run --recipe` on the base with a few keys changed, and each goes on where it was
-stopped. What a row came to lies beside it, and is copied with its log to where it is committed. Knows which commands
-to run; what stands in the file, and the table, are `benchmarks.ablation_table`'s.
+Each row is `python -m training run --recipe` on the base with a few keys changed, and resumes where it was stopped. A
+row's result is kept beside it, and copied with its log to where it is committed. The file and the table are handled in
+`benchmarks.ablation_table`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows of an ablation: read from its file, written as recipes, and shown as a table. Runs nothing."""
+"""The rows of an ablation: read from its file, written as recipes, and shown as a table."""
 
 from __future__ import annotations
 

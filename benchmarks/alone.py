@@ -1,9 +1,9 @@
-"""The engine without HTTP: sentences of a file through a decode batch that is always full, in this one process.
+"""The engine without HTTP: decodes the sentences of a file in a batch that is always full, in this one process.
 
     python -m benchmarks.alone BUNDLE SENTENCES PRECISION SECONDS
 
-Prints one line of JSON: sentences and target tokens a second. Sentences are a line each, decoded again and again until
-the time is up; loading and the first round do not count.
+Prints one line of JSON: sentences and target tokens a second. Sentences are one per line, decoded repeatedly until the
+time is up; loading and the first round do not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The processor of a measurement: its name, which cores are used, and how processes are kept on them.
-
-Knows nothing of what they run.
-"""
+"""The processor of a measurement: its name, the cores in use, and how processes are pinned to them."""
 
 from __future__ import annotations
 

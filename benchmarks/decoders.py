@@ -1,7 +1,7 @@
-"""The two engines that are compared, each in processes of its own, which take orders on standard input.
+"""The two engines compared, each in its own processes, which take commands on standard input.
 
-Knows how each is loaded, called and kept busy. Neither's library is imported where the other decodes, since memory is
-compared too. Who gives the orders is `benchmarks.team`.
+Loads, calls and keeps each engine busy. Neither's library is imported where the other decodes, since memory is compared
+too. `benchmarks.team` sends the commands.
 """
 
 from __future__ import annotations

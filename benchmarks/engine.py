@@ -2,7 +2,7 @@
 
     python -m benchmarks.engine --bundle bundles/en-fr --pairs my.tsv
 
-Which sentences, weights and cores, and what is printed; what is measured is `benchmarks.engine_tables`'.
+Chooses sentences, weights and cores, and prints the results; the measurements are in `benchmarks.engine_tables`.
 """
 
 from __future__ import annotations

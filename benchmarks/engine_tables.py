@@ -1,7 +1,6 @@
 """Our engine against CTranslate2, table by table: speed over all settings and best against best, one sentence alone,
-memory, agreement, and how the cost grows with the batch and with the sentences. How an engine is called is
-`benchmarks.decoders`'; the command is `benchmarks.engine`.
-"""
+memory, agreement, and how the cost grows with the batch and with the sentences. Engines are called through
+`benchmarks.decoders`; the command is `benchmarks.engine`."""
 
 from __future__ import annotations
 

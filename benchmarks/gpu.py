@@ -1,12 +1,12 @@
-"""Target tokens a second on a GPU at large batches, beside what its memory and its arithmetic would allow.
+"""Target tokens a second on a GPU at large batches, compared with the limits of its memory and arithmetic.
 
     python -m benchmarks.gpu --rows 256 --rows 1024
 
 Random weights of a named architecture, forced targets of equal length, so that every row of every step counts. The
 roofline (Williams et al. 2009): bytes and operations of a step are counted, the two ceilings measured by a large copy
-and a large product on the same device. In a step's time is what the processor does for each row, about a microsecond
-of Python, so that from some hundred rows on it may bound a small model. **It has never run on a GPU**; on a processor
-it runs too, as its test does.
+and a large product on the same device. A step's time includes the processor's work for each row, about a microsecond of
+Python, which may bound a small model from some hundred rows on. **It has never run on a GPU**; it also runs on a
+processor, as its test does.
 """
 
 from __future__ import annotations

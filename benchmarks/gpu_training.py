@@ -1,11 +1,11 @@
-"""What of a GPU training uses, and the minutes in which it reaches a BLEU. **Written, and never run on a GPU.**
+"""How much of a GPU training uses, and how many minutes it takes to reach a BLEU. **Written, and never run on a GPU.**
 
     python -m benchmarks.gpu_training --json figures.json
     python -m benchmarks.gpu_training --pairs train.tsv --dev dev.tsv --architecture small --until 40
 
-Target tokens a second and the share of the card's peak, for several batch sizes, compiled and not, and where the time
-of the best goes, kernel by kernel. The share is of model operations: what the formulas of the paper need, whatever
-the kernels do beside. On a processor it runs too, as its test does, and there the share is of no known peak.
+Target tokens a second and the share of the card's peak, for several batch sizes, compiled and not, and where the best
+one spends its time, kernel by kernel. The share is of model operations: what the paper's formulas need, whatever else
+the kernels do. It also runs on a processor, as its test does, where the share is of no known peak.
 """
 
 from __future__ import annotations

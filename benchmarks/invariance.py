@@ -1,9 +1,9 @@
-"""How many sentences change, by a bit, with what they are batched with; and what it costs that none does.
+"""How many sentences change, by a bit, with the batch that they are in; and what it costs that none does.
 
     python -m benchmarks.invariance --bundle bundles/en-fr [--pairs FILE] [--precision int8]
 
-Every sentence is decoded alone first. Then in batches of random neighbours, and at last among sentences that come and
-go at random; its token ids and every step's log probability are compared with those it had alone.
+Every sentence is decoded alone first, then in batches of random neighbours, and last among sentences that come and go
+at random; its token ids and every step's log probability are compared with those that it had alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""JoeyNMT as contestants of `benchmarks.training`: which settings it is given, and its process, which takes turns.
+"""JoeyNMT as contestants of `benchmarks.training`: their settings, and the process, which takes turns.
 
-Knows nothing of its arithmetic, which is `benchmarks.peers.joey_loop`'s, in an environment of its own:
+Its training step is `benchmarks.peers.joey_loop`, in a separate environment:
 
     python -m venv joey && joey/bin/pip install joeynmt==2.3.0 importlib-metadata
 
-(the latter it imports and forgets to ask for). Not among the settings: its `fp16`, which it turns off on a CPU, and its
+(it imports the latter without requiring it). Not among the settings: its `fp16`, which it turns off on a CPU, and its
 DistributedDataParallel, which it starts on GPUs only.
 """
 

@@ -1,4 +1,4 @@
-"""Load on a server by `load.c`, compiled where it is needed, and the figures that come of it. Knows no server."""
+"""Puts load on a server with `load.c`, compiled on demand, and reads its results."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.mixed_soak --minutes 60
 
-Clients send texts, documents, attention, other services' calls and mistakes, while bundles come and go. Prints memory,
-file descriptors and threads of the service; ends with 1 if they grew, or if any answer had a status of 500 and more
-that is no refusal.
+Clients send texts, documents, attention requests, other services' calls and mistakes, while bundles come and go. Prints
+the service's memory, file descriptors and threads; exits with 1 if they grew, or if any response had a status of 500 or
+more that is not a refusal.
 """
 
 from __future__ import annotations

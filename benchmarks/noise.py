@@ -1,6 +1,6 @@
-"""What a bundle's translations lose where texts are typed or pasted carelessly: one blank, mark or letter astray.
+"""What a bundle's translations lose if texts are typed or pasted carelessly: one stray blank, mark or letter.
 
-Knows texts and scores; how texts are translated, it is told. The noise is random, and the same in each run.
+The caller supplies the translator. The noise is random, and the same in each run.
 """
 
 from __future__ import annotations

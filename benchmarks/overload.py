@@ -1,4 +1,4 @@
-"""What do clients that do harm cost? Answers nobody reads, bodies that do not end, and many connections at once.
+"""What do harmful clients cost? Responses that are not read, bodies that do not end, and many connections at once.
 
     python -m benchmarks.overload
 

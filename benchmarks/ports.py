@@ -1,4 +1,4 @@
-"""A port for a server that starts later, in another process."""
+"""Finds a free port for a server that starts later, in another process."""
 
 from __future__ import annotations
 

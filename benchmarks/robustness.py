@@ -1,16 +1,16 @@
-"""How much a bundle minds how a sentence is typed: capitals, small letters, no last mark, other quotes, names.
+"""How sensitive a bundle is to the way a sentence is typed: capitals, small letters, no last mark, other quotes, names.
 
     python -m benchmarks.robustness bundles/en-fr [bundles/fr-en ...] [--json]
     python -m benchmarks.robustness bundles/en-fr --pairs dev.tsv [--reverse] [--count 500]
 
-Each of some sentences of ours is translated as it is and in every variant. "words": the translations' words are the
-same, case and punctuation apart, or the placeholder, address, number or name stands in it once. "as asked": the
-variant's is to the letter what the plain one's would be in that variant. `model` is greedy decoding alone, `served`
-has what the service does to such texts before and after. Nothing is said of how good either translation is.
+Each of some sentences of ours is translated unchanged and in every variant. "words": the translations' words are the
+same, apart from case and punctuation, or the placeholder, address, number or name is in it once. "as asked": the
+variant's translation is, to the letter, the plain one's in that variant. `model` is greedy decoding alone, `served`
+includes what the service does to such texts before and after. Neither says how good the translations are.
 
-With `--pairs`, a file of sentences and their translations: what one blank, mark or invisible character astray costs in
-BLEU, as served (benchmarks/noise.py). "others": translations that are not to the letter what they are without it.
-Needs the trainer's dependencies.
+With `--pairs`, a file of sentences and their translations: what one stray blank, mark or invisible character costs in
+BLEU, as served (benchmarks/noise.py). "others": translations that differ in any letter from those without it. Needs the
+trainer's dependencies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sentences that servers are asked to translate: short ones, and ones of all lengths."""
+"""The sentences that servers translate in benchmarks: short ones, and ones of all lengths."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The servers that are compared, as processes pinned to one core that can be stopped and continued.
+"""The servers compared, as processes pinned to one core that can be paused and resumed.
 
-Knows how each is started and asked; what load they get is `benchmarks.load`'s.
+Starts and calls each; `benchmarks.load` generates the load.
 """
 
 from __future__ import annotations

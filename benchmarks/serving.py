@@ -1,9 +1,9 @@
-"""The service over HTTP under load, against its engine alone and against what people put around CTranslate2.
+"""The service over HTTP under load, against its engine alone and against common ways to serve CTranslate2.
 
     python -m benchmarks.serving --pairs my.tsv --seconds 5
 
-Every server is pinned to one core and the load generator to another; the servers take turns, and those whose turn it is
-not are stopped. Closed loop: as many clients as shown, each with one request at a time. Open loop: random arrivals at
+Every server is pinned to one core and the load generator to another; the servers take turns, and the others are paused
+meanwhile. Closed loop: as many clients as shown, each with one request at a time. Open loop: random arrivals at
 multiples of the server's own capacity, the best throughput of its closed loops; latency counts from the arrival.
 """
 

@@ -1,9 +1,9 @@
-"""Does the service lose a request, answer one twice, change an answer or grow, over tens of thousands of them?
+"""Does the service lose a request, answer one twice, change a response or grow, over tens of thousands of them?
 
     python -m benchmarks.soak --requests 50000 --kills 20
 
-Starts the service, asks it for every sentence alone, then from many clients at once, some of which leave before their
-answer, and last while its workers are killed. Ends with 1 if anything was lost, answered twice or changed.
+Starts the service, requests every sentence alone, then from many clients at once, some of which disconnect early, and
+last while its workers are killed. Exits with 1 if anything was lost, answered twice or changed.
 """
 
 from __future__ import annotations

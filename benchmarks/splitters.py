@@ -1,9 +1,9 @@
-"""Where sentences end: our segmentation and other splitters, on sentences put together to paragraphs.
+"""Sentence splitting: our segmentation and other splitters, on sentences joined into paragraphs.
 
     python -m benchmarks.splitters --sentences en=FILE --sentences fr=FILE:2 [--misses 20]
 
-`en=FILE` reads the first column of a file of sentence pairs, `fr=FILE:2` the second. Lines without a mark at their end,
-or with what looks like two sentences, are left out. So are splitters that are not installed.
+`en=FILE` reads the first column of a file of sentence pairs, `fr=FILE:2` the second. Skips lines without a final mark,
+or with what looks like two sentences, and splitters that are not installed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Does a service that is told to stop lose requests that were sent whole?
+"""Does a service that shuts down lose requests that were sent completely?
 
     python -m benchmarks.stopping --runs 20
 
-Starts the service, asks it from many clients at once, sends it SIGTERM, and counts what became of every request: over
-connections that are kept, and over a new one for each. Ends with 1 if one was lost.
+Starts the service, sends it requests from many clients and then SIGTERM, and counts the outcome of every request: over
+persistent connections, and over a new one for each. Exits with 1 if one was lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of a benchmark by row and column, for people and as JSON. Knows nothing of what they measure."""
+"""Results of a benchmark by row and column, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of an engine, as whoever measures it sees them: loaded with sentences, told to decode, and timed."""
+"""The processes of an engine under measurement: loads them with sentences, starts decoding, and times it."""
 
 from __future__ import annotations
 

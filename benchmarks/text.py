@@ -1,9 +1,9 @@
-"""How much of a request's time is spent outside the engine: cutting, encoding, checking, putting together, JSON.
+"""How much of a request's time is spent outside the engine: splitting, encoding, checking, joining, JSON.
 
     python -m benchmarks.text --pairs FILE [--bundle bundles/en-fr] [--characters 20000] [--rounds 15]
 
 FILE has a source text and a tab on each line: its sentences, five to a paragraph, are the text. One request at a time
-goes through the whole application but the socket; the engine's workers are processes of their own.
+goes through the whole application except the socket; the engine's workers are separate processes.
 """
 
 from __future__ import annotations

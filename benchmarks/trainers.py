@@ -1,7 +1,4 @@
-"""Who trains in `benchmarks.training`: the task all are given, and each one's step and batches.
-
-Knows nothing of turns, of time, nor of how JoeyNMT computes (`benchmarks.joey`).
-"""
+"""The contestants of `benchmarks.training`: their common task, and each one's step and batches."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Target tokens a second of our trainer against the plain PyTorch loop that a tutorial would write, and JoeyNMT.
+"""Target tokens a second of our trainer against the plain PyTorch loop of a tutorial, and JoeyNMT.
 
     python -m benchmarks.training --pairs my.tsv --minutes 10 --joeynmt joey/bin/python
     python -m benchmarks.training --pairs my.tsv --minutes 5 --joeynmt joey/bin/python --no-plain --steps 2
 
-Each contestant is a process of its own, or two, so that no thread pool or allocator setting reaches another; they take
+Each contestant is a separate process, or two, so that no thread pool or allocator setting affects another; they take
 turns of a few steps, on the same batches unless a comparison says otherwise, and only one runs at a time.
 """
 

@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by Playwright, and a page in it that keeps to the rules. Knows nothing of our page."""
+"""The system's Chromium, driven by Playwright, with a page that fails the test on errors of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's own client against the service on a real socket: what tests of DeepL's API are made of."""
+"""DeepL's own client against the service on a real socket: helpers for tests of DeepL's API."""
 
 from __future__ import annotations
 

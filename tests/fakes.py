@@ -1,4 +1,4 @@
-"""Fake decoders for tests: translations that are given, random weights, and answers that come when they are told to."""
+"""Fake decoders for tests: given translations, random weights, and results that arrive on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m training`, but that each step after the first SLOW_AFTER takes seconds: it is at work when it is killed,
+"""`python -m training`, except that each step after the first SLOW_AFTER takes seconds: it is busy when it is killed,
 however late that is."""
 
 from __future__ import annotations

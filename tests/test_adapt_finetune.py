@@ -1,4 +1,4 @@
-"""Fine-tuning: what a bundle gives to a run, what is measured before and after, and what is recorded of it."""
+"""Fine-tuning: what a bundle contributes to a run, what is measured before and after, and what is recorded."""
 
 from __future__ import annotations
 

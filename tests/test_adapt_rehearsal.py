@@ -1,4 +1,4 @@
-"""What a bundle rehearses: made once, of our sentences or the user's, with the translations that it gives."""
+"""Rehearsal: made once, from our sentences or the user's, with the bundle's own translations."""
 
 from __future__ import annotations
 

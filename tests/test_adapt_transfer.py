@@ -1,4 +1,4 @@
-"""Beginning from a model for other languages: what goes over, what does not, and what is recorded of it."""
+"""Starting from a model for other languages: what is taken over, what is not, and what is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native API on the wire: its shapes, its refusals, and no input that breaks it."""
+"""The native API over HTTP: its formats, its refusals, and no input that breaks it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's own client and command line, as they come, against the service on a real socket: texts, keys and limits."""
+"""DeepL's own client and command line, unmodified, against the service on a real socket: texts, keys and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's own client leaves documents to be translated, asks after them and fetches them."""
+"""DeepL's own client uploads documents, polls their status and downloads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's own client makes glossaries, uses, changes and deletes them."""
+"""DeepL's own client creates, uses, edits and deletes glossaries."""
 
 from __future__ import annotations
 

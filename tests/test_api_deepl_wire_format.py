@@ -1,4 +1,4 @@
-"""DeepL's API below its client: how fields may come, how languages are named, in which words it refuses."""
+"""DeepL's API below its client: encodings of fields, names of languages, wording of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/docs, the manual as a page, in a real Chromium: it asks nobody but the service, and tries out what it tells."""
+"""/docs, the API reference, in a real Chromium: it contacts only the service, and its examples run."""
 
 from __future__ import annotations
 

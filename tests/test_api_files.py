@@ -1,4 +1,4 @@
-"""POST /translate/file on the wire: files there and back, refusals, and no body that breaks it."""
+"""POST /translate/file over HTTP: round trips of files, refusals, and no body that breaks it."""
 
 from __future__ import annotations
 

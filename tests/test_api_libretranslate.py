@@ -1,4 +1,4 @@
-"""LibreTranslate's API: clients made for LibreTranslate, unmodified, and requests as others are known to send them."""
+"""LibreTranslate's API: unmodified clients made for LibreTranslate, and requests as others are known to send them."""
 
 from __future__ import annotations
 

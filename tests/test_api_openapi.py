@@ -1,4 +1,4 @@
-"""The OpenAPI document is a manual: all is described, and its examples run as they stand."""
+"""The OpenAPI document is complete, and its examples run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routes say alike in the OpenAPI document: an example for each error, in its API's words; files as bytes."""
+"""Shared parts of the OpenAPI document: an example for each error, in its API's format; files as bytes."""
 
 from __future__ import annotations
 

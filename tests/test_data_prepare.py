@@ -1,4 +1,4 @@
-"""From files of pairs to a data folder: what is in it, what is left out, and what happens when it cannot be made."""
+"""From files of pairs to a data folder: its contents, what is left out, and what happens if it cannot be made."""
 
 import hashlib
 import json

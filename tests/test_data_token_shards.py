@@ -1,4 +1,4 @@
-"""Token files: what was written is what is looked up, wherever the cuts are, and what is damaged is said to be."""
+"""Token files: lookups return what was written, wherever the cuts are, and damage is reported."""
 
 from __future__ import annotations
 

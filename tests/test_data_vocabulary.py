@@ -1,4 +1,4 @@
-"""Learning a vocabulary: what it always holds, how small it may be, and that the text alone decides it."""
+"""Learning a vocabulary: what it always contains, its minimum size, and that it depends on the text only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Cached, batched decoding against plain loops: the same tokens, scores and attention, whoever joins and leaves."""
+"""Cached, batched decoding against plain loops: the same tokens, scores and attention, whichever sentences join and
+leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key/value cache against a shadow that keeps every sentence's tensors apart, under any order of its verbs."""
+"""The key/value cache against a shadow that keeps every sentence's tensors apart, under any order of operations."""
 
 from __future__ import annotations
 

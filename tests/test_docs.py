@@ -1,4 +1,4 @@
-"""The pages of docs/ against what they speak of: quoted lines, named tests and linked files exist."""
+"""The pages of docs/ against the code: quoted lines, named tests and linked files exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole line: what was trained and exported is served, and the service gives what `evaluate` measured."""
+"""End to end: what was trained and exported is served, and the service reproduces what `evaluate` measured."""
 
 from __future__ import annotations
 

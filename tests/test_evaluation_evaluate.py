@@ -1,6 +1,6 @@
-"""The verb `evaluate`: what it says, writes and refuses.
+"""The command `evaluate`: what it prints, writes and refuses.
 
-Most of its laws hold with --raw and without; they are tested with it, where no service has to start.
+Most laws hold with --raw and without; they are tested with it, since no service has to start.
 """
 
 import json

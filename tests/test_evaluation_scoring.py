@@ -1,4 +1,4 @@
-"""Translating and scoring: sacreBLEU with the tokeniser of the language, and no sentence cut unsaid."""
+"""Translating and scoring: sacreBLEU with the language's tokeniser, and cut sentences are reported."""
 
 import dataclasses
 import sys

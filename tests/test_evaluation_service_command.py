@@ -1,4 +1,4 @@
-"""Translating through the service's own command: what becomes of odd lines, and of a command that fails."""
+"""Translating through the service's own command: odd lines, and a command that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `export`: which weights ship, what is recorded of them, and that a kill or a fault leaves a whole bundle."""
+"""The command `export`: which weights ship, what is recorded, and that a kill or a fault leaves a complete bundle."""
 
 from __future__ import annotations
 

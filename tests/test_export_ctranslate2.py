@@ -1,4 +1,4 @@
-"""The verb `export --to ctranslate2`: CTranslate2, in a process of its own, says what the bundle says."""
+"""`export --to ctranslate2`: CTranslate2, in a separate process, reproduces the bundle's translations."""
 
 from __future__ import annotations
 

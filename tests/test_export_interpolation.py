@@ -1,4 +1,4 @@
-"""What ships of a bundle that was adapted: what keeps what it knew elsewhere, or nothing."""
+"""What ships of a fine-tuned bundle: weights that keep general quality, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples are our own sentences, and the margin is what a plain pass says."""
+"""Samples are our own sentences, and their margin is that of a plain pass."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is gained in a field for what is lost elsewhere: which point ships, and what is said of it."""
+"""The trade-off between gains in a field and losses elsewhere: which point ships, and what is reported."""
 
 from __future__ import annotations
 

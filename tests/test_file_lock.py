@@ -1,4 +1,4 @@
-"""Two commands at once: the second is refused before it has touched anything; one that was killed refuses nobody."""
+"""Two commands at once: the second is refused before it touches anything; a killed one blocks no other."""
 
 from __future__ import annotations
 

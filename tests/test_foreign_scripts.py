@@ -1,4 +1,4 @@
-"""The ranges of letters agree with Unicode's names of them, and no language has its own script among the foreign."""
+"""The ranges of letters agree with their Unicode names, and no language's own script is foreign to it."""
 
 from __future__ import annotations
 

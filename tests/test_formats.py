@@ -1,4 +1,4 @@
-"""Documents: what is no text comes back to the byte, and with other texts the structure is what it was."""
+"""Documents: everything that is not text comes back to the byte, and other texts do not change the structure."""
 
 from __future__ import annotations
 

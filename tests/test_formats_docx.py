@@ -1,4 +1,4 @@
-"""Word documents: the text of a paragraph changes, and no other element, part or byte of the package."""
+"""Word documents: only the text of paragraphs changes, and no other element, part or byte of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that are large, or become so: refused before they are taken apart, for all others would wait meanwhile."""
+"""Documents that are large, or expand to be: refused before they are parsed, which would delay all other requests."""
 
 from __future__ import annotations
 

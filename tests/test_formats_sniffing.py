@@ -1,4 +1,4 @@
-"""Documents without a suffix are known by how they begin, and no content breaks that."""
+"""The format of documents without a suffix is detected from their first bytes, and no content breaks that."""
 
 from __future__ import annotations
 

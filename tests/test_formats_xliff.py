@@ -1,4 +1,5 @@
-"""XLIFF: targets beside their sources with the same inline elements, and all else as it was, by lxml."""
+"""XLIFF: targets beside their sources with the same inline elements, and everything else unchanged, according to
+lxml."""
 
 from __future__ import annotations
 

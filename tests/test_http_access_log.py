@@ -1,4 +1,4 @@
-"""Every answer has an id, which is in its line of the log; a line is a JSON object and holds nothing of a request."""
+"""Every response has an id, which is in its log line; a line is a JSON object without any content of the request."""
 
 from __future__ import annotations
 

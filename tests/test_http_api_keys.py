@@ -1,4 +1,5 @@
-"""Keys are hashes in a file: made, told apart, and read again when the file changes, but never lost to a bad one."""
+"""Keys are hashes in a file: generated, verified, and reloaded when the file changes, but never lost to an invalid
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who comes in: with keys only their holders, each within the rates, and no proxy is believed that is not trusted."""
+"""Authentication: with keys only their holders get in, each within the rates, and untrusted proxies are not
+believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of a request: the same however they come, within the limits, and no body that is not answered properly."""
+"""Fields of a request: the same in any encoding, within the limits, and every body gets a proper response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers count until they are sent: long ones that find no room are refused, short ones never, all is given back."""
+"""Responses count until they are sent: long ones over the budget are refused, short ones never; everything is
+returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request without a host, or with two, is refused in the words of its API."""
+"""A request without a host, or with two, is refused in its API's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes with a JSON body: the short way to them is the long way, and who leaves is noticed."""
+"""Routes with a JSON body: the fast path gives the same results as the slow one, and disconnects are noticed."""
 
 from __future__ import annotations
 

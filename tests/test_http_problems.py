@@ -1,4 +1,4 @@
-"""Every error is a problem (RFC 9457), whatever it began as."""
+"""Every error is a problem (RFC 9457), whatever caused it."""
 
 from __future__ import annotations
 

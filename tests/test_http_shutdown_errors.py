@@ -1,4 +1,4 @@
-"""A request that is not done when the service ends is told so, in the words of its API."""
+"""A request cut off by the shutdown gets an error in its API's format."""
 
 from __future__ import annotations
 

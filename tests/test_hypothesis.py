@@ -1,4 +1,4 @@
-"""What is demanded of a target holds whatever the model prefers, greedily and in beams, with every runner."""
+"""Constraints on a target hold whatever the model prefers, greedily and in beams, with every runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The int8 kernels in C: their arithmetic against PyTorch's, their batches, and what happens where they cannot be."""
+"""The int8 kernels in C: their arithmetic against PyTorch's, their batches, and what happens if they are
+unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law of the engine: a sentence's tokens and log probabilities are equal to the bit alone and in any company."""
+"""Batch invariance: a sentence's tokens and log probabilities are the same, bit for bit, alone and in any batch."""
 
 from __future__ import annotations
 

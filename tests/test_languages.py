@@ -1,4 +1,4 @@
-"""Names of languages, and what stands between their sentences."""
+"""Names of languages, and the spacing between their sentences."""
 
 from __future__ import annotations
 

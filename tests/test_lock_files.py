@@ -1,4 +1,4 @@
-"""The lock files have what pyproject.toml asks for, with hashes, and no address."""
+"""The lock files match pyproject.toml, with hashes, and contain no URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cores that may be used: by affinity, and by what a container is allowed."""
+"""Usable cores: by affinity, and by a container's quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests `make check` leaves out: the markers that tests/conftest.py puts on them."""
+"""Tests that `make check` skips: the markers that tests/conftest.py adds."""
 
 from __future__ import annotations
 

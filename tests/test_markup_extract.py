@@ -1,4 +1,4 @@
-"""Laws of HTML and XML as pieces, for any input, and what of real pages is translated and what is not."""
+"""Laws of splitting HTML and XML into pieces, for any input, and which parts of real pages are translated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source is to a model: the rule, and which characters of the text it stands for."""
+"""Normalisation of source text: the rule, and the offsets of its characters in the original."""
 
 from __future__ import annotations
 

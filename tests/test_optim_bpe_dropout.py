@@ -1,4 +1,5 @@
-"""BPE-dropout while training: every epoch sees other tokens of the same pairs, the same again from the same seed."""
+"""BPE-dropout in training: every epoch tokenises the same pairs differently, and the same seed gives the same
+tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves on disk: whole files only, the last few weights, and their average."""
+"""A run's files: complete files only, the last few weights, and their average."""
 
 import os
 import subprocess

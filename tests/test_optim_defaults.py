@@ -1,4 +1,4 @@
-"""A recipe by the size of the corpus; what is given wins."""
+"""Recipes by corpus size; given options override them."""
 
 import math
 

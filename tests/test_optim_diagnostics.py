@@ -1,4 +1,4 @@
-"""Early warnings: each is said in the case that it is for, and not in the sound one beside it."""
+"""Early warnings: each appears in the case that it is for, and not in a similar sound one."""
 
 from __future__ import annotations
 

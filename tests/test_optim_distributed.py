@@ -1,6 +1,6 @@
-"""Several processes that train one model take the steps that one would, and begin, stop and die together.
+"""Several processes that train one model take the same steps as one would, and start, stop and die together.
 
-Run as a program, this file trains in two processes made by forking, and as often as it is told to: see `in_processes`.
+Run as a program, this file trains in two forked processes, as often as it is told to: see `in_processes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a step is never left half done, what it learnt is saved, and how to go on is said."""
+"""Ctrl-C and SIGTERM: a step is always finished and saved, and the message says how to resume."""
 
 from __future__ import annotations
 

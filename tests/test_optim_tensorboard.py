@@ -1,4 +1,4 @@
-"""TensorBoard: written where it is installed, and neither imported nor missed where it is not."""
+"""TensorBoard: written if it is installed, and not imported otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of training against the same arithmetic by hand."""
+"""One training step against the same arithmetic by hand."""
 
 import dataclasses
 from collections.abc import Callable

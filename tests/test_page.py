@@ -1,4 +1,4 @@
-"""The page at `/`, driven in Chromium against the service of bundles/en-fr alone: texts, words, faults, files."""
+"""The page at `/`, driven in Chromium against the service with bundles/en-fr only: texts, words, errors, files."""
 
 from __future__ import annotations
 

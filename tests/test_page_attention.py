@@ -1,4 +1,4 @@
-"""The attention view, in Chromium, shows the very weights that the service has, to eye, keyboard and file."""
+"""The attention view, in Chromium, shows the service's own weights, on screen, by keyboard and in files."""
 
 from __future__ import annotations
 

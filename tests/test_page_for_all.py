@@ -1,4 +1,5 @@
-"""The page is everybody's: by keyboard and ear, on any width, in any light; and it is served safely."""
+"""The page is accessible: by keyboard and screen reader, at any width, in any colour scheme; and it is served
+safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which target language the page begins with, when it changes by itself, and what the empty page offers."""
+"""The target language that the page starts with, when it changes by itself, and what the empty page offers."""
 
 from __future__ import annotations
 

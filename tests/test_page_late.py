@@ -1,4 +1,4 @@
-"""The page where the service is slow, refuses or is gone: nothing stays that is not so, and nothing typed is lost."""
+"""The page when the service is slow, refuses or is gone: it shows nothing outdated, and loses nothing typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a text, a file or a bundle holds is text on the page, and never runs as script."""
+"""The content of a text, a file or a bundle is text on the page, and never runs as script."""
 
 from __future__ import annotations
 

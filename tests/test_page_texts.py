@@ -1,4 +1,4 @@
-"""What the page says: in the language that was chosen, of the sentence that is looked at, and nothing twice."""
+"""The page's wording: in the chosen language, about the selected sentence, and nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a run: what fits into the time, what is said of it, and that it comes back as it was."""
+"""The plan of a run: what fits into the time, how it is described, and that loading restores it."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Recipe files: what may stand in one, what of a command line wins over it, and a run that one file describes."""
+"""Recipe files: what they may contain, which command-line options override it, and a run that one file describes."""
 
 from __future__ import annotations
 

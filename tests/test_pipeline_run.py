@@ -1,4 +1,4 @@
-"""The verb `run`: one command from a file to a bundle, whatever stops it on its way."""
+"""The command `run`: from a file to a bundle in one command, whatever interrupts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes do what one does, in order; whatever becomes of one of them, nobody waits for it without end."""
+"""Several processes give the same results as one, in order; whatever happens to one of them, nothing waits forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room for what is sent: all together is bounded, and those without a key take none of those who have one."""
+"""Byte budgets: the total is bounded, and clients without a key take none of the budget of those with one."""
 
 from __future__ import annotations
 

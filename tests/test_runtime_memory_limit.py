@@ -1,4 +1,4 @@
-"""What control groups leave to a process, in folders that look like theirs."""
+"""The memory that control groups leave to a process, in folders that look like theirs."""
 
 from __future__ import annotations
 

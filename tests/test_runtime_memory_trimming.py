@@ -1,4 +1,4 @@
-"""What a burst took is given back to the system when it is over."""
+"""The memory of a burst is returned to the system afterwards."""
 
 from __future__ import annotations
 

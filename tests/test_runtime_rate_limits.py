@@ -1,4 +1,4 @@
-"""Rates: what is taken is given back evenly, and who takes one thing takes it from nobody else."""
+"""Rates: usage is restored evenly, and one kind of usage does not count for another."""
 
 from __future__ import annotations
 

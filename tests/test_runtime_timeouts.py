@@ -1,4 +1,4 @@
-"""Limits that share a timer end as those of asyncio.timeout do."""
+"""Timeouts that share a timer behave like asyncio.timeout."""
 
 from __future__ import annotations
 

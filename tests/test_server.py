@@ -1,4 +1,4 @@
-"""A server that is told to stop answers what was sent to it; one without file descriptors lets clients wait."""
+"""A server that shuts down answers what was sent to it; one without file descriptors lets clients wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a connection: an answer always arrives, clients that listen are told from those that left."""
+"""The end of a connection: a response always arrives, and clients that still listen are told from those that left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads of requests: one without an end is refused, one that does not come is not waited for; bodies are left alone."""
+"""Request heads: an endless one is refused, a missing one is not waited for; bodies are left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A port that cannot be had is told in a line, with what to do."""
+"""An unavailable port is reported in one line, with what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests begin in their turn: so many in a turn of the event loop, probes at once, late ones not at all."""
+"""Requests start in order: a limited number per turn of the event loop, probes at once, late ones not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers on their way: who takes nothing is cut off, who takes little is not, and what waits is counted."""
+"""Slow readers: a client that reads nothing is cut off, one that reads slowly is not, and unread bytes are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in the background: who may have its result, how much of it there may be, and what ends it."""
+"""Background jobs: who may have their results, how many there may be, and what ends them."""
 
 from __future__ import annotations
 

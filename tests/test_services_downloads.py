@@ -1,4 +1,4 @@
-"""Files that wait to be fetched: by name alone, for a while, and bounded."""
+"""Downloads: by name only, for a while, and bounded."""
 
 from __future__ import annotations
 

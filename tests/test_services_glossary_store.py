@@ -1,4 +1,4 @@
-"""Glossaries made over HTTP: whose they are, how many there may be, and that a restart loses none."""
+"""Glossaries made over HTTP: their owners, their limits, and that a restart loses none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bundles are replaced while the service runs: nobody is refused for it, and what cannot be served changes nothing."""
+"""Bundles are replaced while the service runs: no request is refused for it, and invalid bundles change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bundles are found at the start, or the start ends with a line that says what is wrong."""
+"""Bundles are found at startup, or the service exits with a line that says what is wrong."""
 
 from __future__ import annotations
 

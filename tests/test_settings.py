@@ -1,4 +1,4 @@
-"""Settings come from the environment, are verified at the start, and what is none is named."""
+"""Settings come from the environment and are verified at startup, and unknown ones are named."""
 
 from __future__ import annotations
 

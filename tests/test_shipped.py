@@ -1,4 +1,4 @@
-"""Whatever bundles ship: whole, under their size, their samples ours and as on export, their cards complete."""
+"""The bundles that ship: complete, below the size limit, with our own samples as on export, and complete cards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The service as a process of its own on a bad day: killed workers, full disks, little memory, clocks that jump.
+"""The service as a separate process on a bad day: killed workers, full disks, little memory, clocks that jump.
 
-Tests marked `soak` take minutes or need root, which mounts and control groups do; `make soak` runs them.
+Tests marked `soak` take minutes or need root, for mounts and control groups; `make soak` runs them.
 """
 
 from __future__ import annotations

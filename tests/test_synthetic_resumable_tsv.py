@@ -1,4 +1,4 @@
-"""Pairs on their way to a file: what was begun anew has none of what was there before."""
+"""Resumable files of pairs: a file that is started over has none of the old content."""
 
 from __future__ import annotations
 

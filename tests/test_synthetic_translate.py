@@ -1,4 +1,4 @@
-"""The verb `translate`: pairs for a student, what is left out of them, and that a kill costs nothing but time."""
+"""The command `translate`: pairs for a student, what is left out of them, and that a kill costs nothing but time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terms are found as whole words, in any case, the longest first; what cannot be a glossary is said in one line."""
+"""Terms match whole words, in any case, the longest first; invalid glossaries are reported in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries there and back, and what is said of those that are wrong."""
+"""Round trips of glossary entries, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ICU messages: the words in their branches are passages, and every sign of their syntax stays."""
+"""ICU messages: the words in their branches are passages, and their syntax is preserved."""
 
 from __future__ import annotations
 

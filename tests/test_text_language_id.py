@@ -1,4 +1,4 @@
-"""Laws of detection: which languages are told, how sure it is, and what has no say."""
+"""Laws of language detection: which languages are detected, how sure it is, and what is ignored."""
 
 from __future__ import annotations
 

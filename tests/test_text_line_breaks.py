@@ -1,4 +1,4 @@
-"""Plain text that was wrapped: its paragraphs are joined and wrapped again; lists, verse and such keep theirs."""
+"""Hard-wrapped text: its paragraphs are joined and wrapped again; lists, verse and similar keep their lines."""
 
 from __future__ import annotations
 

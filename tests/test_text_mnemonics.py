@@ -1,4 +1,4 @@
-"""Mnemonics: the model sees the label without its mark, which comes back; and what is none is left alone."""
+"""Mnemonics: the model sees the label without its mark, which is restored; other text is left alone."""
 
 from __future__ import annotations
 

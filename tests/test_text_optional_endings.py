@@ -1,4 +1,4 @@
-"""An ending in brackets is given to the model as part of its word; other brackets stay."""
+"""An optional ending in brackets is passed to the model as part of its word; other brackets are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no translation may change is found whole; ordinary text has nothing of the kind."""
+"""Untranslatable parts are found completely; ordinary text has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks in a row: one of them to the model, all of them in the translation."""
+"""Repeated punctuation: one mark for the model, all of them in the translation."""
 
 from __future__ import annotations
 

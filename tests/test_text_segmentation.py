@@ -1,4 +1,4 @@
-"""Text falls into sentences and the rest, and nothing of it is lost."""
+"""Text is split into sentences and the rest, and nothing is lost."""
 
 from __future__ import annotations
 

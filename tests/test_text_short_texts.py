@@ -1,4 +1,4 @@
-"""What stands alone in greetings and user interfaces is known by its language, and longer texts are not."""
+"""Short texts of greetings and user interfaces have known languages, and longer texts do not."""
 
 from __future__ import annotations
 

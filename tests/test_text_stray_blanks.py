@@ -1,4 +1,4 @@
-"""A translation has no blanks that nothing asks for; those of the source's own spacing stay."""
+"""A translation has no stray blanks; those of the source's own spacing stay."""
 
 from __future__ import annotations
 

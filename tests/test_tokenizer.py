@@ -1,4 +1,4 @@
-"""Any Unicode text becomes ids and comes back; symbols mean what only the caller says; every piece has its place."""
+"""Any Unicode text round-trips through ids; symbols come from the caller only; every piece has its position."""
 
 from __future__ import annotations
 

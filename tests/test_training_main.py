@@ -1,4 +1,4 @@
-"""The command line of the trainer: every verb is there, explains itself, and fails in one line."""
+"""The trainer's command line: every command exists, has help, and fails in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shapes of an architecture's weights are said to be is what the model has."""
+"""The shapes derived from an architecture are those of the model."""
 
 from __future__ import annotations
 

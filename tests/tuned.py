@@ -1,4 +1,4 @@
-"""A bundle that knows nothing, as others ship theirs, and the command that adapts it, all in no time."""
+"""An untrained bundle in the format of those that ship, and the command that adapts it, both fast."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people put around CTranslate2 to serve it, as programs of their own: none of them knows our service."""
+"""Common ways to serve CTranslate2, as separate programs, independent of our service."""

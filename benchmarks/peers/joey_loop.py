@@ -1,13 +1,13 @@
-"""JoeyNMT's training step: its model, loss, optimiser and schedule, on batches given or of its own sampler's choice.
+"""JoeyNMT's training step: its model, loss, optimiser and schedule, on given batches or on those of its own sampler.
 
     PYTHON -m benchmarks.peers.joey_loop PIPE TASK FILE
 
-Runs in JoeyNMT's environment and knows nothing of ours. PIPE is an inherited file descriptor: told a number of
-updates, it makes them and tells (target tokens, seconds); 0 ends it. What is timed is the body of the loop of
+Runs in JoeyNMT's environment and imports nothing of ours. PIPE is an inherited file descriptor: given a number of
+updates, it makes them and returns (target tokens, seconds); 0 ends it. It times the body of the loop of
 `TrainManager.train_and_validate` between two batches: `_train_step` (which sorts the batch, computes the loss and the
 share of right tokens, and differentiates), clipping, the optimiser's step, the schedule's, and the zeroing of
 gradients. Choosing and making batches is not timed, nor are its logging and validation run. FILE holds batches, or
-pairs where the task has `batch_tokens`.
+pairs if the task has `batch_tokens`.
 """
 
 from __future__ import annotations
