@@ -91,10 +91,19 @@ class InProcessWorker:
 async def connected(launch: Launch, heard: Callable[[ToFront], None]) -> tuple[Link, Worker]:
     """Starts a worker and the connection with it. Raises what `launch` does."""
     ours, theirs = socket.socketpair()
+    begun = False
+
+    def start() -> Worker:
+        nonlocal begun
+        begun = True
+        return launch(theirs)
+
     try:
-        worker = await asyncio.to_thread(launch, theirs)
+        worker = await asyncio.to_thread(start)
     except BaseException:
         ours.close()
+        if not begun:  # cancelled before a thread was free: nobody else closes it
+            theirs.close()
         raise
     _, link = await asyncio.get_running_loop().create_unix_connection(lambda: Link(heard), sock=ours)
     return link, worker
