@@ -14,6 +14,7 @@ import gc
 import json
 import platform
 import statistics
+from asyncio import Future
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
@@ -24,12 +25,11 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from app.__main__ import GC_THRESHOLDS
-from app.engine.scheduler import Job
+from app.engine.sequence import Decoded, Sequence
 from app.main import create_app
 from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.cores import processor
-from model.hypothesis import Hypothesis
 from training.corpora.corpus import read_pairs
 
 
@@ -51,11 +51,13 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
         engine = state["engine"]
         decode, waited = engine.decode, 0.0
 
-        async def timed(job: Job[Hypothesis]) -> None:
+        async def timed(sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
             nonlocal waited
             began = perf_counter()
-            await decode(job)
+            futures: list[Future[Decoded]] = await decode(sequences, deadline)
+            await asyncio.wait(futures)
             waited += perf_counter() - began
+            return futures
 
         engine.decode = timed
 

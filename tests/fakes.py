@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from array import array
-from collections import Counter
+from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -15,10 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import nn
 
+from app.engine import sequence as engine
 from app.engine.cache import Cache
 from app.engine.engine import Decoder
+from app.engine.hypotheses import decoded_of, hypothesis_of
+from app.engine.job import Job, Turns
 from app.engine.registry import Catalogue
-from app.engine.scheduler import Job
+from app.engine.sequence import Decoded
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.runtime.metrics import Metrics
@@ -37,7 +39,29 @@ WORDS = PROSE.split()
 """What the bundle's vocabulary spells in few tokens."""
 
 
-class Given:
+class Fake:
+    """Decodes as `answer` says, in the event loop's next pass."""
+
+    async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
+        jobs = [Job(sequence, deadline) for sequence in sequences]
+        self.submit(jobs)
+        return [job.ask() for job in jobs]
+
+    def submit(self, jobs: list[Job]) -> None:
+        answers = self.answers([job.sequence for job in jobs])
+        for job, answer in zip(jobs, answers, strict=True):
+            end = job.fail if isinstance(answer, ServiceError) else job.finish
+            asyncio.get_running_loop().call_soon(end, answer)  # type: ignore[arg-type]
+
+    def answers(self, sequences: list[engine.Sequence]) -> Sequence[Decoded | ServiceError]:
+        """For all sequences of a request."""
+        return list(map(self.answer, sequences))
+
+    def answer(self, sequence: engine.Sequence) -> Decoded:
+        raise NotImplementedError
+
+
+class Given(Fake):
     """Every sentence becomes the text that `target` makes of its text; without one, itself, symbols included.
 
     Of one that is to begin with a prefix that is all. Token n attends to source token n, and all are looked at.
@@ -47,21 +71,19 @@ class Given:
     def __init__(self, bundle: Bundle, target: Callable[[str], str] | None = None, log_prob: float = -0.75) -> None:
         self.bundle, self.target, self.log_prob = bundle, target, log_prob
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
+    def answer(self, sequence: engine.Sequence) -> Decoded:
         tokenizer = self.bundle.tokenizer
-        for hypothesis in job.sentences:
-            text = tokenizer.decode(hypothesis.source)
-            made = tokenizer.encode(self.target(text)) if self.target else hypothesis.source
-            last = max(0, len(hypothesis.source) - 1)
-            hypothesis.tokens = [*(hypothesis.prefix or made), tokenizer.eos_id]
-            hypothesis.log_probs = [self.log_prob] * len(hypothesis.tokens)
-            hypothesis.aligned = [min(place, last) for place in range(len(hypothesis.tokens))]
-            hypothesis.looked = [1.0] * (len(hypothesis.source) + 1)
-            hypothesis.finish_reason = "stop"
+        text = tokenizer.decode(sequence.source)
+        made = tokenizer.encode(self.target(text)) if self.target else sequence.source
+        last = max(0, len(sequence.source) - 1)
+        tokens = (*(sequence.prefix or made), tokenizer.eos_id)
+        aligned = tuple(min(place, last) for place in range(len(tokens)))
+        coverage = (1.0,) * (len(sequence.source) + 1)
+        return Decoded(tokens, (self.log_prob,) * len(tokens), "stop", aligned, coverage)
 
 
-class Wild:
-    """Decodes every job with one random model, so scaled that what it yields varies, and that some of it ends.
+class Wild(Fake):
+    """Decodes everything with one random model, so scaled that what it yields varies, and that some of it ends.
 
     It yields what belongs to no word as well, bytes and symbols, unless it has `manners`.
     """
@@ -72,18 +94,20 @@ class Wild:
         rude = [id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id]
         model = wild_model(tokenizer.vocab_size, rude if manners else ())
         self.limits, self.runner = bundle.limits, TorchRunner(model)
-        self.decoded: list[Hypothesis] = []
+        self.decoded: list[engine.Sequence] = []
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
+    def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
         batch = self.runner.new_batch(ROWS, self.limits)
-        waiting = sorted(job.sentences, key=lambda hypothesis: -hypothesis.limit)
-        self.decoded += waiting
+        hypotheses = [hypothesis_of(sequence, sequence.beam_size) for sequence in sequences]
+        waiting = sorted(hypotheses, key=lambda hypothesis: -hypothesis.limit)
+        self.decoded += sequences
         while waiting or batch.running:
             admitted = list(_fitting(waiting, batch.free))
             if admitted:
                 batch.admit(admitted)
             del waiting[: len(admitted)]
             batch.step()
+        return list(map(decoded_of, hypotheses))
 
 
 def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
@@ -137,68 +161,95 @@ PLENTY = 1 << 20
 """Bytes for a cache."""
 
 
-class Told:
-    """Decodes a sentence when it is told to; then it becomes its own source. Until then they wait if it is `busy`."""
+def decoded(tokens: Sequence[int], log_prob: float = -1.0, source: int = 1) -> Decoded:
+    """Of a source of so many tokens: a translation all of whose tokens attended to the first."""
+    return Decoded(tuple(tokens), (log_prob,) * len(tokens), "stop", (0,) * len(tokens), (1.0,) * (source + 1))
+
+
+class Told(Fake):
+    """Decodes a sequence when it is told to; then it becomes its own source. Until then they wait if it is `busy`."""
 
     def __init__(self) -> None:
         self.busy = False
-        self.jobs: list[Job[Hypothesis]] = []
+        self.requests: list[list[Job]] = []
         self.refusal: ServiceError | None = None
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
+    def submit(self, jobs: list[Job]) -> None:
+        if not jobs:
+            return
         if self.refusal:
             raise self.refusal
-        done = asyncio.Event()
-        job.when_done = done.set
-        if not self.busy:
-            job.waiting.clear()
-        self.jobs.append(job)
-        try:
-            await done.wait()
-        finally:
-            self.jobs.remove(job)
+        turns = Turns(jobs[0].sequence.model)
+        for place, job in enumerate(jobs):
+            job.turns, job.place, job.dropped = turns, place, self._remove
+        turns.begun = 0 if self.busy else len(jobs)
+        self.requests.append(list(jobs))
 
     @property
-    def waiting(self) -> list[tuple[Job[Hypothesis], Hypothesis]]:
-        return [(job, h) for job in self.jobs for h in job.sentences if not (h.finish_reason or h in job.errors)]
+    def waiting(self) -> list[Job]:
+        return [job for jobs in self.requests for job in jobs]
 
-    def end(self, job: Job[Hypothesis], hypothesis: Hypothesis, error: ServiceError | None = None) -> None:
-        if hypothesis in job.waiting:
-            job.waiting.remove(hypothesis)
-        if not error:
-            hypothesis.tokens, hypothesis.log_probs = list(hypothesis.source), [-0.5] * len(hypothesis.source)
-            hypothesis.aligned, hypothesis.looked = array("i", [0] * len(hypothesis.source)), array("f", [1.0])
-            hypothesis.finish_reason = "stop"
-        job.settle(hypothesis, error)
+    @property
+    def sources(self) -> list[list[int]]:
+        """Of the sequences that wait, by request."""
+        return [[job.sequence.source[0] for job in jobs] for jobs in self.requests]
+
+    def end(self, job: Job, error: ServiceError | None = None) -> None:
+        self._remove(job)
+        source = job.sequence.source
+        if error:
+            job.fail(error)
+        else:
+            job.finish(decoded(source, -0.5))
 
     def end_all(self, error: ServiceError | None = None) -> None:
-        for job, hypothesis in self.waiting:
-            self.end(job, hypothesis, error)
+        for job in self.waiting:
+            self.end(job, error)
+
+    def _remove(self, job: Job) -> None:
+        for jobs in self.requests:
+            if job in jobs:
+                jobs.remove(job)
+        self.requests = [jobs for jobs in self.requests if jobs]
 
 
 class Asked:
-    """A request of sentences that are numbers."""
+    """A request of sequences that are numbers."""
 
-    def __init__(self, cache: Cache, *sources: int, model: str = "en-fr@1") -> None:
-        self.settled: Counter[Hypothesis] = Counter()
-        sentences = [Hypothesis([source], 8) for source in sources]
-        self.job = Job(model, sentences, monotonic() + 60)
-        self.job.when_settled = lambda sentence: self.settled.update([sentence])
-        self.task = asyncio.create_task(cache.decode(self.job))
+    def __init__(self, cache: Cache, *sources: int, model: str = "en-fr@1", within_s: float = 60.0) -> None:
+        self.sequences = [engine.Sequence(model, (source,), 8) for source in sources]
+        self.deadline = monotonic() + within_s
+        self.answers: list[Decoded | ServiceError] = []
+        """In order, of those that were waited for."""
+        self.task = asyncio.create_task(self._ask(cache))
+
+    async def _ask(self, cache: Cache) -> None:
+        futures = await cache.decode(self.sequences, self.deadline)
+        try:
+            for future in futures:
+                try:
+                    self.answers.append(await future)
+                except ServiceError as error:
+                    self.answers.append(error)
+        finally:
+            for future in futures:
+                future.cancel()
 
     @property
     def refused(self) -> bool:
         return self.task.cancelled() or self.task.exception() is not None
 
+    @property
+    def errors(self) -> list[ServiceError]:
+        return [answer for answer in self.answers if isinstance(answer, ServiceError)]
+
     def check(self) -> None:
-        """Every sentence was told of once, and is done or has an error."""
+        """Every sequence has its own answer, or an error."""
         assert self.task.done()
         if not self.refused:
-            assert self.settled == Counter(self.job.sentences)
-            assert self.job.unfinished == 0
-            assert [h.tokens for h in self.job.sentences] == [
-                [] if h in self.job.errors else h.source for h in self.job.sentences
-            ]
+            assert len(self.answers) == len(self.sequences)
+            for answer, sequence in zip(self.answers, self.sequences, strict=True):
+                assert isinstance(answer, ServiceError) or answer.tokens == sequence.source
 
 
 async def passes(number: int = 4) -> None:

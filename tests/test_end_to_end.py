@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from conftest import PAIRS, serving
 from typer.testing import CliRunner
 
 from app.engine.engine import Engine
-from app.engine.scheduler import Job
+from app.engine.job import Job
+from app.engine.sequence import Decoded
 from app.translation.quality_checks import without_loops
 from model.bundle_weights import load_bundle
-from model.hypothesis import Hypothesis
 from training.__main__ import cli
 from training.corpora.corpus import write_pairs
 from training.evaluation.evaluate import TestSet, evaluate_set
@@ -38,20 +39,20 @@ def test_the_service_returns_the_ids_that_evaluate_scores(
     test = TestSet.read(str(tmp_path / "set.tsv"), "en", "fr")
     measured = evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, "fr", test).translations
 
-    served: list[list[int]] = []
-    decode = Engine.decode
+    served: list[Future[Decoded]] = []
+    submit = Engine.submit
 
-    async def record(engine: Engine, job: Job[Hypothesis]) -> None:
-        await decode(engine, job)
-        served.extend(list(sentence.tokens) for sentence in job.sentences)
+    def record(engine: Engine, jobs: list[Job]) -> None:
+        submit(engine, jobs)
+        served.extend(job.ask() for job in jobs)
 
     with serving(bundles) as service:
-        monkeypatch.setattr(Engine, "decode", record)
+        monkeypatch.setattr(Engine, "submit", record)
         body = {"text": [pair.source for pair in PAIRS], "source": "en", "target": "fr"}
         answer: dict[str, Any] = service.post("/translate", body).json()
     sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
     said = [cut(tokens, source) for tokens, source in zip(measured.ids, sources, strict=True)]
-    assert served == said
+    assert [list(decoded.result().tokens) for decoded in served] == measured.ids
     assert [item["text"] for item in answer["translations"]] == [bundle.tokenizer.decode(tokens) for tokens in said]
     assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 250
     assert answer["model"] == bundle.name

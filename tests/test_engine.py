@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
+from time import monotonic
 
 import pytest
 import torch
@@ -23,8 +24,9 @@ from app.engine.engine import LOOK_S, LOOKS, Engine
 from app.engine.ipc import frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.messages import Greeting, Order
-from app.engine.scheduler import DEATHS, Job, Scheduler
-from app.errors import StepFailed, Unavailable
+from app.engine.scheduler import DEATHS, Scheduler
+from app.engine.sequence import Attention, Decoded, Sequence, Weights
+from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import TorchRunner, greedy_decode
@@ -54,9 +56,49 @@ def other_bundle(tmp_path_factory: pytest.TempPathFactory) -> LoadedBundle:
     return load_bundle(make_bundle(tmp_path_factory.mktemp("other") / "de", "de", "fr", seed=1), torch.device("cpu"))
 
 
-def job(bundle: LoadedBundle, *texts: str) -> Job[Hypothesis]:
-    sources = [bundle.tokenizer.encode(text) for text in texts]
-    return Job(bundle.name, [Hypothesis(ids, bundle.limits.target(len(ids))) for ids in sources])
+class Request:
+    """Sentences to be decoded together, and what came of each."""
+
+    def __init__(self, bundle: LoadedBundle, *sources: list[int]) -> None:
+        self.sequences = [Sequence(bundle.name, tuple(ids), bundle.limits.target(len(ids))) for ids in sources]
+        self.answers: dict[int, Decoded] = {}
+        self.errors: dict[int, ServiceError] = {}
+        self.answered = 0
+        """Times that `decode` returned."""
+
+    async def decode(self, engine: Engine) -> None:
+        futures = await engine.decode(self.sequences, monotonic() + 600)
+        for number, future in enumerate(futures):
+            future.add_done_callback(partial(self._note, number))
+        try:
+            if futures:
+                await asyncio.wait(futures)
+        except asyncio.CancelledError:
+            for future in futures:
+                future.cancel()
+            raise
+        self.answered += 1
+
+    def _note(self, number: int, future: asyncio.Future[Decoded]) -> None:
+        if future.cancelled():
+            return
+        assert number not in self.answers
+        assert number not in self.errors
+        error = future.exception()
+        if error is None:
+            self.answers[number] = future.result()
+        else:
+            assert isinstance(error, ServiceError)
+            self.errors[number] = error
+
+    @property
+    def tokens(self) -> list[list[int]]:
+        """Of all sentences; without any, of those that failed or were given up."""
+        return [list(self.answers[n].tokens) if n in self.answers else [] for n in range(len(self.sequences))]
+
+
+def asking(bundle: LoadedBundle, *texts: str) -> Request:
+    return Request(bundle, *map(bundle.tokenizer.encode, texts))
 
 
 def alone(bundle: LoadedBundle, text: str) -> list[int]:
@@ -72,17 +114,17 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
-            first = asyncio.create_task(engine.decode(jobs[0]))
+            first = asyncio.create_task(requests[0].decode(engine))
             await asyncio.to_thread(gate.entered.wait)
-            others = [asyncio.create_task(engine.decode(job)) for job in jobs[1:]]
+            others = [asyncio.create_task(request.decode(engine)) for request in requests[1:]]
             await asyncio.sleep(0.01)
             gate.opened.set()
             await asyncio.gather(first, *others)
 
-    jobs = [job(bundle, text) for text in TEXTS]
+    requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
     assert max(gate.sizes) > 1
-    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
+    assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in TEXTS]
 
 
 @pytest.mark.slow
@@ -90,45 +132,47 @@ def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle
 def test_more_sentences_than_rows_are_all_decoded(bundle: LoadedBundle, rows: int, workers: int) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=rows, workers=workers)) as engine:
-            await engine.decode(request)
+            await request.decode(engine)
 
-    request = job(bundle, *TEXTS * 4)
+    request = asking(bundle, *TEXTS * 4)
     asyncio.run(scenario())
-    assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS] * 4
-    assert all(h.finish_reason for h in request.sentences)
+    assert request.tokens == [alone(bundle, text) for text in TEXTS] * 4
+    assert all(answer.finish_reason for answer in request.answers.values())
 
 
 def test_bundles_take_turns(bundle: LoadedBundle, other_bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, other_bundle)) as engine:
-            await asyncio.gather(*map(engine.decode, jobs))
+            await asyncio.gather(*(request.decode(engine) for request in requests))
 
-    jobs = [job(bundle, TEXTS[1]), job(other_bundle, TEXTS[1])]
+    requests = [asking(bundle, TEXTS[1]), asking(other_bundle, TEXTS[1])]
     asyncio.run(scenario())
-    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
+    assert [request.tokens[0] for request in requests] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
 
 
 def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: LoadedBundle) -> None:
-    async def scenario() -> None:
+    async def scenario() -> Decoded:
         async with running(engine_of(bundle)) as engine:
-            await engine.decode(Job(bundle.name, [served]))
+            [future] = await engine.decode([asked], monotonic() + 600)
+            return await future
 
-    def forced() -> Hypothesis:
-        return Hypothesis(bundle.tokenizer.encode(TEXTS[2]), 3, bundle.tokenizer.encode("Bonjour."), record=True)
-
-    served, here = forced(), forced()
-    here.limit = served.limit = len(here.forced or [])
-    asyncio.run(scenario())
+    source, target = (bundle.tokenizer.encode(text) for text in (TEXTS[2], "Bonjour."))
+    asked = Sequence(bundle.name, tuple(source), len(target), tuple(target), attention=True)
+    served = asyncio.run(scenario())
+    here = Hypothesis(source, len(target), target, record=True)
     batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
     batch.admit([here])
     while batch.running:
         batch.step()
-    assert (served.tokens, served.log_probs) == (here.tokens, here.log_probs)
+    assert (list(served.tokens), list(served.log_probs)) == (here.tokens, here.log_probs)
     assert here.encoder_attention is not None
-    assert served.attention is not None
-    recorded = here.encoder_attention, here.decoder_attention, here.cross_attention
-    for weights, expected in zip(served.attention, recorded, strict=True):
-        assert torch.equal(torch.tensor(weights), expected)
+    assert served.attention == Attention(
+        *map(recorded, (here.encoder_attention, here.decoder_attention, here.cross_attention))
+    )
+
+
+def recorded(weights: torch.Tensor) -> Weights:
+    return Weights(tuple(weights.shape), "float32", weights.contiguous().numpy().tobytes())
 
 
 def test_a_sentence_that_breaks_its_step_fails_alone(
@@ -142,40 +186,39 @@ def test_a_sentence_that_breaks_its_step_fails_alone(
 
     async def scenario() -> None:
         async with running(engine_of(bundle, other_bundle)) as engine:
-            await asyncio.gather(engine.decode(bad), engine.decode(good), engine.decode(other))
+            await asyncio.gather(bad.decode(engine), good.decode(engine), other.decode(engine))
             assert engine.ready
 
     decode_with(Fragile, monkeypatch)
     poison = bundle.tokenizer.encode(TEXTS[2])
-    bad, good, other = job(bundle, TEXTS[2]), job(bundle, TEXTS[0]), job(other_bundle, TEXTS[0])
+    bad, good, other = asking(bundle, TEXTS[2]), asking(bundle, TEXTS[0]), asking(other_bundle, TEXTS[0])
     asyncio.run(scenario())
-    assert isinstance(bad.errors[bad.sentences[0]], StepFailed)
+    assert isinstance(bad.errors[0], StepFailed)
     assert not good.errors
-    assert good.sentences[0].tokens == alone(bundle, TEXTS[0])
-    assert other.sentences[0].tokens == alone(other_bundle, TEXTS[0])
+    assert good.tokens[0] == alone(bundle, TEXTS[0])
+    assert other.tokens[0] == alone(other_bundle, TEXTS[0])
 
 
 def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
-            first = asyncio.create_task(engine.decode(good))
+            first = asyncio.create_task(good.decode(engine))
             await asyncio.to_thread(gate.entered.wait)
-            second = asyncio.create_task(engine.decode(bad))
+            second = asyncio.create_task(bad.decode(engine))
             await asyncio.sleep(0.01)
             gate.opened.set()
             await asyncio.gather(first, second)
 
-    good, bad = job(bundle, TEXTS[2]), job(bundle, "Hello.")
-    bad.sentences[0].source = [10**9]  # no such token
+    good, bad = asking(bundle, TEXTS[2]), Request(bundle, [10**9])  # no such token
     asyncio.run(scenario())
-    assert set(bad.errors) == set(bad.sentences)
-    assert good.sentences[0].tokens == alone(bundle, TEXTS[2])
+    assert set(bad.errors) == {0}
+    assert good.tokens[0] == alone(bundle, TEXTS[2])
 
 
 def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=1)) as engine:
-            tasks = [asyncio.create_task(engine.decode(request)) for request in (decoding, waiting)]
+            tasks = [asyncio.create_task(request.decode(engine)) for request in (decoding, waiting)]
             await asyncio.to_thread(gate.entered.wait)
             await until(lambda: engine.scheduler.waiting == 1)
             for task in tasks:
@@ -184,27 +227,28 @@ def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBund
             assert engine.scheduler.waiting == 0
             await asyncio.sleep(0.01)
             gate.opened.set()
-            await engine.decode(later)
+            await later.decode(engine)
 
-    decoding, waiting, later = job(bundle, TEXTS[2]), job(bundle, TEXTS[0]), job(bundle, TEXTS[1])
+    decoding, waiting, later = asking(bundle, TEXTS[2]), asking(bundle, TEXTS[0]), asking(bundle, TEXTS[1])
     asyncio.run(scenario())
     # The step that was under way, and then those of the last alone.
     assert gate.sizes == [1] * (1 + len(alone(bundle, TEXTS[1])))
-    assert decoding.sentences[0].tokens == waiting.sentences[0].tokens == []
-    assert later.sentences[0].tokens == alone(bundle, TEXTS[1])
+    assert decoding.tokens == waiting.tokens == [[]]
+    assert not (decoding.errors or waiting.errors)
+    assert later.tokens[0] == alone(bundle, TEXTS[1])
 
 
 @pytest.mark.slow
 def test_a_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4)) as engine:
-            work = asyncio.create_task(engine.decode(document))
-            await until(lambda: any(h.finish_reason for h in document.sentences))
-            await engine.decode(single)
-            done.append(sum(h.finish_reason is not None for h in document.sentences))
+            work = asyncio.create_task(document.decode(engine))
+            await until(lambda: len(document.answers) > 0)
+            await single.decode(engine)
+            done.append(len(document.answers))
             await work
 
-    document, single = job(bundle, *["The cat sleeps."] * 200), job(bundle, "Hello.")
+    document, single = asking(bundle, *["The cat sleeps."] * 200), asking(bundle, "Hello.")
     done: list[int] = []
     asyncio.run(scenario())
     assert done[0] < 60
@@ -214,22 +258,22 @@ def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: LoadedB
     async def scenario() -> None:
         engine = engine_of(bundle, rows=2)
         await engine.start()
-        accepted = asyncio.create_task(engine.decode(request))
+        accepted = asyncio.create_task(request.decode(engine))
         await asyncio.to_thread(gate.entered.wait)
         stopped = asyncio.create_task(engine.stop())
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="stopping"):
-            await engine.decode(job(bundle, "Hello."))
+            await asking(bundle, "Hello.").decode(engine)
         gate.opened.set()
         await asyncio.gather(accepted, stopped)
 
-    request = job(bundle, *TEXTS)
+    request = asking(bundle, *TEXTS)
     asyncio.run(scenario())
-    assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
+    assert request.tokens == [alone(bundle, text) for text in TEXTS]
 
 
 def test_a_job_without_sentences_needs_no_engine(bundle: LoadedBundle) -> None:
-    asyncio.run(engine_of(bundle).decode(job(bundle)))
+    asyncio.run(asking(bundle).decode(engine_of(bundle)))
 
 
 # ---- Workers that die
@@ -246,7 +290,7 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
 
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4)) as engine:
-            await asyncio.gather(*map(engine.decode, jobs))
+            await asyncio.gather(*(request.decode(engine) for request in requests))
             assert engine.metrics.restarts._value.get() >= DEATHS - 1
             await until(lambda: engine.ready)
             assert engine.failure is None
@@ -254,13 +298,13 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
     decode_with(Deadly, monkeypatch)
     monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
     poison = bundle.tokenizer.encode(TEXTS[2])
-    jobs = [job(bundle, text) for text in TEXTS]
+    requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
-    bad = jobs.pop(2)
-    assert isinstance(bad.errors[bad.sentences[0]], StepFailed)
-    assert [request.errors for request in jobs] == [{}] * len(jobs)
+    bad = requests.pop(2)
+    assert isinstance(bad.errors[0], StepFailed)
+    assert [request.errors for request in requests] == [{}] * len(requests)
     texts = [text for text in TEXTS if text != TEXTS[2]]
-    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in texts]
+    assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in texts]
 
 
 def test_without_a_worker_requests_are_refused_until_one_is_back(
@@ -280,15 +324,15 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(
             assert engine.failure is not None
             assert "died" in engine.failure
             with pytest.raises(Unavailable, match="died"):
-                await engine.decode(job(bundle, "Hello."))
+                await asking(bundle, "Hello.").decode(engine)
             await until(lambda: engine.ready)
             assert engine.failure is None
-            await engine.decode(request)
+            await request.decode(engine)
 
     monkeypatch.setattr("app.engine.engine.RESTART_S", (0.05,))
-    request = job(bundle, "Hello.")
+    request = asking(bundle, "Hello.")
     asyncio.run(scenario())
-    assert request.sentences[0].tokens == alone(bundle, "Hello.")
+    assert request.tokens[0] == alone(bundle, "Hello.")
 
 
 def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
@@ -309,7 +353,7 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
         async with running(engine_of(bundle, launch=launch)) as engine:
             await until(lambda: engine.failure is not None)
             with pytest.raises(Unavailable, match="no memory for it"):
-                await engine.decode(job(bundle, "Hello."))
+                await asking(bundle, "Hello.").decode(engine)
             while len(slept) < 10:
                 await SLEEP(0.001)
 
@@ -345,14 +389,14 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
 
     async def scenario() -> None:
         async with running(engine_of(bundle, launch=launch)) as engine:
-            await engine.decode(request)
+            await request.decode(engine)
 
     started: list[Worker] = []
     monkeypatch.setattr("app.engine.engine.LOOK_S", 0.01)
-    request = job(bundle, *TEXTS)
+    request = asking(bundle, *TEXTS)
     asyncio.run(scenario())
     assert len(started) == 2
-    assert [h.tokens for h in request.sentences] == [alone(bundle, text) for text in TEXTS]
+    assert request.tokens == [alone(bundle, text) for text in TEXTS]
 
 
 def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
@@ -381,17 +425,17 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
         async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
             await until(lambda: engine.alive == 2)
             try:
-                asking = asyncio.gather(*map(engine.decode, jobs))
+                waiting = asyncio.gather(*(request.decode(engine) for request in requests))
                 await until(lambda: has_all_left(engine))
                 monkeypatch.setattr("app.engine.engine.LOOKS", 6)
-                await asking
+                await waiting
                 assert engine.alive == 1
             finally:
                 done.set()
 
     def has_all_left(engine: Engine) -> bool:
         """Whether the undying one alone has work: the other may be as slow as it likes."""
-        begun = any(request.sentences[0].finish_reason for request in jobs)
+        begun = any(request.answers for request in requests)
         return begun and sum(engine.scheduler.holds(seat.number) for seat in engine._seats) == 1
 
     done = threading.Event()
@@ -399,9 +443,9 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
     monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
     monkeypatch.setattr("app.engine.engine.LOOKS", 1_000_000)
     monkeypatch.setattr("app.engine.engine.LOOK_S", 0.1)
-    jobs = [job(bundle, text) for text in TEXTS]
+    requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
-    assert [request.sentences[0].tokens for request in jobs] == [alone(bundle, text) for text in TEXTS]
+    assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in TEXTS]
 
 
 def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
@@ -492,34 +536,37 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, m
     async def scenario() -> None:
         async with running(engine_of(bundle, workers=3, launch=launch)) as engine:
             await until(lambda: engine.alive == 3)
-            asking = [asyncio.create_task(engine.decode(request)) for request in jobs]
+            tasks = [asyncio.create_task(request.decode(engine)) for request in requests]
             await until(lambda: engine.scheduler.holds(0))
             for worker in list(workers):
                 worker.kill()
-            await asyncio.gather(*asking)
+            await asyncio.gather(*tasks)
             await until(lambda: engine.alive == 3)
 
     monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
-    jobs = [job(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(20)]
+    requests = [asking(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(20)]
     uvloop.run(scenario())
-    assert [request.errors for request in jobs] == [{}] * len(jobs)
-    sentences = [sentence for request in jobs for sentence in request.sentences]
-    expected = greedy_decode(bundle.model, [sentence.source for sentence in sentences], bundle.limits)
-    assert [sentence.tokens for sentence in sentences] == [h.tokens for h in expected]
+    assert [request.errors for request in requests] == [{}] * len(requests)
+    expected = greedy_decode(bundle.model, sources_of(requests), bundle.limits)
+    assert [tokens for request in requests for tokens in request.tokens] == [h.tokens for h in expected]
+
+
+def sources_of(requests: list[Request]) -> list[list[int]]:
+    return [list(sequence.source) for request in requests for sequence in request.sequences]
 
 
 def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
-            await engine.decode(early)
+            await early.decode(engine)
             assert not engine.ready
             with pytest.raises(Unavailable, match=r"'Hello\.' is not translated as on export"):
-                await engine.decode(job(bundle, "Hello."))
+                await asking(bundle, "Hello.").decode(engine)
 
     sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
     bundle = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), torch.device("cpu"))
     assert alone(bundle, "Hello.") != [2]
-    early = job(bundle, "Hello.")
+    early = asking(bundle, "Hello.")
     asyncio.run(scenario())
     assert [type(error) for error in early.errors.values()] == [Unavailable]
 
@@ -543,36 +590,30 @@ def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
 def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: LoadedBundle) -> None:
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []
-    answered: Counter[Job[Hypothesis]] = Counter()
 
     def launch(end: socket.socket) -> Worker:
         workers.append(WorkerProcess(end))
         return workers[-1]
 
     def finished() -> int:
-        return sum(sentence.finish_reason is not None for sentence in sentences)
-
-    async def ask(engine: Engine, request: Job[Hypothesis]) -> None:
-        await engine.decode(request)
-        answered[request] += 1
+        return sum(len(request.answers) for request in requests)
 
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=8, workers=2, launch=launch)) as engine:
             await until(lambda: engine.ready)
-            asking = [asyncio.create_task(ask(engine, request)) for request in jobs]
+            tasks = [asyncio.create_task(request.decode(engine)) for request in requests]
             for number, progress in ((0, 100), (1, 300)):
                 await until(lambda: engine.alive > 0 and finished() >= progress)  # noqa: B023
                 os.kill(workers[number].pid, signal.SIGKILL)
-            await asyncio.gather(*asking)
-            assert not engine.scheduler.waiting
+            await asyncio.gather(*tasks)
+            assert engine.scheduler.is_empty
 
-    jobs = [job(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(40)]
-    sentences = [sentence for request in jobs for sentence in request.sentences]
+    requests = [asking(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(40)]
     asyncio.run(scenario())
-    assert answered == Counter(jobs)
-    assert [request.errors for request in jobs] == [{}] * len(jobs)
-    expected = greedy_decode(bundle.model, [sentence.source for sentence in sentences], bundle.limits)
-    assert [sentence.tokens for sentence in sentences] == [h.tokens for h in expected]
+    assert [request.answered for request in requests] == [1] * len(requests)
+    assert [request.errors for request in requests] == [{}] * len(requests)
+    expected = greedy_decode(bundle.model, sources_of(requests), bundle.limits)
+    assert [tokens for request in requests for tokens in request.tokens] == [h.tokens for h in expected]
     assert len(workers) > 2
     for worker in workers:
         with pytest.raises(ProcessLookupError):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.cache import AT_ONCE, Answers, Cache
-from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
+from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from app.translation.translator import Translator
 from app.translation.types import Options
@@ -28,76 +28,71 @@ async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
     cache = Cache(decoder, Answers(PLENTY, metrics))
     requests = [Asked(cache, 1, 1, 2), Asked(cache, 2, 1), Asked(cache, 3, 1, 3), Asked(cache, 1)]
     await passes()
-    assert [[h.source for h in job.sentences] for job in decoder.jobs] == [[[1], [2]], [[3]]]
-    for job, request in zip(decoder.jobs, (requests[0], requests[2]), strict=True):
-        assert (job.model, job.deadline, job.arrived) == ("en-fr@1", request.job.deadline, request.job.arrived)
+    assert decoder.sources == [[1, 2], [3]]
     decoder.end_all()
     await asyncio.gather(*(request.task for request in requests))
     for request in requests:
         request.check()
-        assert not request.job.errors
-    found = [h for request in requests for h in request.job.sentences]
-    assert len({id(h.tokens) for h in found}) == len({id(h.aligned) for h in found}) == len(found)
+        assert not request.errors
     assert counted(metrics) == (0, 6, 3)
 
 
 @on_a_loop
-async def test_a_long_request_waits_for_what_others_began_and_inherits_it_at_once() -> None:
-    """It is still being looked up when the others leave: all that it decodes is one job."""
+async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_the_last_leaves() -> None:
+    decoder = Told()
+    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    leaving = Asked(cache, 1, 1, 2, 3, 4)
+    await passes()
+    staying, other = Asked(cache, 1, 2, 9, 2), Asked(cache, 2, 3)
+    await passes()
+    jobs = list(decoder.waiting)
+    leaving.task.cancel()
+    await passes()
+    assert decoder.sources == [[1, 2, 3], [9]]
+    assert [job for job in jobs if job in decoder.waiting] == decoder.waiting  # the same, and none begun again
+    other.task.cancel()
+    await passes()
+    assert decoder.sources == [[1, 2], [9]]
+    decoder.end_all()
+    await staying.task
+    staying.check()
+    assert leaving.task.cancelled()
+    assert not leaving.answers
+    assert not cache.jobs
 
+
+@on_a_loop
+async def test_a_long_request_waits_for_what_others_began_though_they_leave() -> None:
     decoder = Told()
     cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
     document = Asked(cache, *range(4 * AT_ONCE))
     await asyncio.sleep(0)
-    assert len(decoder.jobs) == 1
     leaving.task.cancel()
     await passes(10)
-    (job,) = decoder.jobs
-    assert sorted(h.source[0] for h in job.sentences) == list(range(4 * AT_ONCE))
+    assert sorted(job.sequence.source[0] for job in decoder.waiting) == list(range(4 * AT_ONCE))
     decoder.end_all()
     await document.task
     document.check()
 
 
 @on_a_loop
-async def test_who_waits_takes_over_when_a_request_leaves() -> None:
+async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
+    """The deadline is that of whoever waits the longest: what befalls one request alone befalls no other."""
     decoder = Told()
     cache = Cache(decoder, Answers(PLENTY, Metrics()))
-    leaving = Asked(cache, 1, 1, 2, 3)
+    late, staying, hurried = Asked(cache, 1, 1), Asked(cache, 1, within_s=90), Asked(cache, 1, within_s=30)
     await passes()
-    heir, other = Asked(cache, 1, 2, 9, 2), Asked(cache, 2, 3)
+    [job] = decoder.waiting
+    assert job.deadline == staying.deadline
+    late.task.cancel()
     await passes()
-    leaving.task.cancel()
-    await passes()
-    assert [[h.source[0] for h in job.sentences] for job in decoder.jobs] == [[9], [1, 2], [3]]
     decoder.end_all()
-    await asyncio.gather(heir.task, other.task)
-    heir.check()
-    other.check()
-    assert leaving.task.cancelled()
-    assert not leaving.settled
-
-
-@pytest.mark.parametrize("error", [DeadlinePassed("late"), Overloaded("full"), TooMuchText("long")])
-@on_a_loop
-async def test_who_waits_takes_over_what_befell_another_alone(error: ServiceError) -> None:
-    decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
-    late = Asked(cache, 1, 1)
-    await passes()
-    heir = Asked(cache, 1)
-    await passes()
-    decoder.end_all(error)
-    await late.task
-    await passes()
-    assert list(late.job.errors.values()) == [error, error]
-    decoder.end_all()
-    await heir.task
-    late.check()
-    heir.check()
-    assert not heir.job.errors
+    await asyncio.gather(staying.task, hurried.task)
+    staying.check()
+    hurried.check()
+    assert not (staying.errors or hurried.errors)
 
 
 @pytest.mark.parametrize("error", [StepFailed("broken"), Unavailable("the workers have died")])
@@ -107,37 +102,36 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
     cache = Cache(decoder, Answers(PLENTY, Metrics()))
     requests = [Asked(cache, 1), Asked(cache, 1, 2)]
     await passes()
-    for job, hypothesis in decoder.waiting:
-        decoder.end(job, hypothesis, error if hypothesis.source == [1] else None)
+    for job in decoder.waiting:
+        decoder.end(job, error if job.sequence.source == (1,) else None)
     await asyncio.gather(*(request.task for request in requests))
     for request in requests:
         request.check()
-        assert request.job.errors == {request.job.sentences[0]: error}
+        assert request.errors == [request.answers[0]] == [error]
     again = Asked(cache, 1)
     await passes()
     decoder.end_all()
     await again.task
-    assert not again.job.errors
+    assert not again.errors
 
 
 @on_a_loop
-async def test_a_take_over_that_is_refused_is_an_error_of_its_sentences_alone() -> None:
+async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None:
     decoder = Told()
     cache = Cache(decoder, Answers(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
-    heir, last = Asked(cache, 1, 9), Asked(cache, 1)
+    staying, last = Asked(cache, 1, 9), Asked(cache, 1)
     await passes()
     leaving.task.cancel()
     decoder.refusal = Overloaded("full", retry_after_s=1)
     await passes(8)
-    assert [type(error) for error in heir.job.errors.values()] == [Overloaded]
-    assert not heir.task.done()
-    assert isinstance(last.job.errors[last.job.sentences[0]], Overloaded)  # by itself: it was asked for again
+    assert decoder.sources == [[1], [9]]
     decoder.end_all()
-    await asyncio.gather(heir.task, last.task)
-    heir.check()
-    last.check()
+    await asyncio.gather(staying.task, last.task)
+    for request in (staying, last):
+        request.check()
+        assert not request.errors
 
 
 @on_a_loop
@@ -154,7 +148,8 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
     decoder.end_all()
     await leader.task
     leader.check()
-    assert not both.settled
+    assert not both.answers
+    assert not cache.jobs
 
 
 @on_a_loop
@@ -173,8 +168,8 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
     for request in together:
         request.task.cancel()
     await passes()
-    assert not decoder.jobs
-    assert not together[1].settled
+    assert not decoder.requests
+    assert not together[1].answers
     later = Asked(cache, 2)
     await passes()
     decoder.end_all()
@@ -183,26 +178,18 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
 
 
 @on_a_loop
-async def test_an_heir_that_leaves_inherits_no_more_and_passes_on_what_it_has() -> None:
+async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
     decoder = Told()
     cache = Cache(decoder, Answers(PLENTY, Metrics()))
-    first, second = Asked(cache, 1), Asked(cache, 2)
+    leaving = Asked(cache, 1)
     await passes()
-    heir, last = Asked(cache, 1, 2), Asked(cache, 1, 2)
+    coming = Asked(cache, 1)  # whose first turn is before it is known that the other has left
+    leaving.task.cancel()
     await passes()
-    first.task.cancel()
-    await passes()
-    heir.task.cancel()
-    second.task.cancel()
-    await asyncio.sleep(0)
-    decoder.end_all()  # for those that have left: nobody hears of it
-    await passes()
-    assert not heir.settled
-    assert not last.settled
-    assert [[h.source[0] for h in job.sentences] for job in decoder.jobs] == [[1, 2]]
+    assert decoder.sources == [[1]]
     decoder.end_all()
-    await last.task
-    last.check()
+    await coming.task
+    coming.check()
 
 
 @on_a_loop
@@ -212,24 +199,22 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     decoder.busy = True
     document = Asked(cache, *range(100))
     await passes(10)
-    (queued,) = decoder.jobs
     short, same, text = Asked(cache, 50), Asked(cache, *range(100)), Asked(cache, 3, 4, 5)
     await passes(10)
-    assert [[h.source[0] for h in job.sentences] for job in decoder.jobs[1:]] == [[50], [3, 4, 5]]
-    queued.waiting.popleft()
-    queued.waiting.popleft()
+    assert decoder.sources[1:] == [[50], [3, 4, 5]]
+    decoder.requests[0][0].turns.begun += 2
     near, far = Asked(cache, 2), Asked(cache, 9)
     await passes()
-    assert [[h.source[0] for h in job.sentences] for job in decoder.jobs[3:]] == [[9]]
-    job, hypothesis = decoder.waiting[100]
-    assert job is decoder.jobs[1]
-    decoder.end(job, hypothesis)
+    assert decoder.sources[3:] == [[9]]
+    [job] = decoder.requests[1]
+    decoder.end(job)
     await short.task
     short.check()
     decoder.end_all()  # what was decoded twice, too
     for request in (document, same, text, near, far):
         await request.task
         request.check()
+    assert not cache.jobs
     other = Cache(decoder, Answers(PLENTY, Metrics()))
     alone = Asked(other, *range(100))
     await passes(10)
@@ -259,8 +244,7 @@ async def test_whatever_happens_every_request_comes_to_its_end(events: list[tupl
             requests[detail % len(requests)].task.cancel()
         elif event in ("end", "fail", "late") and (waiting := decoder.waiting):
             error = {"end": None, "fail": StepFailed("broken"), "late": DeadlinePassed("late")}[event]
-            job, hypothesis = waiting[detail % len(waiting)]
-            decoder.end(job, hypothesis, error)
+            decoder.end(waiting[detail % len(waiting)], error)
         elif event in ("refuse", "accept"):
             decoder.refusal = Overloaded("full") if event == "refuse" else None
         elif event == "busy":
@@ -269,15 +253,15 @@ async def test_whatever_happens_every_request_comes_to_its_end(events: list[tupl
             await asyncio.sleep(0)
         elif event == "settle down":
             await passes(10)
-            assert decoder.busy or max(Counter(h.source[0] for _, h in decoder.waiting).values(), default=1) == 1
+            assert decoder.busy or max(Counter(job.sequence for job in decoder.waiting).values(), default=1) == 1
     decoder.refusal = None
     while not all(request.task.done() for request in requests):
         await passes()
         decoder.end_all()
     for request in requests:
         request.check()
-    assert not cache._flights
-    assert not decoder.jobs
+    assert not cache.jobs
+    assert not decoder.requests
 
 
 def test_who_waits_for_a_client_that_leaves_gets_the_answer_all_the_same(bundle_folder: Path, gate: Gate) -> None:

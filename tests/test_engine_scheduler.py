@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from time import monotonic
 
 import pytest
@@ -12,40 +11,58 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.engine.scheduler import DEATHS, Job, Place, Room, Scheduler
-from app.engine.waiting_queue import TILE, cost
+from app.engine.job import Job
+from app.engine.scheduler import DEATHS, Room, Scheduler
+from app.engine.sequence import Decoded, Sequence
+from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
 from app.runtime.throughput import Pace
 
 ROOMY = Room(places=100, spare=0, tokens=100_000)
 
 
-@dataclass(eq=False)
-class Words:
-    source: list[int]
-    width: int = 1
+DONE = Decoded((2,), (-1.0,), "stop", (0,), (1.0,))
 
 
-def job(*lengths: int, model: str = "m", deadline: float = math.inf) -> Job[Words]:
-    return Job(model, [Words([0] * length) for length in lengths], deadline)
+class Noted(Job):
+    """One that nobody waits for, and that notes how it ended, and that it did so once."""
+
+    outcome: Decoded | ServiceError | None = None
+
+    def finish(self, decoded: Decoded) -> None:
+        assert self.outcome is None
+        self.outcome = decoded
+
+    def fail(self, error: ServiceError) -> None:
+        assert self.outcome is None
+        self.outcome = error
 
 
-def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **rooms: Room) -> Scheduler[Words]:
+def request(*lengths: int, model: str = "m", deadline: float = math.inf) -> list[Noted]:
+    return [Noted(Sequence(model, (0,) * length, 8), deadline) for length in lengths]
+
+
+def errors(jobs: list[Noted]) -> list[ServiceError]:
+    return [job.outcome for job in jobs if isinstance(job.outcome, ServiceError)]
+
+
+def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **rooms: Room) -> Scheduler:
     """With workers 0, 1, ..."""
-    made: Scheduler[Words] = Scheduler(queue_tokens, max_wait_s)
+    made = Scheduler(queue_tokens, max_wait_s)
     for number, room in enumerate(rooms.values()):
         made.join(number, room)
     return made
 
 
-def owners(places: list[Place[Words]]) -> list[Job[Words]]:
-    return [place.job for place in places]
+def owners(given: list[Job], *requests: list[Noted]) -> list[int]:
+    """Of which of `requests` each job is."""
+    return [number for job in given for number, jobs in enumerate(requests) if job in jobs]
 
 
-def finish(queue: Scheduler[Words], places: list[Place[Words]]) -> None:
-    for place in places:
-        if released := queue.release(place.number):
-            queue.settle(released)
+def finish(queue: Scheduler, jobs: list[Job]) -> None:
+    for job in jobs:
+        if released := queue.release(job.number):
+            released.finish(DONE)
 
 
 class Traffic(RuleBasedStateMachine):
@@ -56,15 +73,16 @@ class Traffic(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue: Scheduler[Words] = Scheduler(self.QUEUE_TOKENS)
-        self.jobs: list[Job[Words]] = []
+        self.queue = Scheduler(self.QUEUE_TOKENS)
+        self.requests: list[list[Noted]] = []
+        self.request_of: dict[Job, int] = {}
         self.rooms_of: dict[int, Room] = {}
-        self.held: list[Place[Words]] = []
-        self.given_up: list[Place[Words]] = []
-        self.came_back: Counter[Words] = Counter()
-        self.done: Counter[Job[Words]] = Counter()
-        self.deaths: Counter[Words] = Counter()
-        self.overtaken: dict[Job[Words], Counter[Job[Words]]] = {}
+        self.held: list[Noted] = []
+        self.gone: set[Job] = set()
+        """Those that nobody waits for any more."""
+        self.given_up: list[int] = []
+        self.deaths: Counter[Job] = Counter()
+        self.overtaken: dict[int, Counter[int]] = {}
         self.numbers: set[int] = set()
 
     @rule(
@@ -73,72 +91,83 @@ class Traffic(RuleBasedStateMachine):
         late=st.sampled_from([False, False, False, True]),
     )
     def arrive(self, lengths: list[int], model: str, late: bool) -> None:
-        request = job(*lengths, model=model, deadline=0 if late else math.inf)
-        request.when_done = lambda: self.done.update([request])
-        tokens = self.queue.waiting_tokens + sum(map(cost, request.sentences))
+        jobs = request(*lengths, model=model, deadline=0 if late else math.inf)
+        tokens = self.queue.waiting_tokens + sum(job.cost for job in jobs)
         try:
-            self.queue.add(request)
+            self.queue.add(jobs)
         except Overloaded:
             assert tokens > self.QUEUE_TOKENS or late
             return
         assert tokens <= self.QUEUE_TOKENS
-        self.jobs.append(request)
-        self.overtaken[request] = Counter()
+        number = len(self.requests)
+        self.requests.append(jobs)
+        self.request_of |= dict.fromkeys(jobs, number)
+        self.overtaken[number] = Counter()
 
     @rule()
     def assign(self) -> None:
-        for place in self.queue.assign():
-            assert place.number not in self.numbers
-            self.numbers.add(place.number)
-            self.note_turn(place)
-            self.check_room(place)
-            self.held.append(place)
+        for job in self.queue.assign():
+            assert isinstance(job, Noted)
+            assert job.number not in self.numbers
+            self.numbers.add(job.number)
+            self.note_turn(job)
+            self.check_room(job)
+            self.held.append(job)
 
-    def note_turn(self, place: Place[Words]) -> None:
+    def note_turn(self, job: Noted) -> None:
         """Between two turns of a request, every other has one at the most; what is run again comes before."""
-        self.overtaken[place.job] = Counter()
-        if self.deaths[place.sentence]:
+        own = self.request_of[job]
+        self.overtaken[own] = Counter()
+        if self.deaths[job]:
             return
-        for other in self.jobs:
-            if other.waiting and other.model == place.job.model and other is not place.job:
-                self.overtaken[other][place.job] += 1
-                assert self.overtaken[other][place.job] <= 1
+        for other, jobs in enumerate(self.requests):
+            if other != own and jobs[0].turns.waiting and jobs[0].turns.model == job.turns.model:
+                self.overtaken[other][own] += 1
+                assert self.overtaken[other][own] <= 1
 
-    def check_room(self, place: Place[Words]) -> None:
-        others = [other for other in self.held if (other.worker, other.job.model) == (place.worker, place.job.model)]
-        room = self.rooms_of[place.worker]
-        assert place.job.deadline > 0 or self.deaths[place.sentence]
-        assert not place.job.cancelled
-        assert place.ahead == (place.job not in owners(self.held)) or self.deaths[place.sentence]
+    def check_room(self, job: Noted) -> None:
+        others = [other for other in self.held if (other.worker, other.turns.model) == (job.worker, job.turns.model)]
+        room = self.rooms_of[job.worker]
+        assert job.deadline > 0 or self.deaths[job]
+        assert job not in self.gone
+        has_others = any(self.request_of[other] == self.request_of[job] for other in self.held)
+        assert job.ahead != has_others or self.deaths[job]
         if others:
-            assert len(others) < room.places + (room.spare if place.ahead else 0)
-            assert sum(cost(other.sentence) for other in [*others, place]) <= room.tokens
-        last_chance = [other for other in [*others, place] if self.deaths[other.sentence] == DEATHS - 1]
+            assert len(others) < room.places + (room.spare if job.ahead else 0)
+            assert sum(other.cost for other in [*others, job]) <= room.tokens
+        last_chance = [other for other in [*others, job] if self.deaths[other] == DEATHS - 1]
         assert len(last_chance) <= 1
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), failed=st.booleans())
     def come_back(self, data: st.DataObject, failed: bool) -> None:
-        place = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        released = self.queue.release(place.number)
-        assert released is place
-        self.came_back[place.sentence] += 1
-        self.queue.settle(place, StepFailed("failed") if failed else None)
+        job = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        assert self.queue.release(job.number) is job
+        if failed:
+            job.fail(StepFailed("failed"))
+        else:
+            job.finish(DONE)
 
     @precondition(lambda self: self.given_up)
     @rule()
     def come_back_too_late(self) -> None:
-        assert self.queue.release(self.given_up.pop().number) is None
+        assert self.queue.release(self.given_up.pop()) is None
 
-    @precondition(lambda self: any(job.unfinished and not job.cancelled for job in self.jobs))
-    @rule(data=st.data())
-    def leave(self, data: st.DataObject) -> None:
-        unfinished = [job for job in self.jobs if job.unfinished and not job.cancelled]
-        request = data.draw(st.sampled_from(unfinished))
-        gone = self.queue.cancel(request)
-        assert set(gone) == {place for place in self.held if place.job is request}
-        self.held = [place for place in self.held if place not in gone]
-        self.given_up += gone
+    def unfinished(self, number: int) -> list[Noted]:
+        return [job for job in self.requests[number] if not (job.outcome or job in self.gone)]
+
+    @precondition(lambda self: any(map(self.unfinished, range(len(self.requests)))))
+    @rule(data=st.data(), alone=st.booleans())
+    def leave(self, data: st.DataObject, alone: bool) -> None:
+        """A request, or from one of its sequences everybody who waited for that."""
+        number = data.draw(st.sampled_from([n for n in range(len(self.requests)) if self.unfinished(n)]))
+        leaving = self.unfinished(number)
+        for job in [data.draw(st.sampled_from(leaving))] if alone else leaving:
+            assert self.queue.cancel(job) == (job in self.held)
+            self.gone.add(job)
+            if job in self.held:
+                self.held.remove(job)
+                self.given_up.append(job.number)
 
     @rule(worker=st.integers(0, 2), room=rooms)
     def join(self, worker: int, room: Room) -> None:
@@ -151,28 +180,29 @@ class Traffic(RuleBasedStateMachine):
     def die(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(sorted(self.rooms_of)))
         del self.rooms_of[worker]
-        lost = [place for place in self.held if place.worker == worker]
-        self.held = [place for place in self.held if place.worker != worker]
-        for place in lost:
-            self.deaths[place.sentence] += 1
+        lost = [job for job in self.held if job.worker == worker]
+        self.held = [job for job in self.held if job.worker != worker]
+        for job in lost:
+            self.deaths[job] += 1
         self.queue.leave(worker)
-        for place in lost:
-            fatal = self.deaths[place.sentence] == DEATHS
-            assert (place.sentence in place.job.errors) == fatal
-            self.came_back[place.sentence] += fatal
+        for job in lost:
+            assert isinstance(job.outcome, StepFailed) == (self.deaths[job] == DEATHS)
 
     @invariant()
     def what_waits_is_counted(self) -> None:
-        alive = [job for job in self.jobs if not job.cancelled]
-        waiting = [
-            sentence
-            for job in alive
-            for sentence in job.sentences
-            if not self.came_back[sentence] and sentence not in job.errors
-        ]
-        held = {place.sentence for place in self.held}
-        waiting = [sentence for sentence in waiting if sentence not in held]
-        assert (self.queue.waiting, self.queue.waiting_tokens) == (len(waiting), sum(map(cost, waiting)))
+        unfinished = [job for number in range(len(self.requests)) for job in self.unfinished(number)]
+        waiting = [job for job in unfinished if job not in self.held]
+        assert (self.queue.waiting, self.queue.waiting_tokens) == (len(waiting), sum(job.cost for job in waiting))
+        assert self.queue.is_empty == (not unfinished)
+
+    @invariant()
+    def nobody_waits_for_more_turns_than_are_told(self) -> None:
+        for number in range(len(self.requests)):
+            for job in self.unfinished(number):
+                if not (job in self.held or self.deaths[job]):
+                    assert job.turns.waiting.index(job) <= job.turns_left
+                elif job in self.held:
+                    assert job.turns_left == 0
 
     def teardown(self) -> None:
         """All that is left is answered as soon as there is a worker."""
@@ -182,18 +212,15 @@ class Traffic(RuleBasedStateMachine):
             self.assign()
             if not self.held:
                 break
-            place = self.held.pop(0)
-            assert self.queue.release(place.number) is place
-            self.came_back[place.sentence] += 1
-            self.queue.settle(place)
+            job = self.held.pop(0)
+            assert self.queue.release(job.number) is job
+            job.finish(DONE)
         assert (self.queue.waiting, self.queue.waiting_tokens) == (0, 0)
-        for request in self.jobs:
-            assert self.done[request] == (not request.cancelled)
-            for sentence in request.sentences:
-                late = isinstance(request.errors.get(sentence), DeadlinePassed)
-                assert self.came_back[sentence] <= 1
-                assert request.cancelled or self.came_back[sentence] + late == 1
-                assert not late or request.deadline == 0
+        assert self.queue.is_empty
+        for jobs in self.requests:
+            for job in jobs:
+                assert (job.outcome is None) == (job in self.gone)
+                assert not isinstance(job.outcome, DeadlinePassed) or job.deadline == 0
 
 
 Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
@@ -202,157 +229,174 @@ test_nothing_is_lost_answered_twice_or_starved_whatever_happens = Traffic.TestCa
 
 def test_requests_take_turns() -> None:
     queue = scheduler(one=Room(3, 0, 1_000))
-    long, short = job(*[5] * 50), job(5)
+    long, short = request(*[5] * 50), request(5)
     queue.add(long)
     queue.add(short)
-    assert owners(queue.assign()) == [long, short, long]
+    assert owners(queue.assign(), long, short) == [0, 1, 0]
 
 
 def test_turns_go_on_where_they_stopped() -> None:
     queue = scheduler(one=Room(2, 0, 1_000))
-    jobs = [job(5, 5, 5) for _ in range(3)]
-    for request in jobs:
-        queue.add(request)
+    requests = [request(5, 5, 5) for _ in range(3)]
+    for jobs in requests:
+        queue.add(jobs)
     served = []
     for _ in range(3):
-        places = queue.assign()
-        served += owners(places)
-        finish(queue, places)
-    assert served == [*jobs, *jobs]
+        given = queue.assign()
+        served += owners(given, *requests)
+        finish(queue, given)
+    assert served == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_single_sentence_behind_a_document_has_the_next_place_that_becomes_free() -> None:
     queue = scheduler(one=Room(8, 0, 10_000))
-    document, single = job(*[5] * 10_000), job(5)
+    document, single = request(*[5] * 10_000), request(5)
     queue.queue_tokens = 10**6
     queue.add(document)
     held = queue.assign()
     queue.add(single)
     assert queue.assign() == []
     finish(queue, held[:2])
-    assert single in owners(queue.assign())
+    assert single[0] in queue.assign()
 
 
 def test_spare_places_are_for_requests_that_have_none() -> None:
     queue = scheduler(one=Room(places=2, spare=1, tokens=1_000))
-    document, single = job(5, 5, 5, 5), job(5)
+    document, single = request(5, 5, 5, 5), request(5)
     queue.add(document)
-    assert owners(queue.assign()) == [document, document]
+    assert queue.assign() == document[:2]
     queue.add(single)
     assert queue.assign() == []  # it is the document's turn, and that waits for a place of its own
-    finish(queue, queue.cancel(document))
-    assert [(place.job, place.ahead) for place in queue.assign()] == [(single, True)]
+    assert [queue.cancel(job) for job in document] == [True, True, False, False]
+    assert queue.assign() == single
+    assert single[0].ahead
 
 
 def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:
     queue = scheduler(one=Room(places=10, spare=0, tokens=3 * TILE))
-    queue.add(job(*[5] * 9))
+    queue.add(request(*[5] * 9))
     for _ in range(3):
-        places = queue.assign()
-        assert len(places) == 3
-        finish(queue, places)
+        given = queue.assign()
+        assert len(given) == 3
+        finish(queue, given)
 
 
 def test_the_worker_with_the_least_to_do_gets_the_next_sentence() -> None:
     queue = scheduler(one=ROOMY, two=ROOMY)
-    queue.add(job(60, 5, 5, 5, 5))
-    assert [place.worker for place in queue.assign()] == [0, 1, 1, 1, 1]
+    queue.add(request(60, 5, 5, 5, 5))
+    assert [job.worker for job in queue.assign()] == [0, 1, 1, 1, 1]
 
 
 def test_models_have_places_of_their_own() -> None:
     queue = scheduler(one=Room(1, 0, TILE))
-    jobs = [job(5, model="a"), job(5, model="b")]
-    for request in jobs:
-        queue.add(request)
-    assert owners(queue.assign()) == jobs
+    requests = [request(5, model="a"), request(5, model="b")]
+    for jobs in requests:
+        queue.add(jobs)
+    assert owners(queue.assign(), *requests) == [0, 1]
+
+
+def test_a_request_for_several_models_has_a_turn_with_each() -> None:
+    queue = scheduler(one=Room(1, 0, TILE))
+    jobs = [*request(5, 5, model="a"), *request(5, model="b")]
+    queue.add(jobs)
+    assert queue.assign() == [jobs[0], jobs[2]]
+    assert [job.turns_left for job in jobs] == [0, 0, 0]
 
 
 def test_without_a_worker_everything_waits() -> None:
     queue = scheduler()
-    queue.add(job(5))
+    queue.add(request(5))
     assert queue.assign() == []
     assert queue.waiting == 1
     queue.join(7, ROOMY)
-    assert [place.worker for place in queue.assign()] == [7]
+    assert [job.worker for job in queue.assign()] == [7]
 
 
 def test_what_a_dead_worker_had_is_run_again_before_what_waited() -> None:
     queue = scheduler(one=Room(2, 0, 1_000))
-    first, second = job(5, 5), job(5)
+    first, second = request(5, 5), request(5)
     queue.add(first)
-    lost = [place.sentence for place in queue.assign()]
+    lost = queue.assign()
     queue.add(second)
     queue.leave(0)
     queue.join(1, Room(3, 0, 1_000))
     again = queue.assign()
-    assert [place.sentence for place in again[:1]] == lost[:1]
-    assert {place.sentence for place in again} == {*lost, *second.sentences}
+    assert again[:1] == lost[:1]
+    assert set(again) == {*lost, *second}
 
 
 def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
     """Two deaths may be chance; at the third the culprit is the only one of its kind in there."""
     queue = scheduler(one=ROOMY)
-    request = job(*[5] * 20)
-    poison = request.sentences[7]
-    queue.add(request)
-    places = queue.assign()
+    jobs = request(*[5] * 20)
+    poison = jobs[7]
+    queue.add(jobs)
+    given = queue.assign()
     deaths = 0
-    while places:
-        if any(place.sentence is poison for place in places):
+    while given:
+        if poison in given:
             deaths += 1
             queue.leave(0)
             queue.join(0, ROOMY)
         else:
-            finish(queue, places)
-        places = queue.assign()
+            finish(queue, given)
+        given = queue.assign()
     assert deaths == DEATHS
-    assert list(request.errors) == [poison]
-    assert request.unfinished == 0
+    assert [job for job in jobs if isinstance(job.outcome, ServiceError)] == [poison]
+    assert all(job.outcome for job in jobs)
 
 
 def test_what_is_late_is_not_begun() -> None:
     queue = scheduler()
-    late = job(5, 5, deadline=monotonic() + 0.001)
-    told: list[bool] = []
-    late.when_done = lambda: told.append(True)
+    late = request(5, 5, deadline=monotonic() + 0.001)
     queue.add(late)
-    while monotonic() < late.deadline:
+    while monotonic() < late[0].deadline:
         pass
     queue.join(0, ROOMY)
     assert queue.assign() == []
-    assert [type(error) for error in late.errors.values()] == [DeadlinePassed] * 2
-    assert told == [True]
+    assert [type(error) for error in errors(late)] == [DeadlinePassed] * 2
+
+
+def test_one_that_somebody_waits_for_longer_is_begun_though_its_request_is_late() -> None:
+    queue = scheduler()
+    late = request(5, 5, 5, deadline=monotonic() + 0.001)
+    queue.add(late)
+    late[1].deadline = math.inf
+    while monotonic() < late[0].deadline:
+        pass
+    queue.join(0, ROOMY)
+    assert queue.assign() == [late[1]]
+    assert [type(job.outcome) for job in late] == [DeadlinePassed, type(None), DeadlinePassed]
 
 
 def test_giving_up_tells_everybody_who_waits() -> None:
     queue = scheduler(one=Room(1, 0, 1_000))
-    jobs = [job(5, 5, model="a"), job(5, model="b"), job(5, 5, model="b")]
-    for request in jobs:
-        queue.add(request)
+    requests = [request(5, 5, model="a"), request(5, model="b"), request(5, 5, model="b")]
+    for jobs in requests:
+        queue.add(jobs)
     held = queue.assign()
-    error: ServiceError = Unavailable("no worker")
-    queue.give_up(error)
+    queue.give_up(Unavailable("no worker"))
     assert (queue.waiting, queue.waiting_tokens) == (0, 0)
-    assert [len(request.errors) for request in jobs] == [1, 0, 2]
+    assert [len(errors(jobs)) for jobs in requests] == [1, 0, 2]
     finish(queue, held)
-    assert [request.unfinished for request in jobs] == [0, 0, 0]
+    assert all(job.outcome for jobs in requests for job in jobs)
 
 
 def test_what_does_not_fit_now_is_refused_and_leaves_no_trace() -> None:
     queue = scheduler(queue_tokens=3 * TILE)
-    queue.add(job(5, 5))
+    queue.add(request(5, 5))
     with pytest.raises(Overloaded):
-        queue.add(job(5, 5))
+        queue.add(request(5, 5))
     assert (queue.waiting, queue.waiting_tokens) == (2, 2 * TILE)
-    queue.add(job(5))
+    queue.add(request(5))
 
 
 def test_what_can_never_fit_is_too_much_text() -> None:
     with pytest.raises(TooMuchText):
-        scheduler(queue_tokens=TILE).add(job(5, 5))
+        scheduler(queue_tokens=TILE).add(request(5, 5))
 
 
-def paced(queue: Scheduler[Words], seconds_per_tile: float) -> Scheduler[Words]:
+def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     """A worker takes so long for a sentence of one tile."""
     queue.pace.stepped(rows=10, seconds=10 * seconds_per_tile)
     queue.pace.finished(target_tokens=1, tokens=TILE)
@@ -361,9 +405,9 @@ def paced(queue: Scheduler[Words], seconds_per_tile: float) -> Scheduler[Words]:
 
 def test_retry_after_is_the_time_until_there_is_room() -> None:
     queue = paced(scheduler(queue_tokens=10 * TILE), seconds_per_tile=2.0)
-    queue.add(job(*[5] * 10))
+    queue.add(request(*[5] * 10))
     with pytest.raises(Overloaded) as refusal:
-        queue.add(job(5, 5, 5))
+        queue.add(request(5, 5, 5))
     assert refusal.value.retry_after_s == 6
 
 
@@ -371,38 +415,38 @@ def test_two_workers_are_twice_as_fast() -> None:
     queue = paced(scheduler(10 * TILE, one=ROOMY, two=ROOMY), seconds_per_tile=2.0)
     queue.waiting_tokens = 10 * TILE
     with pytest.raises(Overloaded) as refusal:
-        queue.add(job(5, 5, 5))
+        queue.add(request(5, 5, 5))
     assert refusal.value.retry_after_s == 3
 
 
 def test_a_request_whose_turn_would_come_too_late_is_refused_though_the_queue_is_not_full() -> None:
     queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
     for _ in range(3):
-        queue.add(job(5))
+        queue.add(request(5))
     with pytest.raises(Overloaded) as refusal:
-        queue.add(job(5))
+        queue.add(request(5))
     assert refusal.value.retry_after_s == 1
 
 
 def test_a_document_is_waited_for_one_turn_at_a_time() -> None:
     queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
-    queue.add(job(*[5] * 500))
-    queue.add(job(5))
+    queue.add(request(*[5] * 500))
+    queue.add(request(5))
 
 
 def test_what_would_not_be_done_by_its_deadline_is_refused() -> None:
     queue = paced(scheduler(), seconds_per_tile=10.0)
-    queue.add(job(5))
-    queue.add(job(5, deadline=monotonic() + 60))
+    queue.add(request(5))
+    queue.add(request(5, deadline=monotonic() + 60))
     with pytest.raises(Overloaded):
-        queue.add(job(5, deadline=monotonic() + 1))
+        queue.add(request(5, deadline=monotonic() + 1))
     with pytest.raises(Overloaded):
-        queue.add(job(*[5] * 7, deadline=monotonic() + 60))
+        queue.add(request(*[5] * 7, deadline=monotonic() + 60))
 
 
 def test_nothing_is_refused_while_nothing_waits() -> None:
     queue = paced(scheduler(max_wait_s=0.001), seconds_per_tile=1_000.0)
-    queue.add(job(5, deadline=monotonic() + 0.001))
+    queue.add(request(5, deadline=monotonic() + 0.001))
 
 
 def test_pace_follows_what_is_measured_of_late() -> None:

@@ -14,7 +14,7 @@ from app.engine.waiting_queue import TILE, Inbox, cost
 @dataclass(eq=False)
 class Words:
     source: list[int]
-    width: int = 1
+    beam_size: int = 1
 
 
 def words(length: int = 5) -> Words:

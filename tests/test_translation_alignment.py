@@ -7,12 +7,13 @@ import re
 
 import pytest
 from fakes import WORDS, Given, Wild, translated
+from msgspec import structs
 
-from app.engine.scheduler import Job
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.translation.alignment import Pair, word_pairs
 from app.translation.types import Translated
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 
 _WORD = re.compile(r"\{\w+\}|%s|\w+")
 
@@ -61,11 +62,10 @@ def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bund
     class Backwards(Given):
         """Each word has a token of its own, and the last comes first."""
 
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                hypothesis.tokens = [*hypothesis.source[::-1], bundle.tokenizer.eos_id]
-                hypothesis.aligned = [*range(len(hypothesis.source))[::-1], 0]
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            tokens = (*sequence.source[::-1], bundle.tokenizer.eos_id)
+            aligned = (*range(len(sequence.source))[::-1], 0)
+            return structs.replace(super().answer(sequence), tokens=tokens, aligned=aligned)
 
     text = "are cat thank"
     assert len(bundle.tokenizer.encode(text)) == 3

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from fakes import Given, translated
+from msgspec import structs
 
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.text.language_id import Detector
 from app.translation.language_checks import LanguageChecks
 from model.bundle import Bundle
@@ -65,10 +68,9 @@ def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
     class Sure(Given):
         score = -0.5
 
-        async def decode(self, job):  # type: ignore[no-untyped-def]
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                hypothesis.log_probs = [self.score] * len(hypothesis.tokens)
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            made = super().answer(sequence)
+            return structs.replace(made, log_probs=(self.score,) * len(made.tokens))
 
     looked = list[str]()
     monkeypatch.setattr(LanguageChecks, "other_language", lambda self, text, source: looked.append(text))

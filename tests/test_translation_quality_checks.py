@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from fakes import Given, translated
+from fakes import Given, decoded, translated
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from app.engine.scheduler import Job
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.text.glossary import Glossary
 from app.translation.quality_checks import (
     LONGEST_LOOP,
@@ -21,7 +23,6 @@ from app.translation.quality_checks import (
     without_loops,
 )
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 
 LOOPS = "The model repeated itself; the repetitions were cut."
 PLAIN = list(range(100, 130))
@@ -99,13 +100,10 @@ def test_what_the_text_itself_repeats_stays_and_is_not_warned_of(bundle: Bundle)
 
 def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
     class Looping(Given):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                [word] = bundle.tokenizer.encode("va")[-1:]
-                hypothesis.tokens = [word] * 5 + [hypothesis.once[0]] + [word] * 5 + [hypothesis.once[1]]
-                hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
-                hypothesis.aligned = [0] * len(hypothesis.tokens)
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            [word] = bundle.tokenizer.encode("va")[-1:]
+            first, second = sequence.required
+            return decoded([*[word] * 5, first, *[word] * 5, second], source=len(sequence.source))
 
     (item,) = translated(bundle, Looping(bundle), ["How {a} are %s you?"])
     assert item.text
@@ -244,10 +242,9 @@ class Careless(Given):
         super().__init__(bundle, lambda text: "le chat dort")
         self.unseen = {token for word in words for token in bundle.tokenizer.encode(word)}
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
-        await super().decode(job)
-        for hypothesis in job.sentences:
-            hypothesis.looked = [0.01 if token in self.unseen else 1.0 for token in hypothesis.source] + [0.0]
+    def answer(self, sequence: engine.Sequence) -> Decoded:
+        coverage = (*(0.01 if token in self.unseen else 1.0 for token in sequence.source), 0.0)
+        return structs.replace(super().answer(sequence), coverage=coverage)
 
 
 def test_words_that_nothing_attended_to_are_named(bundle: Bundle) -> None:
@@ -263,11 +260,10 @@ def test_a_word_of_which_a_part_was_attended_to_was_seen(bundle: Bundle, text: s
 
 def test_what_is_kept_is_no_word_that_may_be_missing(bundle: Bundle) -> None:
     class Blind(Given):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                symbols = bundle.tokenizer.reserved_ids
-                hypothesis.looked = [0.0 if token in symbols else 1.0 for token in hypothesis.source] + [0.0]
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            symbols = bundle.tokenizer.reserved_ids
+            coverage = (*(0.0 if token in symbols else 1.0 for token in sequence.source), 0.0)
+            return structs.replace(super().answer(sequence), coverage=coverage)
 
     (item,) = translated(bundle, Blind(bundle, None), ["The {name} sleeps."])
     assert not [warning for warning in item.warnings if warning.startswith("Perhaps not translated")]

@@ -11,11 +11,13 @@ from html.parser import HTMLParser
 
 import pytest
 from conftest import Service
-from fakes import WORDS, Given, Wild, expecting_end_marks, translated
+from fakes import WORDS, Given, Wild, decoded, expecting_end_marks, translated
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from app.engine.scheduler import Job
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.markup.passage import Kept, Passage, Tag
 from app.text.placeholders import placeholders
 from app.translation.sentence import (
@@ -28,7 +30,6 @@ from app.translation.sentence import (
     parts_of,
 )
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 from model.normalisation import normalise_source
 from model.tokenizer import Tokenizer
 from training.data.vocabulary import train_vocabulary
@@ -97,10 +98,8 @@ def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
     """The law above is the decoder's doing: the very same model does not keep it by itself."""
 
     class Unbound(Wild):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            for hypothesis in job.sentences:
-                hypothesis.once, hypothesis.never = (), ()
-            await super().decode(job)
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
+            return super().answers([structs.replace(one, required=(), forbidden=()) for one in sequences])
 
     sent = generated(300)
     items = translated(bundle, Unbound(bundle), [text for text, _ in sent])
@@ -289,7 +288,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
 def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bundle, words: list[str]) -> None:
     one = sentence(bundle, "".join(words))
     spans = one.source_spans()
-    assert len(spans) == len(one.hypothesis.source) + 1
+    assert len(spans) == len(one.sequence.source) + 1
     text, end = one.passage.text, 0
     for start, stop in spans:
         assert end <= start <= stop
@@ -306,16 +305,16 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
     symbols = bundle.tokenizer.reserved_ids[:2]
     any_token = st.integers(0, bundle.tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
     tokens = data.draw(st.permutations([*data.draw(st.lists(any_token, max_size=20)), *symbols]))
-    aligned = [data.draw(st.integers(0, len(one.hypothesis.source) - 1)) for _ in tokens]
-    one.hypothesis.tokens, one.hypothesis.aligned = list(tokens), aligned
-    shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.hypothesis))
+    aligned = tuple(data.draw(st.integers(0, len(one.sequence.source) - 1)) for _ in tokens)
+    one.found(structs.replace(decoded(tokens), aligned=aligned))
+    shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.best))
     end = 0
-    for source, target in one.links(one.hypothesis):
+    for source, target in one.links(one.best):
         assert target[0] == end < target[1]
         assert 0 <= source[0] <= source[1] <= len(one.passage.text)
         end = target[1]
     assert end == len(shown)
-    assert one.text(one.hypothesis) == shown
+    assert one.text(one.best) == shown
     assert (shown.count("{a}"), shown.count("%s")) == (1, 1)
 
 
@@ -374,10 +373,9 @@ def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that says `parts`, in which numbers are symbols."""
     kept = tuple(placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, kept), bundle, [], 1, 0)
-    hypothesis = Hypothesis([], 64, tokens=bundle.tokenizer.encode_parts(parts))
-    hypothesis.aligned = [0] * len(hypothesis.tokens)
-    assert sum(end - start for _, (start, end) in sentence.links(hypothesis)) == len(sentence.text(hypothesis))
-    return sentence.text(hypothesis)
+    sentence.found(decoded(bundle.tokenizer.encode_parts(parts)))
+    assert sum(end - start for _, (start, end) in sentence.links(sentence.best)) == len(sentence.text(sentence.best))
+    return sentence.text(sentence.best)
 
 
 def test_marks_that_nest_come_in_the_order_of_the_source(bundle: Bundle) -> None:
@@ -465,8 +463,8 @@ def test_a_capitalised_word_alone_may_be_known_in_small_letters(frugal: Bundle, 
 def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bundle) -> None:
     assert "".join(map(str, encodable(Passage("Cancel"), frugal))).startswith("cancel")
     tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
-    hypothesis = Hypothesis([1], 20, tokens=tokens, aligned=[0] * len(tokens))
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
-        sentence = Sentence(passage, frugal, hypothesis)
-        assert sentence.words(hypothesis) == said
-        assert sentence.pieces(hypothesis) == [said]
+        sentence = Sentence.of(passage, frugal, [1], 1, 0)
+        sentence.found(decoded(tokens))
+        assert sentence.words(sentence.best) == said
+        assert sentence.pieces(sentence.best) == [said]

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import pytest
-from fakes import WORDS, Given, Wild, expecting_end_marks, roomy, translated
+from fakes import WORDS, Given, Wild, decoded, expecting_end_marks, roomy, translated
+from msgspec import structs
 
-from app.engine.scheduler import Job
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.markup.passage import Kept, Link, Passage, Tag
-from app.translation.request import Work
-from app.translation.sentence import Sentence
+from app.translation import request
+from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import numbers_in, revised, terms_in, wanting
 from app.translation.types import Translated
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 
 GLOSSARY = {"cat": "minet", "thank": "mille mercis", "hello": "ohé", "how are": "comment vont", "dort": "sommeille"}
 
@@ -78,10 +79,8 @@ def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) ->
 
 @pytest.mark.slow
 def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def leave(work: object, sentences: object) -> None: ...
-
     sent = generated(400)
-    monkeypatch.setattr(Work, "revise", leave)
+    monkeypatch.setattr(request, "_lacks_terms", lambda sentence: False)
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
 
 
@@ -134,29 +133,27 @@ def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None
 
 def test_an_alternative_that_lacks_what_the_best_translation_has_by_itself_is_none(bundle: Bundle) -> None:
     class Lucky(Given):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                hypothesis.finished = [said(bundle, text) for text in ("le minet", "le chat", "un minet")]
-                hypothesis.tokens = hypothesis.finished[0].tokens
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            best, *others = (said(bundle, text).decoded for text in ("le minet", "le chat", "un minet"))
+            return structs.replace(best, coverage=(), alternatives=tuple(others))
 
     (item,) = translated(bundle, Lucky(bundle), ["the cat"], glossary=GLOSSARY, alternatives=3)
     assert item.draft
     assert (item.text, [text for text, _ in item.draft.alternatives(3)]) == ("le minet", ["un minet"])
 
 
-def said(bundle: Bundle, text: str) -> Hypothesis:
-    tokens = [*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]
-    return Hypothesis([], 99, tokens=tokens, log_probs=[-1.0] * len(tokens), aligned=[0] * len(tokens))
+def said(bundle: Bundle, text: str) -> Candidate:
+    return Candidate(decoded([*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]))
 
 
 @pytest.mark.slow
 def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> None:
     class Blind(Wild):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                hypothesis.aligned = [len(hypothesis.source) - 1] * len(hypothesis.tokens)
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
+            return [
+                structs.replace(made, aligned=(len(sequence.source) - 1,) * len(made.tokens))
+                for sequence, made in zip(sequences, super().answers(sequences), strict=True)
+            ]
 
     sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
@@ -177,8 +174,8 @@ def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bu
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
         one.terms = (Kept(0, 3, "minet"),)
         one.keep_terms()
-        one.hypothesis.tokens = [bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]
-        return one.text(one.hypothesis)
+        one.found(decoded([bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]))
+        return one.text(one.best)
 
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
 
@@ -222,8 +219,7 @@ def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
     ids = tokenizer.encode_parts(["you cat ", 0])
     one = Sentence.of(Passage("you cat {a}", (Kept(8, 11, "{a}"),)), bundle, ids, 1, 0)
-    one.hypothesis.tokens = [*ids, tokenizer.eos_id]
-    one.hypothesis.aligned = range(len(ids) + 1)
+    one.found(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
     again = revised(one, [Kept(4, 7, given)])
     assert (again is not None) is fits
     if again:
@@ -247,8 +243,9 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
     spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]
     links = [Link(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
     one = Sentence.of(Passage(source), bundle, [], 1, 0)
-    one.pieces = lambda hypothesis: [target]  # type: ignore[method-assign]
-    one.links = lambda hypothesis: iter(links)  # type: ignore[method-assign]
+    one.found(decoded([]))
+    one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
+    one.links = lambda candidate: iter(links)  # type: ignore[method-assign]
     again = revised(one, [Kept(3, 12, "硬碟")])
     assert again is not None
     assert bundle.tokenizer.decode(again.prefix) == expected

@@ -9,14 +9,15 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
-from fakes import WORDS, Given, Wild, translated
+from fakes import WORDS, Given, Wild, decoded, translated
+from msgspec import structs
 
-from app.engine.scheduler import Job
+from app.engine import sequence as engine
+from app.engine.sequence import Decoded
 from app.markup.passage import Kept, Passage, Tag
-from app.translation.sentence import Sentence, encodable
+from app.translation.sentence import Candidate, Sentence, encodable
 from app.translation.text_plan import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 
 
 def generated(count: int, sentences: int) -> list[str]:
@@ -29,20 +30,15 @@ def generated(count: int, sentences: int) -> list[str]:
     ]  # fmt: skip
 
 
-def said(bundle: Bundle, text: str, score: float) -> Hypothesis:
-    tokens = [*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]
-    made = Hypothesis([], 99, tokens=tokens, log_probs=[score] * len(tokens), aligned=[0] * len(tokens))
-    made.finish_reason = "stop"
-    return made
+def said(bundle: Bundle, text: str, score: float) -> Decoded:
+    return decoded([*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id], score)
 
 
 def found(bundle: Bundle, **texts: float) -> Sentence:
     """A sentence decoded with a beam that found `texts`, by their scores; the best first."""
     one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
     best, *others = (said(bundle, text, score) for text, score in texts.items())
-    one.hypothesis.finished = [one.hypothesis, *others]  # as the engine has it
-    one.hypothesis.tokens, one.hypothesis.log_probs = best.tokens, best.log_probs
-    one.hypothesis.aligned, one.hypothesis.finish_reason = best.aligned, best.finish_reason
+    one.found(structs.replace(best, coverage=(), alternatives=tuple(others)))
     return one
 
 
@@ -85,7 +81,7 @@ def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) 
     assert draft.text() == "(a d)"
     assert [text for text, _ in draft.alternatives(8)] == [text for _, text in ranked[1:]]
     assert [text for text, _ in draft.alternatives(2)] == [text for _, text in ranked[1:3]]
-    best = [sentences[0].hypotheses[0], sentences[1].hypotheses[1]]
+    best = [sentences[0].candidates[0], sentences[1].candidates[1]]
     assert draft.alternatives(1) == [("(a e)", mean_score(best))]
 
 
@@ -126,10 +122,9 @@ def test_thebest_choices_of_many_sentences_take_no_square_of_them() -> None:
 def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
     one = found(bundle, hello=-1.0, goodbye=-2.0)
     letters = [bundle.tokenizer.encode(letter)[-1] for letter in "hello"]
-    spelt = said(bundle, "x", -1.5)
-    spelt.tokens = [bundle.tokenizer.encode("hello")[0], *letters]
-    one.hypothesis.finished.insert(1, spelt)
-    texts = [one.words(hypothesis) for hypothesis in one.hypothesis.finished]
+    spelt = decoded([bundle.tokenizer.encode("hello")[0], *letters], -1.5)
+    one.candidates.insert(1, Candidate(spelt))
+    texts = [one.words(candidate) for candidate in one.candidates]
     assert len([text for text, _ in Draft(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
 
 
@@ -148,25 +143,23 @@ def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None
 def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
     mend(one)
-    before = one.text(one.hypothesis), list(one.warnings)
+    before = one.text(one.best), list(one.warnings)
     mend(one)
-    assert (one.text(one.hypothesis), one.warnings) == before
+    assert (one.text(one.best), one.warnings) == before
 
 
 def test_what_is_cut_has_a_log_probability_and_a_source_for_each_token_left(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
     mend(one)
-    hypothesis = one.hypothesis
-    assert len(hypothesis.tokens) == len(hypothesis.log_probs) == len(hypothesis.aligned) < 9
-    assert hypothesis.score == -1.0
+    cut = one.best.decoded
+    assert len(cut.tokens) == len(cut.log_probs) == len(cut.aligned) < 9
+    assert cut.score == -1.0
 
 
 def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
     class Endless(Given):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences:
-                hypothesis.finish_reason = "length"
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            return structs.replace(super().answer(sequence), finish_reason="length")
 
     (item,) = translated(bundle, Endless(bundle, lambda text: "le chat"), ["The cat sleeps."])
     assert item.warnings == ["The translation of “The cat sleeps.” was stopped where it seemed to have no end."]
@@ -175,7 +168,7 @@ def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
 def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle) -> None:
     one, two = said(bundle, "le chat", -1.0), said(bundle, "le", -4.0)
     total = -1.0 * len(one.tokens) - 4.0 * len(two.tokens)
-    assert mean_score([one, two]) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
+    assert mean_score([Candidate(one), Candidate(two)]) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
     assert mean_score([]) == 0.0
 
 
@@ -197,5 +190,6 @@ def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: B
 )
 def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> None:
     (sentence,) = drafted(bundle, [Passage(text)], None, 1, 10**6).sentences
-    assert sentence.hypothesis.source == bundle.tokenizer.encode_source_parts(encodable(sentence.passage, bundle))
-    assert len(sentence.source_spans()) == len(sentence.hypothesis.source) + 1
+    given = bundle.tokenizer.encode_source_parts(encodable(sentence.passage, bundle))
+    assert list(sentence.sequence.source) == given
+    assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1

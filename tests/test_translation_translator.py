@@ -13,14 +13,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from fakes import Fake
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from servers import WAIT_S
 
+from app.engine import sequence as engine
+from app.engine.job import Job
 from app.engine.registry import Catalogue
-from app.engine.scheduler import Job
+from app.engine.sequence import Decoded
 from app.engine.waiting_queue import TILE
-from app.errors import DeadlinePassed, PairNotServed, StepFailed, TooMuchText
+from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
 from app.translation import request as work
 from app.translation.sentence import Sentence, in_its_letters
@@ -28,25 +32,24 @@ from app.translation.text_plan import Draft, mend
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 from model.normalisation import normalise_source
 
 
-class Echo:
+class Echo(Fake):
     """Stands in for the engine: each sentence's translation is itself, at -1 a token."""
 
     def __init__(self, eos_id: int) -> None:
         self.eos_id = eos_id
-        self.sentences: list[Hypothesis] = []
+        self.asked: list[engine.Sequence] = []
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
-        self.sentences.extend(job.sentences)
-        for hypothesis in job.sentences:
-            hypothesis.tokens = [*hypothesis.source, self.eos_id]
-            hypothesis.log_probs = [-1.0] * len(hypothesis.tokens)
-            hypothesis.aligned = range(len(hypothesis.tokens))
-            hypothesis.looked = [1.0] * len(hypothesis.tokens)
-            hypothesis.finish_reason = "stop"
+    def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+        self.asked += sequences
+        return [self.answer(sequence) for sequence in sequences]
+
+    def answer(self, sequence: engine.Sequence) -> Decoded:
+        tokens = (*sequence.source, self.eos_id)
+        count = len(tokens)
+        return Decoded(tokens, (-1.0,) * count, "stop", tuple(range(count)), (1.0,) * count)
 
 
 def translator(bundle: Bundle, **limits: Any) -> tuple[Translator, Echo]:
@@ -88,7 +91,7 @@ def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundl
 def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
     one, echo = translator(bundle)
     asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], Options("en", "fr")))
-    assert [bundle.tokenizer.decode(h.source) for h in echo.sentences] == ["Hello.", "How are you?", "x"]
+    assert [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked] == ["Hello.", "How are you?", "x"]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "***", "😀", "…\x00", "12345", "{name}", "1. 3.14 %"])
@@ -97,7 +100,7 @@ def test_text_without_a_sentence_needs_no_engine(bundle: Bundle, text: str) -> N
     done = asyncio.run(one.translate([text], Options("en", "fr")))
     (item,) = done.items
     assert (item.text, item.score, item.finish_reason, item.warnings) == (text, 0.0, "stop", [])
-    assert (done.source_tokens, done.target_tokens, echo.sentences) == (0, 0, [])
+    assert (done.source_tokens, done.target_tokens, echo.asked) == (0, 0, [])
 
 
 def test_a_sentence_over_the_model_s_limit_is_cut_whole_and_said_so(bundle: Bundle) -> None:
@@ -105,16 +108,15 @@ def test_a_sentence_over_the_model_s_limit_is_cut_whole_and_said_so(bundle: Bund
     one, echo = translator(bundle)
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
     assert item.text == text
-    assert item.warnings[:1] == [f"A sentence of more than 32 tokens was translated in {len(echo.sentences)} parts."]
-    assert max(len(h.source) for h in echo.sentences) <= bundle.limits.max_source
+    assert item.warnings[:1] == [f"A sentence of more than 32 tokens was translated in {len(echo.asked)} parts."]
+    assert max(len(sequence.source) for sequence in echo.asked) <= bundle.limits.max_source
 
 
 def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) -> None:
     class Uneven(Echo):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for number, hypothesis in enumerate(job.sentences):
-                hypothesis.log_probs = [float(-number)] * len(hypothesis.tokens)
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+            made = map(self.answer, sequences)
+            return [structs.replace(one, log_probs=(float(-n),) * len(one.tokens)) for n, one in enumerate(made)]
 
     one = Translator(Catalogue([bundle]), Uneven(2), Settings())
     (item,) = asyncio.run(one.translate(["Hello. How are you?"], Options("en", "fr"))).items
@@ -140,18 +142,18 @@ def test_a_model_that_knows_only_whole_sentences_gets_an_end_mark_and_its_own_is
     echo = Echo(bundle.tokenizer.eos_id)
     one = Translator(Catalogue([expecting_marks(bundle)]), echo, Settings())
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
-    assert [bundle.tokenizer.decode(h.source) for h in echo.sentences] == [given]
+    assert [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked] == [given]
     assert item.text == text
     other, plain = translator(bundle)
     asyncio.run(other.translate([text], Options("en", "fr")))
-    assert [bundle.tokenizer.decode(h.source) for h in plain.sentences] == [text]
+    assert [bundle.tokenizer.decode(sequence.source) for sequence in plain.asked] == [text]
 
 
 def test_a_text_with_one_endless_translation_finished_by_length(bundle: Bundle) -> None:
     class Endless(Echo):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            job.sentences[0].finish_reason = "length"
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+            first, *others = map(self.answer, sequences)
+            return [structs.replace(first, finish_reason="length"), *others]
 
     one = Translator(Catalogue([bundle]), Endless(2), Settings())
     done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], Options("en", "fr")))
@@ -178,9 +180,9 @@ def test_if_all_fail_the_first_s_error_is_the_request_s(bundle: Bundle) -> None:
 
 def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundle) -> None:
     class Faulty(Echo):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            job.errors[job.sentences[1]] = StepFailed("failed")
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+            first, _, *others = map(self.answer, sequences)
+            return [first, StepFailed("failed"), *others]
 
     one = Translator(Catalogue([bundle]), Faulty(2), Settings())
     done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], Options("en", "fr")))
@@ -222,8 +224,7 @@ def test_what_the_queue_can_just_hold_is_translated(bundle: Bundle) -> None:
 @pytest.mark.parametrize(("asked_ms", "limit_ms"), [(1, 60_000), (None, 1), (60_000, 1)])
 def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | None, limit_ms: int) -> None:
     class Stuck(Echo):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await asyncio.Event().wait()
+        def submit(self, jobs: list[Job]) -> None: ...
 
     one = Translator(Catalogue([bundle]), Stuck(2), Settings(deadline_ms=limit_ms))
     with pytest.raises(DeadlinePassed, match="within 1 ms"):
@@ -310,7 +311,7 @@ def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:
     """What the model is given for `text`, and what comes of its giving that back."""
     one, echo = translator(bundle)
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
-    return [bundle.tokenizer.decode(hypothesis.source) for hypothesis in echo.sentences], item.text
+    return [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked], item.text
 
 
 def test_marks_that_the_vocabulary_lacks_are_given_as_those_that_it_has(bundle: Bundle) -> None:
@@ -329,15 +330,21 @@ def test_names_in_capitals_stay_as_they_are(bundle: Bundle, text: str) -> None:
     assert passed_on(bundle, text)[0] == [text]
 
 
-@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("at_once", [True, False])
 def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tells: bool
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    class AllAtOnce(Echo):
-        async def decode(self, job: Job[Hypothesis]) -> None:
-            await super().decode(job)
-            for hypothesis in job.sentences if tells else ():
-                job.when_settled(hypothesis)
+    class OneAfterAnother(Echo):
+        """Each sentence is done two passes of the event loop after the one before it."""
+
+        def submit(self, jobs: list[Job]) -> None:
+            self.task = asyncio.create_task(self.end(jobs))
+
+        async def end(self, jobs: list[Job]) -> None:
+            for job in jobs:
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                job.finish(self.answer(job.sequence))
 
     passes, looked_after = 0, list[int]()
 
@@ -357,7 +364,7 @@ def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
         counting.cancel()
 
     monkeypatch.setattr(work, "mend", noted)
-    works = Translator(Catalogue([bundle]), AllAtOnce(bundle.tokenizer.eos_id), Settings())
+    works = Translator(Catalogue([bundle]), (Echo if at_once else OneAfterAnother)(bundle.tokenizer.eos_id), Settings())
     asyncio.run(counted(works, "The cat sleeps.\n" * 200))
     assert len(looked_after) == 200
     assert max(Counter(looked_after).values()) <= 2

@@ -1,4 +1,4 @@
-"""The front's half of the engine: hands sentences to the workers and their answers back, and keeps workers alive.
+"""The front's half of the engine: hands sequences to the workers and their answers back, and keeps workers alive.
 
 Lives on the event loop and never blocks it. Who is next is `app.engine.scheduler`'s, how it is decoded
 `app.engine.worker`'s.
@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from asyncio import Future
+from collections.abc import Iterable
 from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
 
-from app.engine.hypotheses import become, sequence_of
 from app.engine.ipc import Link
+from app.engine.job import Job
 from app.engine.launch import Launch, connected
 from app.engine.launch import Worker as Started
 from app.engine.messages import Assignments, Greeting, Order, Result, Task, ToFront
-from app.engine.scheduler import Job, Place, Room, Scheduler
-from app.engine.waiting_queue import cost
+from app.engine.scheduler import Room, Scheduler
+from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
-from model.hypothesis import Hypothesis
 
 RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """How long a worker that has died stays so: the more often it did, the longer."""
@@ -38,9 +39,16 @@ log = logging.getLogger(__name__)
 
 
 class Decoder(Protocol):
-    """Whatever decodes jobs: an Engine, or what stands in for one in tests."""
+    """Whatever decodes sequences: an Engine, a Cache before one, or what stands in for them in tests."""
 
-    async def decode(self, job: Job[Hypothesis]) -> None: ...
+    async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+        """Has the sequences of one request decoded. Returns a future for each, in order, once they are accepted.
+
+        `deadline`: on `time.monotonic`'s clock, seconds. A future's exception is what befell that sequence alone,
+        a ServiceError. Cancelling a future, or a task that awaits it, gives up that sequence. Raises TooMuchText and
+        Unavailable, which Overloaded is.
+        """
+        ...
 
 
 class Seat:
@@ -66,9 +74,7 @@ class Engine:
     `ready` once each has started or failed to, and as long as one is there; `failure` says why it is not.
     """
 
-    def __init__(
-        self, order: Order, scheduler: Scheduler[Hypothesis], metrics: Metrics, launch: Launch, workers: int = 1
-    ) -> None:
+    def __init__(self, order: Order, scheduler: Scheduler, metrics: Metrics, launch: Launch, workers: int = 1) -> None:
         self.scheduler, self.metrics = scheduler, metrics
         self.precisions: dict[str, str] = {}
         """By bundle name, as the workers report them."""
@@ -76,11 +82,12 @@ class Engine:
         self._order, self._launch = order, launch
         self._series = {name: ModelSeries(metrics, name) for _, name in order.bundles}
         self._seats = [Seat(number) for number in range(workers)]
-        self._futures: dict[Job[Hypothesis], asyncio.Future[None]] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._stopping = False
+        self._idle = asyncio.Event()
+        """Set while it is stopping, once nothing is left to do."""
         self._settled = asyncio.Event()
 
     @property
@@ -125,8 +132,8 @@ class Engine:
     async def stop(self) -> None:
         """Finishes what was accepted, then ends the workers."""
         self._stopping = True
-        while self._futures:
-            await asyncio.wait(list(self._futures.values()))
+        if not self.scheduler.is_empty:
+            await self._idle.wait()
         if self._watcher:
             self._watcher.cancel()
         for keeper, seat in zip(self._keepers, self._seats, strict=True):
@@ -138,31 +145,32 @@ class Engine:
                 seat.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
-    async def decode(self, job: Job[Hypothesis]) -> None:
-        """Returns when every sentence of `job` is finished or in `job.errors`. Cancelling drops the job.
+    async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+        """See `Decoder`."""
+        jobs = [Job(sequence, deadline) for sequence in sequences]
+        self.submit(jobs)
+        return [job.ask() for job in jobs]
 
-        Raises TooMuchText and Unavailable, which Overloaded is.
+    def submit(self, jobs: list[Job]) -> None:
+        """Queues the jobs of one request. They end later than this returns; once nobody waits for one, it is dropped.
+
+        Raises TooMuchText and Unavailable, which Overloaded is: then none is queued.
         """
-        if not job.sentences:
+        if not jobs:
             return
         if self._stopping:
             raise Unavailable("The service is stopping.")
         if not self._hopeful:
             raise Unavailable(self.failure or "No worker is there.")
-        future = asyncio.get_running_loop().create_future()
-        job.when_done = lambda: None if future.done() else future.set_result(None)
-        self.scheduler.add(job)
-        self._futures[job] = future
+        self.scheduler.add(jobs)
+        for job in jobs:
+            job.dropped = self._drop
         self._flush_soon()
-        try:
-            await future
-        except asyncio.CancelledError:
-            for place in self.scheduler.cancel(job):
-                self._seats[place.worker].cancelled.append(place.number)
-            self._flush_soon()
-            raise
-        finally:
-            del self._futures[job]
+
+    def _drop(self, job: Job) -> None:
+        if self.scheduler.cancel(job):
+            self._seats[job.worker].cancelled.append(job.number)
+        self._flush_soon()
 
     # ---- To and from the workers
 
@@ -174,13 +182,14 @@ class Engine:
 
     def _flush(self) -> None:
         self._flush_is_due = False
-        for place in self.scheduler.assign():
-            sequence = sequence_of(place.job.model, place.sentence)
-            self._seats[place.worker].tasks.append(Task(place.number, place.ahead, sequence))
+        for job in self.scheduler.assign():
+            self._seats[job.worker].tasks.append(Task(job.number, job.ahead, job.sequence))
         for seat in self._seats:
             if seat.link and (seat.tasks or seat.cancelled):
                 seat.link.send(Assignments(seat.tasks, seat.cancelled))
             seat.tasks, seat.cancelled = [], []
+        if self._stopping and self.scheduler.is_empty:
+            self._idle.set()
 
     def _heard(self, seat: Seat, message: ToFront) -> None:
         if isinstance(message, Greeting):
@@ -193,24 +202,25 @@ class Engine:
             self._series[step.model].step_seconds.observe(step.seconds)
             if busy:
                 self.scheduler.pace.stepped(step.rows, step.seconds)
-        for result in message.results:
-            if place := self.scheduler.release(result.number):
-                self._finish(place, result)
+        self._finish(message.results)
         for number in message.failures:
-            if place := self.scheduler.release(number):
-                self.scheduler.settle(place, StepFailed(StepFailed.example))
+            if job := self.scheduler.release(number):
+                job.fail(StepFailed(StepFailed.example))
         self._flush()
 
-    def _finish(self, place: Place[Hypothesis], result: Result) -> None:
-        hypothesis, series = place.sentence, self._series[place.job.model]
-        become(hypothesis, result.decoded)
-        self.metrics.queue_seconds.observe(place.waited + result.waited)
-        series.sentences.inc()
-        series.source_tokens.inc(len(hypothesis.source) + 1)
-        series.target_tokens.inc(len(hypothesis.tokens))
-        series.speed.add(len(hypothesis.tokens))
-        self.scheduler.pace.finished(len(hypothesis.tokens), cost(hypothesis))
-        self.scheduler.settle(place)
+    def _finish(self, results: Iterable[Result]) -> None:
+        finished: dict[str, list[tuple[Job, Decoded]]] = {}
+        for result in results:
+            if job := self.scheduler.release(result.number):
+                finished.setdefault(job.sequence.model, []).append((job, result.decoded))
+                self.metrics.queue_seconds.observe(job.waited + result.waited)
+                self.scheduler.pace.finished(len(result.decoded.tokens), job.cost)
+        for model, pairs in finished.items():
+            source_tokens = sum([len(job.sequence.source) + 1 for job, _ in pairs])
+            target_tokens = sum([len(decoded.tokens) for _, decoded in pairs])
+            self._series[model].decoded(len(pairs), source_tokens, target_tokens)
+            for job, decoded in pairs:
+                job.finish(decoded)
 
     # ---- Workers' lives
 

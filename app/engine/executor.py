@@ -35,7 +35,7 @@ class Task:
         return self.hypothesis.source
 
     @property
-    def width(self) -> int:
+    def beam_size(self) -> int:
         return self.hypothesis.width
 
     def start_again(self) -> None:

@@ -18,8 +18,8 @@ class Sentence(Protocol):
     def source(self) -> Sequence[int]: ...
 
     @property
-    def width(self) -> int:
-        """Of its beam, in rows; 1 without one."""
+    def beam_size(self) -> int:
+        """In rows; 1 without a beam."""
         ...
 
 
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Sentence)
 
 def cost(sentence: Sentence) -> int:
     """In tokens, as the queue and the encoder's budget count them."""
-    return (len(sentence.source) // TILE + 1) * TILE * sentence.width
+    return (len(sentence.source) // TILE + 1) * TILE * sentence.beam_size
 
 
 class Inbox(Generic[S]):
@@ -74,7 +74,7 @@ class Inbox(Generic[S]):
         longest, number = 0, 0
         while len(self):
             lane = self._lanes[number % 2] or self._lanes[(number + 1) % 2]
-            free -= lane[0].width
+            free -= lane[0].beam_size
             longest = max(longest, cost(lane[0]))
             if free < 0 or (taken and longest * (len(taken) + 1) > self.encode_tokens):
                 break

@@ -106,3 +106,10 @@ class ModelSeries:
         self.sentences = metrics.sentences.labels(model)
         self.source_tokens = metrics.tokens.labels(model, "source")
         self.target_tokens = metrics.tokens.labels(model, "target")
+
+    def decoded(self, sentences: int, source_tokens: int, target_tokens: int) -> None:
+        """Counts sentences that were decoded, and their tokens, end symbols included."""
+        self.sentences.inc(sentences)
+        self.source_tokens.inc(source_tokens)
+        self.target_tokens.inc(target_tokens)
+        self.speed.add(target_tokens)

@@ -28,7 +28,6 @@ from app.text.glossary import Glossaries
 from app.text.language_id import Libraries
 from app.translation.translator import Translator
 from model.bundle import SUMS, BundleError, read_file
-from model.hypothesis import Hypothesis
 
 LOOK_S = 2.0
 """How often to check watched folders."""
@@ -171,7 +170,7 @@ class Fleet:
     def _generation(self, bundles: Catalogue, stamp: Stamp) -> Generation:
         """Raises SettingsError."""
         settings = self.settings
-        scheduler: Scheduler[Hypothesis] = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
+        scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         order = worker_order(settings, bundles)
         engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)

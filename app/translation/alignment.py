@@ -34,14 +34,14 @@ def word_pairs(draft: Draft) -> list[Pair]:
             at += len(part)
             continue
         found += (_moved(pair, part.start, at) for pair in _pairs_of(part))
-        at += len(part.text(part.hypothesis))
+        at += len(part.text(part.best))
     return found
 
 
 def _pairs_of(sentence: Sentence) -> Iterator[Pair]:
     """Offsets are the sentence's."""
-    links = list(sentence.links(sentence.hypothesis))
-    target = AlignedWords(sentence.pieces(sentence.hypothesis), links)
+    links = list(sentence.links(sentence.best))
+    target = AlignedWords(sentence.pieces(sentence.best), links)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
     seen = set[Pair]()

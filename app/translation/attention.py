@@ -12,13 +12,14 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
+from app.engine import sequence as engine
 from app.errors import FieldFault, InvalidFields, TooMuchText
 from app.translation.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.hypothesis import Hypothesis
 from model.tokenizer import Piece
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -80,23 +81,23 @@ async def attend(
     """
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.architecture)
-    pieces, hypothesis = await asyncio.to_thread(_prepare, bundle, text, target_text)
-    await translator.decode_one(bundle, hypothesis)
-    return await asyncio.to_thread(_read, bundle, hypothesis, text, pieces, selection)
+    pieces, sequence = await asyncio.to_thread(_prepare, bundle, text, target_text)
+    decoded = await translator.decode_one(sequence)
+    return await asyncio.to_thread(_read, bundle, decoded, text, pieces, selection)
 
 
-def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], Hypothesis]:
+def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], engine.Sequence]:
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     pieces = _fitting("text", bundle.tokenizer.source_pieces(text[start:end]), bundle.limits.max_source)
     if not pieces:
         raise InvalidFields.at("#/text", "holds no sentence")
-    hypothesis = Hypothesis([piece.id for piece in pieces], bundle.limits.target(len(pieces)), record=True)
+    ids, limit, forced = tuple(piece.id for piece in pieces), bundle.limits.target(len(pieces)), None
     if target_text is not None:
-        forced = _fitting("target_text", bundle.tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
-        hypothesis.forced = [piece.id for piece in forced]
-        hypothesis.limit = len(forced)
+        target = _fitting("target_text", bundle.tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
+        forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
-    return [*placed, Piece(bundle.tokenizer.eos_id, END, end, end)], hypothesis
+    sequence = engine.Sequence(bundle.name, ids, limit, forced, attention=True)
+    return [*placed, Piece(bundle.tokenizer.eos_id, END, end, end)], sequence
 
 
 def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
@@ -106,20 +107,25 @@ def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
 
 
 def _read(
-    bundle: Bundle, hypothesis: Hypothesis, text: str, source_tokens: list[Piece], selection: Selection
+    bundle: Bundle, decoded: engine.Decoded, text: str, source_tokens: list[Piece], selection: Selection
 ) -> Attention:
-    assert hypothesis.attention is not None
-    weights: dict[Kind, Weights] = dict(zip(get_args(Kind), hypothesis.attention, strict=True))
-    translation = bundle.tokenizer.decode(hypothesis.tokens)
+    assert decoded.attention is not None
+    recorded = map(_array, structs.astuple(decoded.attention))
+    weights: dict[Kind, Weights] = dict(zip(get_args(Kind), recorded, strict=True))
+    translation = bundle.tokenizer.decode(decoded.tokens)
     return Attention(
         bundle=bundle,
         text=text,
         translation=translation,
         source_tokens=source_tokens,
-        target_tokens=_spelt(bundle, hypothesis.tokens, translation),
+        target_tokens=_spelt(bundle, decoded.tokens, translation),
         weights={kind: selection.of(weights[kind]) for kind in selection.kinds},
-        alignment=[(source, target) for target, source in enumerate(hypothesis.aligned)],
+        alignment=[(source, target) for target, source in enumerate(decoded.aligned)],
     )
+
+
+def _array(weights: engine.Weights) -> Weights:
+    return np.frombuffer(weights.content, weights.dtype).reshape(weights.shape)
 
 
 def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:

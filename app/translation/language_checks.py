@@ -50,7 +50,7 @@ class LanguageChecks:
         if draft.bundle is None:
             return
         for sentence in draft.sentences:
-            words = sentence.words(sentence.hypothesis) if 0 < sentence.copied < COPY else ""
+            words = sentence.words(sentence.best) if 0 < sentence.copied < COPY else ""
             if words and self.is_untranslated(words, draft.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
         if is_given:
@@ -98,7 +98,7 @@ def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
     sentences = [part for part in paragraph if isinstance(part, Sentence)]
     if not sentences:
         return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
-    weak = mean_score(sentence.hypothesis for sentence in sentences) < WEAK_SCORE
+    weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < WEAK_SCORE
     return weak or any(sentence.copied for sentence in sentences)
 
 

@@ -116,10 +116,10 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
 
 def is_unsure(sentence: Sentence) -> bool:
     """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right."""
-    log_probs = sentence.hypothesis.log_probs
-    if not log_probs or sentence.passage.kept or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
+    decoded = sentence.best.decoded
+    if not decoded.log_probs or sentence.passage.kept or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
         return False
-    return len(sentence.passage.text.split()) <= FEW_WORDS and sentence.hypothesis.score < UNSURE
+    return len(sentence.passage.text.split()) <= FEW_WORDS and decoded.score < UNSURE
 
 
 def copied_words(source: str, translation: str) -> int:
@@ -166,12 +166,12 @@ def _kind(symbol: str) -> str:
 
 def overlooked(sentence: Sentence) -> list[str]:
     """The source words that the translation hardly attended to."""
-    looked = sentence.hypothesis.looked
-    if not looked or min(looked[:-1], default=1) >= LOOKED_AT:
+    coverage = sentence.best.decoded.coverage
+    if not coverage or min(coverage[:-1], default=1) >= LOOKED_AT:
         return []
     text = sentence.passage.text
     seen = [0.0] * (len(text) + 1)
-    for (start, end), weight in zip(sentence.source_spans(), looked, strict=True):
+    for (start, end), weight in zip(sentence.source_spans(), coverage, strict=True):
         if end > start:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]

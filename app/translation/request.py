@@ -1,4 +1,4 @@
-"""One request on its way: its texts cut for the bundles of their languages, decoded, and made answers of.
+"""One request on its way: planned (its texts cut for the bundles of their languages), decoded, and answered.
 
 Knows the policy; how a text is cut, and where its tags go, is said elsewhere; who is decoded when is the engine's.
 """
@@ -6,15 +6,16 @@ Knows the policy; how a text is cut, and where its tags go, is said elsewhere; w
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from asyncio import Future
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from time import monotonic
 from typing import TypeVar
 
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
-from app.engine.scheduler import Job
+from app.engine.sequence import Decoded
 from app.errors import InvalidFields, PairNotServed, ServiceError, TooMuchText
 from app.markup.extract import pieces as markup_pieces
 from app.markup.passage import Passage, Piece
@@ -32,7 +33,7 @@ from app.translation.terminology import revised, wanting
 from app.translation.text_plan import Draft, TooLong, copied, drafted, mean_score, mend
 from app.translation.types import AUTO, Item, Options, Part, Translated, Translations
 from model.bundle import Bundle
-from model.hypothesis import FinishReason, Hypothesis
+from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
 
 T = TypeVar("T")
@@ -58,7 +59,10 @@ class Means:
 
 
 class Work:
-    """One request on its way: first `prepare`, then `decode`, then `answer`, or `parts` meanwhile."""
+    """One request on its way: first `prepare`, then `decode` and `finish`, or `parts` meanwhile, then `answer`.
+
+    Whoever gives it up calls `leave`.
+    """
 
     def __init__(self, means: Means, items: Sequence[Item], options: Options, deadline: float) -> None:
         source, target = means.catalogue.codes(options.source, options.target)
@@ -68,14 +72,11 @@ class Work:
         self.means, self.items, self.options, self.deadline = means, items, options, deadline
         self.drafts: list[Draft | ServiceError] = []
         self.sources: list[Detected] = []
-        self.jobs: list[Job[Hypothesis]] = []
-        self.settled = asyncio.Event()
+        self.sentences: list[Sentence] = []
         self._bundles = [bundle for bundle in means.catalogue if bundle.target == options.target]
         self._glossaries: dict[str, Glossary | None] = {}
-        self._again: dict[Sentence, None] = {}
-        """Those that lack terms and are ready to be decoded again."""
-        self._decoded = deque[Sentence]()
-        """Those to be looked after."""
+        self._futures: dict[Sentence, Future[Decoded]] = {}
+        """Of those that were asked for and not looked after yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
 
@@ -89,70 +90,54 @@ class Work:
             self.means.catalogue.find(self.options.source, self.options.target)
         in_turn = self._in_turn and (self.options.source != AUTO or self.means.detector.ready)
         self.drafts = self._drafts() if in_turn else await asyncio.to_thread(self._drafts)
-        self.jobs = self._jobs_of(self.sentences())
-        self._waiting = {sentence.hypothesis: sentence for sentence in self.sentences()}
-        for job in self.jobs:
-            job.when_settled = self._when_settled
+        drafts = (draft for draft in self.drafts if isinstance(draft, Draft))
+        self.sentences = [sentence for draft in drafts for sentence in draft.sentences]
 
-    async def decode(self) -> None:
-        """Returns when all sentences are decoded, or in their job's errors."""
-        try:
-            if len(self.jobs) == 1:
-                await self.means.engine.decode(self.jobs[0])
-                return
-            async with asyncio.TaskGroup() as together:
-                for job in self.jobs:
-                    together.create_task(self.means.engine.decode(job))
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        finally:
-            # A job that holds what holds it is garbage that only the collector finds, and with it all of the request.
-            for job in self.jobs:
-                job.when_settled = _ignored
+    async def decode(self, sentences: Sequence[Sentence]) -> None:
+        """Asks for what the sentences need to be decoded."""
+        sequences = [sentence.sequence for sentence in sentences]
+        futures = await self.means.engine.decode(sequences, self.deadline)
+        self._futures.update(zip(sentences, futures, strict=True))
 
-    async def revise(self, sentences: Sequence[Sentence]) -> None:
-        """Decodes those of `sentences` again that lack terms, until none does."""
-        for sentence in sentences:
-            if self._look_after(sentence) and not self._in_turn:
-                await asyncio.sleep(0)
-        while again := [sentence for sentence in sentences if sentence in self._again]:
-            for sentence in again:
-                del self._again[sentence]
-            for job in self._jobs_of(again):
-                await self.means.engine.decode(job)
-                self.jobs.append(job)
-            for sentence in again:
-                self._look_after(sentence)
+    async def finish(self, sentences: Sequence[Sentence]) -> None:
+        """Returns when those of `sentences` that were asked for are mended, or have an error.
 
-    def _when_settled(self, hypothesis: Hypothesis) -> None:
-        # Not at once: the engine, which calls this, is not to suffer from what goes wrong here.
-        if not self._decoded:
-            asyncio.get_running_loop().call_soon(self._settle)
-        self._decoded.append(self._waiting[hypothesis])
-
-    def _settle(self) -> None:
-        """What one sentence takes afterwards is done while others are decoded.
-
-        The next one is in the event loop's next pass: hundreds that are the same are decoded together, once.
+        Those that lack terms are decoded again together, until none does.
         """
-        sentence = self._decoded.popleft()
-        if self._decoded:
-            asyncio.get_running_loop().call_soon(self._settle)
-        try:
-            self._look_after(sentence)
-        finally:
-            self.settled.set()
+        while sentences:
+            again: list[Sentence] = []
+            for number, sentence in enumerate(sentences):
+                future = self._futures.get(sentence)
+                if future is None:
+                    continue
+                if number and future.done():
+                    await asyncio.sleep(0)  # between two sentences all others have their turn
+                if await self._lacks_terms(sentence, future):
+                    again.append(sentence)
+            if again:
+                await self.decode(again)
+            sentences = again
 
-    def _look_after(self, sentence: Sentence) -> bool:
-        """Mends a sentence that is decoded, or makes it ready to be decoded again; whether there was anything to do."""
-        if sentence.mended or sentence in self._again or not sentence.hypothesis.finish_reason:
-            return False  # where there is no reason, it failed
+    async def _lacks_terms(self, sentence: Sentence, future: Future[Decoded]) -> bool:
+        """Waits for it and looks after it: whether it is to be decoded again."""
+        try:
+            decoded = await future
+        except ServiceError as error:
+            sentence.error = error.with_traceback(None)  # that would hold what holds the error
+            return False
+        finally:
+            self._futures.pop(sentence, None)
+        sentence.found(decoded)
         if _lacks_terms(sentence):
-            self._again[sentence] = None
-        else:
-            mend(sentence)
-            sentence.text(sentence.hypothesis)  # which it keeps
-        return True
+            return True
+        mend(sentence)
+        sentence.text(sentence.best)  # which it keeps
+        return False
+
+    def leave(self) -> None:
+        """Whatever is not decoded need not be any more."""
+        for future in self._futures.values():
+            future.cancel()
 
     async def done(self, answer: Callable[[], T]) -> T:
         """What `answer` makes, in a thread if it may take long."""
@@ -162,40 +147,37 @@ class Work:
         loads = not self.means.checks.ready and any(map(_has_suspects, self.drafts))
         return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
-    async def parts(self, decoding: asyncio.Task[None]) -> AsyncGenerator[Part, None]:
-        """The parts in order, each as soon as it is there, and up to the first that failed."""
+    async def parts(self) -> AsyncGenerator[Part, None]:
+        """The parts in order, each as soon as it is there, of each item up to the first that failed."""
         for number, draft in enumerate(self.drafts):
             if isinstance(draft, ServiceError):
                 continue
             insets = [part for parts in draft.insets.values() for part in parts if isinstance(part, Sentence)]
-            if not all([await self._is_done(sentence, decoding) for sentence in insets]):
+            await self.finish_in_time(insets)
+            if any(inset.error for inset in insets):
                 continue
             text, start = "", 0
             for part in draft.parts:
                 if isinstance(part, str):
                     text += part
                     continue
-                if not await self._is_done(part, decoding):
+                await self.finish_in_time([part])
+                if part.error:
                     break
-                text += part.text(part.hypothesis)
+                text += part.text(part.best)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
-                yield Part(number, draft.in_place(text), span, part.hypothesis.score)
+                yield Part(number, draft.in_place(text), span, part.best.decoded.score)
+                await asyncio.sleep(0)  # where all is there already, others have their turn between two
                 text, start = "", end
             else:
                 if text:
                     yield Part(number, draft.in_place(text), None, None)
 
-    async def _is_done(self, sentence: Sentence, decoding: asyncio.Task[None]) -> bool:
-        """Whether `sentence`, when it comes to its end, is translated; if not, it has an error of its own."""
-        while not (self._is_settled(sentence) or decoding.done()):
-            await self.settled.wait()
-            self.settled.clear()
-        await self.revise([sentence])
-        if sentence.hypothesis.finish_reason is None:
-            await decoding  # it raises what is wrong, if that is not the sentence's own
-            return False
-        return True
+    async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
+        """As `finish`. Raises TimeoutError if the deadline comes first."""
+        async with asyncio.timeout(self.deadline - monotonic()):
+            await self.finish(sentences)
 
     def _is_plain(self, item: Item) -> bool:
         """Whether its sentences stand in it as they are."""
@@ -207,21 +189,11 @@ class Work:
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
-        failed = {hypothesis for job in self.jobs for hypothesis in job.errors}
-        decoded = [s.hypothesis for s in self.sentences() if s.hypothesis not in failed]
-        used = dict.fromkeys(job.model for job in self.jobs) or [bundle.name for bundle in self._bundles[:1]]
-        tokens = sum(len(h.source) + 1 for h in decoded), sum(len(h.tokens) for h in decoded)
-        return Translations(items, ", ".join(used), *tokens)
-
-    def sentences(self) -> list[Sentence]:
-        return [sentence for draft in self.drafts if isinstance(draft, Draft) for sentence in draft.sentences]
-
-    def _jobs_of(self, sentences: Iterable[Sentence]) -> list[Job[Hypothesis]]:
-        """One for each bundle."""
-        groups: dict[str, list[Hypothesis]] = {}
-        for sentence in sentences:
-            groups.setdefault(sentence.bundle.name, []).append(sentence.hypothesis)
-        return [Job(name, hypotheses, self.deadline) for name, hypotheses in groups.items()]
+        used = dict.fromkeys([s.bundle.name for s in self.sentences]) or [bundle.name for bundle in self._bundles[:1]]
+        decoded = [sentence for sentence in self.sentences if not sentence.error]
+        source_tokens = sum([len(sentence.sequence.source) + 1 for sentence in decoded])
+        target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
+        return Translations(items, ", ".join(used), source_tokens, target_tokens)
 
     # ---- An item
 
@@ -290,17 +262,12 @@ class Work:
         except ValueError as error:
             raise InvalidFields.at("#/glossary", str(error)) from None
 
-    def _is_settled(self, sentence: Sentence) -> bool:
-        failed = any(sentence.hypothesis in job.errors for job in self.jobs)
-        return sentence.mended or sentence in self._again or failed
-
     def _translated(self, draft: Draft | ServiceError, detected: Detected) -> Translated:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
         if isinstance(draft, ServiceError):
             return Translated(None, None, None, error=draft, source=source, confidence=confidence)
         sentences = draft.sentences
-        errors = (job.errors[s.hypothesis] for job in self.jobs for s in sentences if s.hypothesis in job.errors)
-        if error := next(errors, None):
+        if error := next((sentence.error for sentence in sentences if sentence.error), None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
         self.means.checks.warn(draft, is_given=self.options.source != AUTO)
         warnings = list(dict.fromkeys(warning for _, warning in draft.warnings))
@@ -308,10 +275,10 @@ class Work:
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.overlooked]:
             warnings.append(not_translated(missed))
-        stopped = all(sentence.hypothesis.finish_reason == "stop" for sentence in sentences)
-        score = mean_score(sentence.hypothesis for sentence in sentences)
+        best = [sentence.best for sentence in sentences]
+        score = mean_score(best)
+        stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
         reason: FinishReason = "stop" if stopped else "length"
-        # In this order: each sentence keeps the text that was asked for last.
         text = draft.text()
         pairs = word_pairs(draft) if self.options.alignment else None
         others = draft.alternatives(self.options.alternatives) if self.options.alternatives else ()
@@ -322,18 +289,14 @@ def _has_suspects(draft: Draft | ServiceError) -> bool:
     return isinstance(draft, Draft) and draft.bundle is not None and any(map(is_suspect, draft.paragraphs()))
 
 
-def _ignored(hypothesis: Hypothesis) -> None:
-    """For a job of which nothing more is to be heard."""
-
-
 def _lacks_terms(sentence: Sentence) -> bool:
     """If so, it is ready to be decoded again: from where the terms belong, or else with symbols for them."""
-    terms = wanting(sentence, sentence.hypothesis)
+    terms = wanting(sentence, sentence.best)
     if not terms or set(sentence.terms) <= set(sentence.passage.kept):
         return False
-    again = None if sentence.hypothesis.prefix else revised(sentence, terms)
+    again = None if sentence.sequence.prefix else revised(sentence, terms)
     if again:
-        sentence.hypothesis = again
+        sentence.sequence = again
     else:
         sentence.keep_terms()  # all: it may become another sentence, without those that it has now
     return True

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 
+from app.engine.sequence import Decoded
+from app.engine.sequence import Sequence as EngineSequence
+from app.errors import ServiceError
 from app.markup.passage import Kept, Link, Passage, Tag
 from app.markup.render import unchanged
 from app.text.optional_endings import with_endings
@@ -21,7 +24,6 @@ from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import woven
 from app.text.word_units import is_apart
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 from model.marks import full_stop, has_end_mark
 from model.normalisation import normalise_source
 from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
@@ -130,8 +132,14 @@ def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bo
     text = passage.text
     if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.kept:
         return False
-    lowered = text.lower()
-    return len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
+    return _has_fewer_pieces_in_small_letters(text, tokenizer)
+
+
+@lru_cache(maxsize=1024)
+def _has_fewer_pieces_in_small_letters(word: str, tokenizer: Tokenizer) -> bool:
+    """EngineSequence for a word each time that it is encoded, and that a translation of it is written."""
+    lowered = word.lower()
+    return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
 
 
 def _first_capital(text: str) -> str:
@@ -146,13 +154,23 @@ def _lowered(part: str, first: bool) -> str:
     return lowered if len(lowered) == len(part) else part  # offsets must hold
 
 
+@dataclass(eq=False, slots=True)
+class Candidate:
+    """A translation of a sentence, loops cut, and what its sentence makes of it, once it has."""
+
+    decoded: Decoded
+    words: str | None = None
+    text: str | None = None
+
+
 @dataclass(eq=False)
 class Sentence:
     """A sentence on its way: `passage` is the sentence alone, offsets in it its own."""
 
     passage: Passage
     bundle: Bundle
-    hypothesis: Hypothesis
+    sequence: EngineSequence
+    """What is asked of the engine."""
     start: int = 0
     """Of the sentence in the text that it is from."""
     warnings: list[str] = field(default_factory=list)
@@ -164,8 +182,10 @@ class Sentence:
     """Whether loops are cut and warnings noted; see app/translation/text_plan.py."""
     copied: int = 0
     """Words of the translation, if they are the source's own; see `copied_words`."""
-    _words: tuple[list[int], str] | None = None
-    _text: tuple[list[int], str] | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    """What was found, the best first; none before it is decoded."""
+    error: ServiceError | None = None
+    """Why it could not be."""
 
     @property
     def end(self) -> str:
@@ -177,9 +197,10 @@ class Sentence:
         """`ids`: of its parts. Each of its symbols is to come exactly once, and no other."""
         symbols = bundle.tokenizer.reserved_ids
         count = len(passage.kept)
-        once, never = (symbols[:count], symbols[count:]) if count else ((), ())
+        required, forbidden = (tuple(symbols[:count]), tuple(symbols[count:])) if count else ((), ())
         limit = bundle.limits.target(len(ids))
-        return cls(passage, bundle, Hypothesis(ids, limit, once=once, never=never, width=width), start)
+        sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, width)
+        return cls(passage, bundle, sequence, start)
 
     def keep_terms(self) -> None:
         """Has symbols in the place of its terms as well, and is to be decoded again."""
@@ -187,46 +208,50 @@ class Sentence:
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
         self.passage = replace(self.passage, kept=tuple(sorted([*self.passage.kept, *self.terms])))
         ids = self.bundle.tokenizer.encode_source_parts(encodable(self.passage, self.bundle))
-        self.hypothesis = Sentence.of(self.passage, self.bundle, ids, self.hypothesis.width, 0).hypothesis
+        self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
+
+    def found(self, decoded: Decoded) -> None:
+        """It was decoded, by itself or with a beam."""
+        self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
 
     @property
-    def hypotheses(self) -> list[Hypothesis]:
-        """What was found, the best first."""
-        return self.hypothesis.finished or [self.hypothesis]
+    def best(self) -> Candidate:
+        return self.candidates[0]
 
-    def text(self, hypothesis: Hypothesis) -> str:
-        """The translation that `hypothesis` is, spelt as the format does, tags and what is kept in place."""
-        if self._text is None or self._text[0] is not hypothesis.tokens:
-            self._text = hypothesis.tokens, self._written(hypothesis)
-        return self._text[1]
+    def text(self, candidate: Candidate) -> str:
+        """The translation, spelt as the format does, tags and what is kept in place."""
+        if candidate.text is None:
+            candidate.text = self._written(candidate)
+        return candidate.text
 
-    def _written(self, hypothesis: Hypothesis) -> str:
+    def _written(self, candidate: Candidate) -> str:
         passage = self.passage
         if not (passage.kept or passage.tags):
-            text = self.words(hypothesis)
+            text = self.words(candidate)
             return passage.write(text if text.strip() else passage.text)
-        pieces = self.pieces(hypothesis)
+        pieces = self.pieces(candidate)
         if not any(isinstance(piece, Kept) or piece.strip() for piece in pieces):
             return unchanged(passage)
-        links = list(self.links(hypothesis)) if passage.tags else []
+        links = list(self.links(candidate)) if passage.tags else []
         return woven(pieces, passage.tags, len(passage.text), links, passage.write)
 
-    def words(self, hypothesis: Hypothesis) -> str:
+    def words(self, candidate: Candidate) -> str:
         """The translation without what is kept, in plain characters."""
-        if self._words is None or self._words[0] is not hypothesis.tokens:
-            text = self.bundle.tokenizer.decode(hypothesis.tokens)
+        if candidate.words is None:
+            text = self.bundle.tokenizer.decode(candidate.decoded.tokens)
             text = text.upper() if is_in_capitals(self.passage, self.bundle.tokenizer) else text
             if is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
                 text = _first_capital(text)
             [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.end else text]), ())
-            self._words = hypothesis.tokens, text
-        return self._words[1]
+            candidate.words = text
+        return candidate.words
 
-    def pieces(self, hypothesis: Hypothesis) -> list[str | Kept]:
+    def pieces(self, candidate: Candidate) -> list[str | Kept]:
         """The translation in plain characters, and what is kept where its symbol stands."""
-        kept = self._kept_by_id(hypothesis)
+        tokens = candidate.decoded.tokens
+        kept = self._kept_by_id(tokens)
         pieces: list[str | Kept] = []
-        for token, text in zip(hypothesis.tokens, self._spelt(hypothesis), strict=True):
+        for token, text in zip(tokens, self._spelt(tokens), strict=True):
             if token in kept:
                 pieces += [text, kept[token]] if text else [kept[token]]
             elif pieces and isinstance(pieces[-1], str):
@@ -241,12 +266,13 @@ class Sentence:
         kept = (one._replace(raw=text[one.start : one.end]) for one in self.passage.kept)
         return [part if isinstance(part, str) else next(kept) for part in parts_of(self.passage)]
 
-    def links(self, hypothesis: Hypothesis) -> Iterator[Link]:
+    def links(self, candidate: Candidate) -> Iterator[Link]:
         """Which characters of the sentence each token's characters of the translation attend to most."""
         spans = self.source_spans()
-        kept = self._kept_by_id(hypothesis)
+        tokens = candidate.decoded.tokens
+        kept = self._kept_by_id(tokens)
         at = 0
-        for token, text, source in zip(hypothesis.tokens, self._spelt(hypothesis), hypothesis.aligned, strict=True):
+        for token, text, source in zip(tokens, self._spelt(tokens), candidate.decoded.aligned, strict=True):
             if text:
                 yield Link(spans[source], (at, at + len(text)))
                 at += len(text)
@@ -279,31 +305,31 @@ class Sentence:
             return [self.passage.text]
         return [part if isinstance(part, str) else "" for part in parts_of(self.passage)]
 
-    def _kept_by_id(self, hypothesis: Hypothesis) -> dict[int, Kept]:
+    def _kept_by_id(self, tokens: Sequence[int]) -> dict[int, Kept]:
         """What each symbol stands for. Marks that nest come in the order of the source, in the places of them all."""
         kept = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.kept, strict=False))
-        marks = [token for token in hypothesis.tokens if token in kept and is_nesting(kept[token].raw)]
+        marks = [token for token in tokens if token in kept and is_nesting(kept[token].raw)]
         return kept | dict(zip(marks, sorted(kept[token] for token in marks), strict=True))
 
-    def _spelt(self, hypothesis: Hypothesis) -> list[str]:
+    def _spelt(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; what is kept comes after what its own token adds."""
-        texts = self.bundle.tokenizer.spelt(hypothesis.tokens)
+        texts = self.bundle.tokenizer.spelt(tokens)
         if is_in_capitals(self.passage, self.bundle.tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
         if texts and is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
             texts[first] = _first_capital(texts[first])
-        kept = self._kept_by_id(hypothesis)
-        if texts and not any(token in kept for token in hypothesis.tokens[:first]):
+        kept = self._kept_by_id(tokens)
+        if texts and not any(token in kept for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
-        texts = with_rows(self._read(), self._without_end(texts, hypothesis) if self.end else texts)
-        for number, token in enumerate(hypothesis.tokens):
+        texts = with_rows(self._read(), self._without_end(texts, tokens) if self.end else texts)
+        for number, token in enumerate(tokens):
             if token in kept:
                 self._space_around(kept[token], texts, number)
-                before = kept.get(hypothesis.tokens[number - 1]) if number else None
+                before = kept.get(tokens[number - 1]) if number else None
                 if before and before.end != kept[token].start:
                     texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
-        return self._tidy(texts, [number for number, token in enumerate(hypothesis.tokens) if token in kept])
+        return self._tidy(texts, [number for number, token in enumerate(tokens) if token in kept])
 
     def _tidy(self, texts: Sequence[str], kept: Collection[int]) -> list[str]:
         """`texts` of a translation, with what is kept behind some, without stray blanks."""
@@ -320,9 +346,9 @@ class Sentence:
         if number + 1 < len(texts) and is_apart(after) and _LETTER.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
 
-    def _without_end(self, texts: list[str], hypothesis: Hypothesis) -> list[str]:
+    def _without_end(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
         """Without the mark that answers the one that the model got, if it is the last thing said."""
-        kept, tokens = self._kept_by_id(hypothesis), hypothesis.tokens
+        kept = self._kept_by_id(tokens)
         first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in kept), 0)
         left = len(_END.sub("", "".join(texts[first:])))
         for number in range(first, len(texts)):

@@ -15,10 +15,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from msgspec import structs
+
+from app.engine.sequence import Sequence as EngineSequence
 from app.markup.passage import Kept, Passage
 from app.text.word_units import AlignedWords
-from app.translation.sentence import Sentence
-from model.hypothesis import Hypothesis
+from app.translation.sentence import Candidate, Sentence
 from model.languages import language_alone
 
 ARTICLE = 3
@@ -66,14 +68,14 @@ def _with_plain_digits(text: str) -> str:
     return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
-def wanting(sentence: Sentence, hypothesis: Hypothesis) -> list[Kept]:
-    """The sentence's terms that the translation that `hypothesis` is does not have, or not often enough."""
+def wanting(sentence: Sentence, candidate: Candidate) -> list[Kept]:
+    """The sentence's terms that a translation of it does not have, or not often enough."""
     if not sentence.terms:
         return []
     if sentence.passage.kept:
-        text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(hypothesis))
+        text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
     else:
-        text = sentence.words(hypothesis)
+        text = sentence.words(candidate)
     there = {term.raw: _count(term.raw, text) for term in sentence.terms}
     left: list[Kept] = []
     for term in sentence.terms:
@@ -94,12 +96,12 @@ def _count(given: str, text: str) -> int:
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 
 
-def revised(sentence: Sentence, terms: Sequence[Kept]) -> Hypothesis | None:
-    """The sentence to be decoded again, with each of `terms` in the place of the words that attended to it.
+def revised(sentence: Sentence, terms: Sequence[Kept]) -> EngineSequence | None:
+    """What to decode again: the sentence with each of `terms` in the place of the words that attended to it.
 
     Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
     """
-    found = sentence.hypothesis
+    found = sentence.best
     words = AlignedWords(sentence.pieces(found), list(sentence.links(found)))
     places: list[Place] = []
     for term in terms:
@@ -111,12 +113,12 @@ def revised(sentence: Sentence, terms: Sequence[Kept]) -> Hypothesis | None:
             given = given[:1].upper() + given[1:]
         places.append(Place(words.units[run[0]].start, words.units[run[1]].end, given))
     places.sort(key=_start_of)
-    tokenizer = sentence.bundle.tokenizer
-    prefix = tokenizer.encode_parts(list(_replaced(sentence, places)))
-    limit = min(sentence.bundle.limits.max_target, max(found.limit, len(prefix) + len(found.once) + MORE))
-    if len(prefix) + sum(symbol not in prefix for symbol in found.once) > limit:
+    asked, tokenizer = sentence.sequence, sentence.bundle.tokenizer
+    prefix = tuple(tokenizer.encode_parts(list(_replaced(sentence, places))))
+    limit = min(sentence.bundle.limits.max_target, max(asked.limit, len(prefix) + len(asked.required) + MORE))
+    if len(prefix) + sum(symbol not in prefix for symbol in asked.required) > limit:
         return None
-    return Hypothesis(found.source, limit, None, False, found.once, found.never, found.width, prefix)
+    return structs.replace(asked, limit=limit, prefix=prefix)
 
 
 def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, int] | None:
@@ -157,7 +159,7 @@ def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int
     """The translation up to the end of the last place, with what is given in all of them; numbers for what is kept."""
     at = 0
     end = places[-1].end
-    for piece in sentence.pieces(sentence.hypothesis):
+    for piece in sentence.pieces(sentence.best):
         length = len(piece) if isinstance(piece, str) else len(piece.raw)
         if at >= end:
             return

@@ -8,10 +8,13 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
+from operator import attrgetter
+
+from msgspec import structs
 
 from app.engine.waiting_queue import cost
 from app.markup.passage import Kept, Passage, Piece, Tag, as_it_is, filled
@@ -34,12 +37,21 @@ from app.translation.quality_checks import (
     says_otherwise_often,
     without_loops,
 )
-from app.translation.sentence import Sentence, encodable, end_of, most_kept, part_of, unknown_symbols, with_tabs
+from app.translation.sentence import (
+    Candidate,
+    Sentence,
+    encodable,
+    end_of,
+    most_kept,
+    part_of,
+    unknown_symbols,
+    with_tabs,
+)
 from app.translation.terminology import numbers_in, terms_in, wanting
 from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 from model.languages import joint, spacing
 
+_best_of = attrgetter("best")
 _OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """What opens the sentence that follows it, where it stands between two."""
 _NOTHING: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
@@ -73,16 +85,16 @@ class Draft:
 
     def text(self) -> str:
         """The translation. Its sentences must have been decoded, and `mend`ed."""
-        return self._text(lambda sentence: sentence.hypothesis)
+        return self._text(_best_of)
 
     def in_place(self, text: str) -> str:
         """`text`, some of the translation, with the insets that it refers to."""
-        return self._filled(text, lambda sentence: sentence.hypothesis)
+        return self._filled(text, _best_of)
 
-    def _text(self, chosen: Callable[[Sentence], Hypothesis]) -> str:
+    def _text(self, chosen: Callable[[Sentence], Candidate]) -> str:
         return self._filled(_joined(self.parts, chosen), chosen)
 
-    def _filled(self, text: str, chosen: Callable[[Sentence], Hypothesis]) -> str:
+    def _filled(self, text: str, chosen: Callable[[Sentence], Candidate]) -> str:
         return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
 
     def paragraphs(self) -> Iterator[list[str | Sentence]]:
@@ -112,11 +124,11 @@ class Draft:
         text, found = self.text(), dict[str, float]()
         sentences = list(self.sentences)
         options = [_acceptable(sentence) for sentence in sentences]
-        choices = best_choices([[h.score for h in hypotheses] for hypotheses in options])
+        choices = best_choices([[candidate.decoded.score for candidate in candidates] for candidates in options])
         for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
             numbers = (choice.get(place, 0) for place in range(len(sentences)))
-            chosen = {id(s): of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
-            other = self._text(partial(_of, chosen))
+            chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
+            other = self._text(chosen.__getitem__)
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
             if len(found) == count:
@@ -124,17 +136,13 @@ class Draft:
         return sorted(found.items(), key=lambda pair: -pair[1])
 
 
-def _of(chosen: Mapping[int, Hypothesis], sentence: Sentence) -> Hypothesis:
-    return chosen[id(sentence)]
-
-
-def _joined(parts: Iterable[str | Sentence], chosen: Callable[[Sentence], Hypothesis]) -> str:
+def _joined(parts: Iterable[str | Sentence], chosen: Callable[[Sentence], Candidate]) -> str:
     return "".join(part if isinstance(part, str) else part.text(chosen(part)) for part in parts)
 
 
-def mean_score(hypotheses: Iterable[Hypothesis]) -> float:
+def mean_score(candidates: Iterable[Candidate]) -> float:
     """Of all their tokens; 0 if there are none."""
-    log_probs = [value for hypothesis in hypotheses for value in hypothesis.log_probs]
+    log_probs = [value for candidate in candidates for value in candidate.decoded.log_probs]
     return sum(log_probs) / len(log_probs) if log_probs else 0.0
 
 
@@ -151,7 +159,7 @@ def drafted(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, 
         for part in _Cutter(bundle, passage, glossary, width, draft.warnings).parts():
             yield part
             if isinstance(part, Sentence):
-                draft.cost += cost(part.hypothesis)
+                draft.cost += cost(part.sequence)
                 if draft.cost > room:
                     raise TooLong
 
@@ -278,50 +286,49 @@ def mend(sentence: Sentence) -> None:
     """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
     if sentence.mended:
         return
-    hypothesis, text = sentence.hypothesis, sentence.passage.text
-    cut = [_cut_loops(sentence, found) for found in sentence.hypotheses]
-    if cut[0]:
+    text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
+    sentence.candidates = [_without_loops(sentence, candidate) for candidate in sentence.candidates]
+    best = sentence.best
+    if best is not found:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
-    elif says_again(hypothesis.tokens, hypothesis.source):
+    elif says_again(best.decoded.tokens, source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
-    translation = sentence.words(hypothesis)
+    translation = sentence.words(best)
     sentence.copied = copied_words(text, translation)
     if not translation.strip() and not sentence.passage.kept:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
     elif sentence.copied >= COPY:
         sentence.warnings.append(copy_warning(text))
-    elif hypothesis.finish_reason == "length" and not sentence.warnings:
+    elif best.decoded.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := made_up(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
     sentence.overlooked = overlooked(sentence)
     if not (sentence.warnings or sentence.overlooked or sentence.copied):
-        if says_otherwise_often(hypothesis.tokens, hypothesis.source):
+        if says_otherwise_often(best.decoded.tokens, source):
             sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
         elif is_unsure(sentence):
             sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
     sentence.mended = True
 
 
-def _cut_loops(sentence: Sentence, hypothesis: Hypothesis) -> bool:
-    """Whether there were any, and they are cut. A glossary's terms are not: the source says them as often."""
-    tokens, missing = hypothesis.tokens, len(wanting(sentence, hypothesis))
-    left = without_loops(tokens, sentence.hypothesis.source)
-    if len(left) == len(tokens):
-        return False
-    hypothesis.tokens = [tokens[index] for index in left]
-    if len(wanting(sentence, hypothesis)) > missing:
-        hypothesis.tokens = tokens
-        return False
-    hypothesis.log_probs = [hypothesis.log_probs[index] for index in left]
-    hypothesis.aligned = [hypothesis.aligned[index] for index in left]
-    return True
+def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
+    """`candidate`, or another without its loops. A glossary's terms are not cut: the source says them as often."""
+    decoded = candidate.decoded
+    left = without_loops(decoded.tokens, sentence.sequence.source)
+    if len(left) == len(decoded.tokens):
+        return candidate
+    tokens, log_probs, aligned = (
+        tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
+    )
+    cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
+    return cut if len(wanting(sentence, cut)) <= len(wanting(sentence, candidate)) else candidate
 
 
-def _acceptable(sentence: Sentence) -> list[Hypothesis]:
+def _acceptable(sentence: Sentence) -> list[Candidate]:
     """What was found, the best first, less what lacks a term of the glossary that the best has."""
-    best, *others = sentence.hypotheses
+    best, *others = sentence.candidates
     return [best, *(other for other in others if len(wanting(sentence, other)) <= len(wanting(sentence, best)))]
 
 

@@ -11,7 +11,8 @@ from time import monotonic
 
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
-from app.engine.scheduler import Job
+from app.engine.sequence import Decoded
+from app.engine.sequence import Sequence as EngineSequence
 from app.errors import DeadlinePassed, TooMuchText
 from app.runtime.timeouts import Deadlines
 from app.settings import Settings
@@ -21,8 +22,6 @@ from app.translation.language_checks import LanguageChecks
 from app.translation.request import Means, Work, check_length
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, Part, Translations
-from model.bundle import Bundle
-from model.hypothesis import Hypothesis
 
 NEARLY = 0.95
 """A deadline that is no sooner than this share of the setting's is taken for it: a timer of its own costs more."""
@@ -56,11 +55,13 @@ class Translator:
         try:
             with self._deadlines_of(left_s).limit():
                 await work.prepare()
-                await work.decode()
-                await work.revise(list(work.sentences()))
+                await work.decode(work.sentences)
+                await work.finish(work.sentences)
                 return await work.done(work.answer)
         except TimeoutError:
             raise _too_late(limit_ms) from None
+        finally:
+            work.leave()
 
     async def stream(self, items: Sequence[Item], options: Options) -> AsyncGenerator[Part | Translations, None]:
         """The parts of each item's translation, in order, as they come, and at the end what `translate` returns.
@@ -70,33 +71,29 @@ class Translator:
         """
         limit_ms = self._limit_ms(options)
         work = Work(self._means, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
-        decoding: asyncio.Task[None] | None = None
         try:
             # The limit is on what is waited for: whoever asks for the next part may be another task each time.
-            await asyncio.wait_for(work.prepare(), work.deadline - monotonic())
-            decoding = asyncio.create_task(asyncio.wait_for(work.decode(), work.deadline - monotonic()))
-            decoding.add_done_callback(lambda _: work.settled.set())
-            async for part in work.parts(decoding):
+            async with asyncio.timeout(work.deadline - monotonic()):
+                await work.prepare()
+                await work.decode(work.sentences)
+            async for part in work.parts():
                 yield part
-            await decoding
+            await work.finish_in_time(work.sentences)
             yield await work.done(work.answer)
         except TimeoutError:
             raise _too_late(limit_ms) from None
         finally:
-            if decoding:
-                decoding.cancel()
+            work.leave()
 
-    async def decode_one(self, bundle: Bundle, hypothesis: Hypothesis) -> None:
+    async def decode_one(self, sequence: EngineSequence) -> Decoded:
         """Decodes one sentence as it is. Raises what `translate` does."""
         limit_ms = self.settings.deadline_ms
-        job = Job(bundle.name, [hypothesis], monotonic() + limit_ms / 1000)
         try:
             with self._deadlines.limit():
-                await self.engine.decode(job)
+                [future] = await self.engine.decode([sequence], monotonic() + limit_ms / 1000)
+                return await future
         except TimeoutError:
             raise _too_late(limit_ms) from None
-        for error in job.errors.values():
-            raise error
 
     def check_length(self, characters: int) -> None:
         """Raises TooMuchText if a text may not have so many characters."""
