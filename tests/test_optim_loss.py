@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.optim import loss as loss_module
-from training.optim.loss import projected_loss, r_drop_loss
+from training.optim.loss import distillation_loss, projected_loss, r_drop_loss
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -122,3 +122,49 @@ def test_r_drop_of_no_token_is_nothing() -> None:
     loss, _ = r_drop_loss(hidden[:, :0], weight, targets[:0], 0.1, 5.0)
     assert loss == 0
     assert torch.autograd.grad(loss, weight)[0].count_nonzero() == 0
+
+
+# ---- Distillation
+
+
+def teacher_s() -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(5)
+    return torch.randn(37, 12, generator=random), torch.randn(50, 12, generator=random)
+
+
+def distillation_reference(hidden: Tensor, weight: Tensor, taught: Tensor, teacher: Tensor) -> Tensor:
+    return F.cross_entropy(hidden @ weight.t(), (taught @ teacher.t()).softmax(-1), reduction="sum")
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
+def test_distillation_is_pytorch_s_cross_entropy_with_the_teacher_s_probabilities(chunk_tokens: int) -> None:
+    hidden, weight, targets = operands()
+    taught, teacher = teacher_s()
+    expected = distillation_reference(hidden, weight, taught, teacher)
+    expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
+    chunk = 2 * chunk_tokens * 50
+    loss, nll = distillation_loss(hidden, weight, taught, teacher, targets, chunk_logits=chunk)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
+    assert not nll.requires_grad
+    for found, wanted in zip(torch.autograd.grad(loss * 0.25, [hidden, weight]), expected_gradients, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_who_predicts_as_the_teacher_does_has_nothing_to_learn() -> None:
+    hidden, weight, targets = operands()
+    loss, _ = distillation_loss(hidden, weight, hidden.detach(), weight.detach(), targets)
+    for gradient in torch.autograd.grad(loss, [hidden, weight]):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-5, rtol=0)
+
+
+def test_distillation_in_bfloat16_comes_near() -> None:
+    hidden, weight, targets = operands(torch.bfloat16)
+    taught, teacher = teacher_s()
+    loss, _ = distillation_loss(hidden, weight, taught.bfloat16(), teacher, targets, chunk_logits=10 * 50)
+    expected = distillation_reference(hidden.float(), weight, taught, teacher)
+    torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.0)
+    found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
+    assert [gradient.dtype for gradient in found] == [torch.bfloat16, torch.float32]
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert F.cosine_similarity(ours.float().flatten(), theirs.float().flatten(), dim=0) > 0.99

@@ -1,4 +1,5 @@
-"""Training criteria, fused with the vocabulary projection: label-smoothed cross entropy, R-Drop."""
+"""Training criteria, fused with the vocabulary projection: label-smoothed cross entropy, R-Drop, knowledge
+distillation."""
 
 from __future__ import annotations
 
@@ -54,6 +55,26 @@ def r_drop_loss(
     returns what `projected_loss` does, the negative log likelihood being the mean of the passes'.
     """
     loss, nll = _RDropLoss.apply(hidden, weight, targets, smoothing, alpha, chunk_logits)  # type: ignore[no-untyped-call]
+    return loss, nll
+
+
+def distillation_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    taught: Tensor,
+    teacher: Tensor,
+    targets: Tensor,
+    *,
+    chunk_logits: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Word-level knowledge distillation (Hinton et al. 2015; Kim & Rush 2016, section 3.1): the cross entropy of
+    softmax(hidden weight^T) against the teacher's softmax(taught teacher^T), summed over tokens.
+
+    hidden and taught [tokens, d_model], weight and teacher [vocabulary, d_model]; nothing of the teacher's gets a
+    gradient. targets [tokens] only count for the second scalar: returns what `projected_loss` does. The least that the
+    first can be is the entropy of the teacher.
+    """
+    loss, nll = _DistillationLoss.apply(hidden, weight, taught, teacher, targets, chunk_logits)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -132,6 +153,40 @@ class _RDropLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None, None]:
         return *_ProjectedLoss.backward(ctx, *gradients), None
+
+
+class _DistillationLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        taught: Tensor,
+        teacher: Tensor,
+        targets: Tensor,
+        chunk_logits: int | None,
+    ) -> tuple[Tensor, Tensor]:
+        chunk = _tokens_at_once(hidden, 2 * weight.size(0), chunk_logits)
+        operand, taught_operand = weight.to(hidden.dtype), teacher.to(taught.dtype)
+        exact = torch.promote_types(hidden.dtype, torch.float32)
+        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        loss, nll = (hidden.new_zeros((), dtype=exact) for _ in range(2))
+        for start in range(0, hidden.size(0), chunk):
+            part, target = hidden[start : start + chunk], targets[start : start + chunk, None]
+            log_probs = torch.log_softmax((part @ operand.t()).to(exact), dim=-1)  # [chunk, vocabulary]
+            wanted = torch.softmax((taught[start : start + chunk] @ taught_operand.t()).to(exact), dim=-1)
+            nll -= log_probs.gather(-1, target).sum()
+            loss -= (wanted * log_probs).sum()
+            grad = log_probs.exp_().sub_(wanted).to(hidden.dtype)  # by the logits
+            torch.mm(grad, operand, out=grad_hidden[start : start + chunk])
+            _add_product(grad_weight, grad, part)
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None, None, None]:
+        return *_ProjectedLoss.backward(ctx, *gradients)[:2], None, None, None, None
 
 
 def _r_drop_of(log_probs: Tensor, target: Tensor, smoothing: float, alpha: float) -> tuple[Tensor, Tensor, Tensor]:
