@@ -1,5 +1,7 @@
 """The order of training: each pair as often as its weight says, within the budget, the same again from any position."""
 
+import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
@@ -132,3 +134,29 @@ def test_the_parts_of_a_batch_are_the_batch_and_know_its_tokens(parts: int) -> N
     assert all(len(batch.src) > 0 for batch in some)
     sources = Counter(tuple(row.tolist()) for batch in some[:5] for row in batch.src)
     assert sources.total() == 5
+
+
+def test_a_batch_knows_which_of_its_predictions_are_of_pairs_that_are_rehearsed() -> None:
+    pairs = Pairs.of([[5], [6, 7], [8, 9, 10]], [[11], [12, 13], [14]])
+    flags = np.array([False, True, True])
+    batch = replace(pairs, rehearsed=flags).batch(np.array([1, 0, 2]), CONFIG)
+    known = batch.rehearsed
+    assert known is not None and batch.real is not None
+    assert known.rows.tolist() == [0, 2]
+    predicted = batch.tgt_out.flatten()[batch.real]
+    assert predicted[known.tokens].tolist() == [12, 13, CONFIG.eos_id, 14, CONFIG.eos_id]
+    assert predicted[known.others].tolist() == [11, CONFIG.eos_id]
+    assert batch.tgt_out[known.rows].flatten()[known.real].tolist() == predicted[known.tokens].tolist()
+    assert pairs.batch(np.array([1, 0, 2]), CONFIG).rehearsed is None
+    assert replace(pairs, rehearsed=flags).batch(np.array([0]), CONFIG).rehearsed is None
+
+
+def test_of_the_corpora_that_are_loaded_the_one_that_is_rehearsed_is_known(data: Path, tmp_path: Path) -> None:
+    assert load_pairs(data)[0].rehearsed is None
+    data = Path(shutil.copytree(data, tmp_path / "rehearsing"))
+    record = json.loads((data / "prepared.json").read_text(encoding="utf-8"))
+    record["corpora"][-1]["rehearsed"] = True
+    (data / "prepared.json").write_text(json.dumps(record), encoding="utf-8")
+    pairs, read = load_pairs(data)
+    assert pairs.rehearsed is not None and len(pairs.rehearsed) == len(pairs)
+    assert pairs.rehearsed.all() == (len(read["corpora"]) == 1)

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle
 from training.__main__ import cli
+from training.adapt import finetune
 from training.corpora import general
 from training.corpora.corpus import write_pairs
 from training.corpora.general import carried_pairs, general_pairs
+from training.data.batches import load_pairs
 from training.evaluation.evaluate import DEVELOPMENT, TestSet
 from training.evaluation.evaluate import evaluate_set as scored
 from training.export import interpolation
@@ -101,13 +103,18 @@ def test_what_the_bundle_says_of_general_sentences_is_learnt_from_beside_the_pai
     assert "translates 30 general sentences, to train on them too" in tune()
     corpora = loaded("mine").config["training"]["corpora"]
     assert [corpus["name"] for corpus in corpora] == ["own.tsv", "rehearsal.tsv"]
+    assert loaded("mine").config["training"]["recipe"]["distil"] == finetune.DISTIL
+    pairs, _ = load_pairs(Path("runs/bundles-mine/data"))
+    assert pairs.rehearsed is not None and 0 < pairs.rehearsed.sum() < len(pairs)
 
 
 def test_a_text_of_the_user_s_is_rehearsed_instead_or_nothing() -> None:
     Path("text.txt").write_text("One sentence.\nAnother one.\n", encoding="utf-8")
     assert "translates 2 general sentences" in tune("--general-text", "text.txt")
     assert "general sentences" not in tune("--rehearse", "0", "--work", "other", "--replace")
-    assert [corpus["name"] for corpus in loaded("mine").config["training"]["corpora"]] == ["own.tsv"]
+    training = loaded("mine").config["training"]
+    assert [corpus["name"] for corpus in training["corpora"]] == ["own.tsv"]
+    assert training["recipe"]["distil"] == 0
 
 
 def test_a_bundle_is_measured_on_the_general_pairs_that_it_carries_and_hands_them_on(

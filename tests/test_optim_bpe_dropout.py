@@ -3,6 +3,7 @@ tokens."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -32,6 +33,13 @@ def sampling(dropout: float = 0.3, seed: int = 1, longest: int = 500) -> BPEDrop
 def sides(pairs: Pairs) -> list[list[int]]:
     rows = np.arange(len(pairs))
     return pairs.source.sequences(rows) + pairs.target.sequences(rows)
+
+
+def test_which_pairs_are_rehearsed_stays_known() -> None:
+    rehearsing = replace(PAIRS, rehearsed=np.arange(40) == 39)
+    drawn = sampling()(rehearsing, ROWS, Position()).rehearsed
+    assert drawn is not None and drawn.tolist() == [False, False, True, False]
+    assert sampling()(PAIRS, ROWS, Position()).rehearsed is None
 
 
 def test_the_pairs_are_those_of_the_rows_in_other_tokens() -> None:

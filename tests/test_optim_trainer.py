@@ -106,6 +106,59 @@ def test_without_dropout_r_drop_takes_the_steps_of_one_pass() -> None:
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=2e-5)
 
 
+def rehearsing(rows: range, rehearsed: list[int]) -> Batch:
+    """Pairs of which those numbered are rehearsed."""
+    flags = np.isin(np.arange(24), rehearsed)
+    return dataclasses.replace(make_pairs(), rehearsed=flags).batch(np.array(rows), CONFIG)
+
+
+def test_rehearsed_pairs_are_learnt_from_what_the_teacher_predicts_and_others_from_their_targets() -> None:
+    torch.manual_seed(9)
+    weights = Trainer(CONFIG, Recipe(10, seed=7, precision="float32"), CPU).model.state_dict()
+    taught = Trainer(CONFIG, Recipe(10, precision="float32", distil=2.0), CPU, teacher=weights)
+    batch, chosen = rehearsing(range(24), [3, 8, 21]), torch.tensor([3, 8, 21])
+    loss, nats = taught.loss(batch, 0.2)
+    teacher = trainer().model
+    teacher.load_state_dict(weights)
+    others = torch.tensor([row for row in range(24) if row not in (3, 8, 21)])
+    own = sum_of_entropy(taught.model, batch, others, 0.2)
+    real = (batch.tgt_out != CONFIG.pad_id)[chosen]
+    logits, wanted = (model(batch.src, batch.tgt_in)[chosen][real] for model in (taught.model, teacher))
+    distilled = F.cross_entropy(logits, wanted.softmax(-1), reduction="sum")
+    torch.testing.assert_close(loss, own + 2 * distilled)
+    torch.testing.assert_close(nats, by_hand(taught.model, batch, 0.0))
+    taught.step([batch], 0.01)
+    assert all(torch.equal(weights[name], held) for name, held in teacher.state_dict().items())
+
+
+def sum_of_entropy(model: torch.nn.Module, batch: Batch, rows: torch.Tensor, smoothing: float) -> torch.Tensor:
+    targets = batch.tgt_out[rows]
+    logits = model(batch.src, batch.tgt_in)[rows]
+    return F.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=0, label_smoothing=smoothing, reduction="sum"
+    )
+
+
+def test_a_batch_that_is_all_rehearsed_or_not_at_all_takes_a_step() -> None:
+    weights = trainer(seed=7).model.state_dict()
+    for rehearsed in (list(range(24)), []):
+        taught = Trainer(CONFIG, Recipe(10, precision="float32", distil=1.0), CPU, teacher=weights)
+        assert taught.step([rehearsing(range(24), rehearsed)], 0.01).isfinite()
+
+
+def test_a_model_that_is_its_own_teacher_does_not_move() -> None:
+    same = trainer().model.state_dict()
+    kept = Trainer(CONFIG, Recipe(10, precision="float32", distil=1.0), CPU, teacher=same)
+    loss, _ = kept.loss(rehearsing(range(24), list(range(24))), 0.1)
+    for gradient in torch.autograd.grad(loss, list(kept.model.parameters()), allow_unused=True):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-3, rtol=0)
+
+
+def test_r_drop_and_distillation_exclude_each_other() -> None:
+    with pytest.raises(TrainingError, match="r_drop and distil cannot be used together"):
+        Recipe(10, r_drop=5.0, distil=1.0)
+
+
 def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight() -> None:
     broken = trainer()
     with torch.no_grad():

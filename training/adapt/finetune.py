@@ -40,6 +40,7 @@ GENERAL = "general set"
 """The name of the general pairs in a bundle."""
 BLEU = "BLEU"
 REHEARSE = 4.0
+DISTIL = 1.0
 LEARNING_RATE = 3e-4
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
@@ -154,7 +155,8 @@ class Tuning:
         """A few epochs over `pairs` at a falling rate, with early stopping; `given` overrides."""
         pace = next(pace for pace in PACES if pairs.weights.sum() <= pace.pairs)
         chosen = {"batch_tokens": pace.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
-        fields = chosen | {"seed": seed} | given
+        distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL
+        fields = {**chosen, "distil": distil, "seed": seed, **given}
         return self.paced(recipe_of(pairs, pace.epochs if epochs is None else epochs, EVALUATIONS, fields))
 
     def paced(self, recipe: Recipe) -> Recipe:

@@ -25,6 +25,30 @@ Integers = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    """Which pairs of a batch are rehearsed: what is predicted there is learnt from the model that is adapted."""
+
+    rows: Tensor
+    """[pairs] of the batch."""
+    tokens: Tensor
+    """[predictions] of theirs among all of the batch, in its order."""
+    others: Tensor
+    """[predictions] The remaining ones."""
+    real: Tensor
+    """[predictions] Where in `tgt_out[rows]`, flattened, something is to be predicted."""
+
+    @classmethod
+    def of(cls, rehearsed: NDArray[np.bool_], tgt_out: Tensor, pad: int) -> Rehearsed | None:
+        """`rehearsed`: [batch]; None if no pair is."""
+        if not rehearsed.any():
+            return None
+        chosen, predicted = torch.from_numpy(rehearsed), tgt_out != pad  # [batch], [batch, target]
+        among = chosen[:, None].expand_as(predicted)[predicted]  # [predictions]
+        real = predicted[chosen].flatten().nonzero()[:, 0]
+        return cls(chosen.nonzero()[:, 0], among.nonzero()[:, 0], among.logical_not().nonzero()[:, 0], real)
+
+
+@dataclass(frozen=True)
 class Batch:
     """Padded token ids. src ends in `</s>`; tgt_in begins with `<s>`; tgt_out is the token that follows each."""
 
@@ -39,6 +63,7 @@ class Batch:
     real: Tensor | None = None
     """[tokens] positions in the flattened `tgt_out` with something to predict, if already known: asking a GPU would
     mean waiting for it."""
+    rehearsed: Rehearsed | None = None
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
@@ -48,7 +73,10 @@ class Batch:
             return tensor.pin_memory().to(device, non_blocking=True)
 
         real = None if self.real is None else placed(self.real)
-        return Batch(placed(self.src), placed(self.tgt_in), placed(self.tgt_out), self.target_tokens, real)
+        rehearsed = self.rehearsed
+        if rehearsed is not None:
+            rehearsed = Rehearsed(*map(placed, (rehearsed.rows, rehearsed.tokens, rehearsed.others, rehearsed.real)))
+        return Batch(placed(self.src), placed(self.tgt_in), placed(self.tgt_out), self.target_tokens, real, rehearsed)
 
     def twice(self) -> Batch:
         """The same pairs twice, one after the other: two passes in one, each with its own dropout."""
@@ -100,11 +128,13 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Tokenised sentence pairs. `weights`: how often an epoch draws each, on average."""
+    """Tokenised sentence pairs. `weights`: how often an epoch draws each, on average. `rehearsed`: [pairs] which
+    targets the initial model made; None if it made none."""
 
     source: Ragged
     target: Ragged
     weights: NDArray[np.float64]
+    rehearsed: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
@@ -126,7 +156,11 @@ class Pairs:
         if not len(mine):
             tgt_out.fill_(config.pad_id)
         tokens = int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows)
-        return Batch(src, tgt_in, tgt_out, tokens, real=(tgt_out != config.pad_id).flatten().nonzero()[:, 0])
+        rehearsed = None
+        if self.rehearsed is not None:
+            rehearsed = Rehearsed.of(self.rehearsed[shown], tgt_out, config.pad_id)
+        real = (tgt_out != config.pad_id).flatten().nonzero()[:, 0]
+        return Batch(src, tgt_in, tgt_out, tokens, real, rehearsed)
 
 
 def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
@@ -140,7 +174,9 @@ def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
     weights = np.array([corpus["weight"] for corpus in summary.corpora], np.float64)
     same = np.broadcast_to(weights[0], len(source))  # takes no memory
     each = same if (weights == weights[0]).all() else weights[shards.corpora]
-    return Pairs(source, target, each), dataclasses.asdict(summary)
+    repeats = np.array([bool(corpus.get("rehearsed")) for corpus in summary.corpora])
+    rehearsed = repeats[shards.corpora] if repeats.any() else None
+    return Pairs(source, target, each, rehearsed), dataclasses.asdict(summary)
 
 
 def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[Integers]:

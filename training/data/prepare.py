@@ -98,6 +98,9 @@ def _prepare(
     (folder / TEXT).unlink()
     (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
     write_pairs(folder / "dev.tsv", dev)
+    records = [_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)]
+    if options.rehearsal:
+        records[-1]["rehearsed"] = True
     return PreparedSummary(
         source=options.source,
         target=options.target,
@@ -105,7 +108,7 @@ def _prepare(
         pairs=len(pool.pairs) + written.reserved_copies + written.augmented_copies,
         dev_pairs=len(dev),
         seed=options.seed,
-        corpora=[_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)],
+        corpora=records,
         reserved_copies=written.reserved_copies,
         augmented_copies=written.augmented_copies,
         sha256=_digests(options),

@@ -5,7 +5,7 @@ The random merges are in `model.tokenizer`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from model.config import ModelConfig
@@ -33,7 +33,8 @@ class BPEDropout:
         random = Random(f"{self.seed} {position.epoch} {position.batch}")
         drawn = self.tokenizer.resegmented(stored, self.dropout, random)
         sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
-        return Pairs.of(sides[: len(rows)], sides[len(rows) :])
+        redrawn = Pairs.of(sides[: len(rows)], sides[len(rows) :])
+        return replace(redrawn, rehearsed=None if pairs.rehearsed is None else pairs.rehearsed[rows])
 
 
 def redraw_of(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Redraw | None:

@@ -99,7 +99,9 @@ def train(
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits, record["target"])
-    trainer = Trainer(config, recipe, device, world, compiled)
+    if recipe.distil and initial is None:
+        raise TrainingError("distil needs the weights that training begins with, and there are none")
+    trainer = Trainer(config, recipe, device, world, compiled, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, as_asked, precision = _resume(run, trainer, identity)
     begun_at, seconds_before = state.step, state.seconds

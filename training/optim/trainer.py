@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.transformer import Transformer
-from training.data.batches import Batch, Pairs
+from training.data.batches import Batch, Pairs, Rehearsed
 from training.optim.distributed import ALONE, World
-from training.optim.loss import projected_loss, r_drop_loss
+from training.optim.loss import distillation_loss, projected_loss, r_drop_loss
 from training.optim.schedule import noam
 from training.options import Option
 
@@ -36,6 +36,8 @@ class Recipe:
     """How to train. Includes everything that affects the weights, so that equal recipes give equal weights.
 
     `bpe_dropout`: see `training.optim.bpe_dropout`. `r_drop`: alpha of Wu et al. 2021, see `training.optim.loss`.
+    `distil`: on rehearsed pairs, how much the cross entropy with the initial model's predictions counts, which is then
+    learnt from instead of their translations; 0 to learn from these as from any other pair's.
     """
 
     steps: Annotated[int, Option(panel=LENGTH)]
@@ -56,6 +58,7 @@ class Recipe:
     """Share of merges skipped in tokenisation, drawn again each epoch. (default: 0)"""
     r_drop: Annotated[float, Option(panel=RECIPE)] = 0.0
     """How strongly two passes with different dropout must agree; takes two passes per batch. (default: 0)"""
+    distil: float = 0.0
     clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
     """Maximum gradient norm. (default: 1)"""
     precision: Annotated[str, Option(panel=MACHINE)] = "auto"
@@ -79,8 +82,11 @@ class Recipe:
         for name in ("learning_rate_factor", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise TrainingError(f"{name} must be above 0, not {getattr(self, name)}")
-        if not 0 <= self.r_drop < math.inf:
-            raise TrainingError(f"r_drop must be at least 0, not {self.r_drop}")
+        for name in ("r_drop", "distil"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise TrainingError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.r_drop and self.distil:
+            raise TrainingError("r_drop and distil cannot be used together")
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise TrainingError(f"precision must be auto, float32 or bfloat16, not {self.precision!r}")
 
@@ -89,6 +95,7 @@ class Trainer:
     """A model, its optimiser and the computation of one step, which `world` may share among several processes.
 
     `compiled`: encoder and decoder go through torch.compile, for batches of any shape; for GPUs, never run on one.
+    `teacher`: weights of the same architecture whose predictions the recipe's `distil` learns from.
     """
 
     def __init__(
@@ -98,6 +105,7 @@ class Trainer:
         device: torch.device,
         world: World = ALONE,
         compiled: bool = False,
+        teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
@@ -108,6 +116,7 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
         self._hidden = _compiled(self.model.hidden) if compiled else self.model.hidden
+        self._teacher = None if teacher is None else _frozen(config, teacher, device)
         self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
 
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
@@ -155,7 +164,21 @@ class Trainer:
         if r_drop:
             passes = hidden.view(2, -1, hidden.size(-1))
             return r_drop_loss(passes, weight, targets[: passes.size(1)], smoothing, r_drop)
-        return projected_loss(hidden, weight, targets, smoothing)
+        if self._teacher is None or batch.rehearsed is None:
+            return projected_loss(hidden, weight, targets, smoothing)
+        own, taught = batch.rehearsed.others, batch.rehearsed.tokens
+        loss, nll = projected_loss(hidden[own], weight, targets[own], smoothing)
+        predicted, teacher = self._predicted(self._teacher, batch, batch.rehearsed), self._teacher.output.weight
+        distilled, taught_nll = distillation_loss(hidden[taught], weight, predicted, teacher, targets[taught])
+        return loss + self.recipe.distil * distilled, nll + taught_nll
+
+    @torch.no_grad()
+    def _predicted(self, teacher: Transformer, batch: Batch, rehearsed: Rehearsed) -> Tensor:
+        """The decoder states of `teacher` at the rehearsed pairs' predictions: [predictions, d_model]."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            hidden = teacher.hidden(batch.src[rehearsed.rows], batch.tgt_in[rehearsed.rows])
+        hidden = hidden.flatten(0, 1)[rehearsed.real]
+        return hidden.bfloat16() if self.precision == "bfloat16" else hidden
 
     def learning_rate(self, step: int) -> float:
         recipe, width = self.recipe, self.model.config.d_model
@@ -172,6 +195,13 @@ class Trainer:
             nats += self.loss(batch.to(self.device), 0.0)[1].item()
             tokens += batch.target_tokens
         return nats / tokens
+
+
+def _frozen(config: ModelConfig, weights: Mapping[str, Tensor], device: torch.device) -> Transformer:
+    """A model of `weights` that nothing is trained in."""
+    model = Transformer(config)
+    model.load_state_dict(weights)
+    return model.requires_grad_(False).eval().to(device)
 
 
 def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:

@@ -9,12 +9,13 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from model.atomic_files import write_atomically
 from model.config import ModelConfig
@@ -107,9 +108,16 @@ class Plan:
             raise TrainingError(f"{folder / PLAN} cannot be read ({error}); delete it to plan again") from None
 
 
-def measure(config: ModelConfig, recipe: Recipe, pairs: Pairs, development: Development, device: torch.device) -> Speed:
+def measure(
+    config: ModelConfig,
+    recipe: Recipe,
+    pairs: Pairs,
+    development: Development,
+    device: torch.device,
+    initial: Mapping[str, Tensor] | None = None,
+) -> Speed:
     """Times some steps of the real model on the real data, with tokens drawn as in training, and one evaluation."""
-    trainer = Trainer(config, recipe, device)
+    trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
     redraw = redraw_of(recipe, config, development.tokenizer)
     batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), redraw=redraw)
 

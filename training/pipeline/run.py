@@ -137,7 +137,8 @@ def _make_plan(
     development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
     use_threads(options.threads, config)
     say("timing a few steps ...")
-    timed = partial(measure, config, recipe, pairs, development, device)
+    initial = tuning.initial.weights if tuning is not None else None
+    timed = partial(measure, config, recipe, pairs, development, device, initial)
     speed = timed()
     # Candidates are measured on the development set, the best one on the others; fine-tuned weights, before and at
     # several points.
