@@ -10,8 +10,9 @@ from conftest import make_bundle
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
+from model.tokenizer import Tokenizer
 from training.adapt import rehearsal
-from training.adapt.rehearsal import Rehearsal, translated
+from training.adapt.rehearsal import Rehearsal, translated, varied
 from training.corpora.corpus import Pair
 from training.corpora.general import general_sentences
 
@@ -32,15 +33,16 @@ def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_change
 ) -> None:
     monkeypatch.setattr(rehearsal, "translated", lambda bundle, runner, texts: [Pair(text, "x") for text in texts])
     work = tmp_path / "work"
-    ours = Rehearsal(bundle, ["One.", "Two."], work)
+    ours = Rehearsal(bundle, ["One.", "Two."], work, enough=2)
     assert not ours.is_made
     ours.make(lambda line: None)
     assert ours.is_made and not ours.is_empty
     assert ours.path.read_text(encoding="utf-8") == "One.\tx\nTwo.\tx\n"
-    assert Rehearsal(bundle, ["One.", "Two."], work).is_made
-    assert not Rehearsal(bundle, ["One."], work).is_made
+    assert Rehearsal(bundle, ["One.", "Two."], work, enough=2).is_made
+    assert not Rehearsal(bundle, ["One.", "Two."], work, enough=3).is_made
+    assert not Rehearsal(bundle, ["One."], work, enough=2).is_made
     another = load_bundle(make_bundle(tmp_path / "another", seed=1), torch.device("cpu"))
-    assert not Rehearsal(another, ["One.", "Two."], work).is_made
+    assert not Rehearsal(another, ["One.", "Two."], work, enough=2).is_made
     ours.path.write_text("One.\tx\n", encoding="utf-8")
     assert not ours.is_made
 
@@ -50,3 +52,43 @@ def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_ou
     found = translated(bundle, prepare(bundle.model, "float32"), texts)
     assert {pair.source for pair in found} <= set(texts[:2])
     assert all(pair.target == pair.target.strip() != "" for pair in found)
+
+
+def test_where_there_are_too_few_sentences_variants_of_them_are_rehearsed(
+    bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "translated", lambda bundle, runner, texts: [Pair(text, "x") for text in texts])
+    said: list[str] = []
+    few = Rehearsal(bundle, ["The cat sleeps.", "How are you?"], tmp_path, enough=7)
+    few.make(said.append)
+    assert "2 general sentences and 5 variants of them" in said[0]
+    lines = few.path.read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ["The cat sleeps.\tx", "How are you?\tx"] and len(lines) == 7
+
+
+SHIPPED = {code: Path(__file__).parent.parent / "bundles" / f"{code}-en" for code in ("fr", "zh")}
+
+
+@pytest.mark.bundle
+@pytest.mark.parametrize("code", SHIPPED)
+def test_a_variant_has_other_words_of_the_vocabulary_in_some_places_and_the_rest_as_it_was(code: str) -> None:
+    tokenizer = Tokenizer.load(SHIPPED[code] / "sentencepiece.model")
+    sentences = general_sentences(code)[:400]
+    variants = varied(sentences, tokenizer, code, 800)
+    assert variants == varied(sentences, tokenizer, code, 800)
+    assert len(set(variants)) > 700
+    first, second = variants[:400], variants[400:]
+    assert sum(one != other for one, other in zip(first, second, strict=True)) > 350
+    alike = [len(a & b) / len(a) for a, b in zip(map(set, sentences), map(set, first), strict=True)]
+    assert 0.5 < sum(alike) / len(alike) < 0.98
+    ends = "。！？" if code == "zh" else ".!?"
+    ended = [variant[-1] in ends for variant, text in zip(first, sentences, strict=True) if text[-1] in ends]
+    assert sum(ended) > 0.95 * len(ended)
+    words = {word.strip(".,!?").casefold() for text in sentences for word in text.split()}
+    new = {word.strip(".,!?").casefold() for text in first for word in text.split()} - words
+    assert len(new) > 200
+
+
+def test_there_are_no_variants_of_nothing_and_none_where_there_is_enough(bundle: LoadedBundle) -> None:
+    assert varied([], bundle.tokenizer, "en", 5) == []
+    assert varied(["The cat sleeps."], bundle.tokenizer, "en", -3) == []

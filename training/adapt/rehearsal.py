@@ -1,8 +1,13 @@
 """Rehearsal: general sentences with a bundle's current translations, mixed into the user's pairs during fine-tuning so
 that the bundle keeps translating them.
 
-Pseudo-rehearsal (Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal") by sequence-level distillation
-(Kim & Rush 2016) from the model itself; needs no pairs. `training.data.prepare` mixes them in.
+Pseudo-rehearsal (Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal") by distillation (Kim & Rush
+2016) from the model itself; needs no pairs. A few thousand sentences contain few of the vocabulary's words, so variants
+of them are rehearsed too, with some words replaced. That these make no sense does not matter: the aim is to preserve a
+function, and many varied inputs preserve it best (Beyer et al. 2022, "Knowledge distillation: A good teacher is patient
+and consistent").
+
+`training.data.prepare` mixes the pairs in; `training.optim.trainer` trains on the model's whole distribution over them.
 """
 
 from __future__ import annotations
@@ -11,13 +16,18 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
+from random import Random
 
 from model.atomic_files import write_atomically
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle
 from model.decoding import beam_decode
 from model.decoding.batch import Runner
+from model.languages import WITHOUT_SPACES, language_alone
+from model.scripts import script_of
+from model.tokenizer import MARK, Tokenizer
 from training.corpora.corpus import Pair, write_pairs
 from training.corpora.general import general_sentences
 from training.corpora.monolingual import Texts
@@ -27,24 +37,30 @@ from training.evaluation.scoring import ROWS
 from training.synthetic.teacher import fault
 
 REHEARSAL, RECORD = "rehearsal.tsv", "rehearsal.json"
+ENOUGH = 25_000
+"""Sentences to rehearse; where there are fewer, variants make up the number."""
+SWAPPED, JOINED = 0.25, 0.3
+"""Share of a variant's words that are replaced, and of variants with another sentence appended."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The `sentences` that `bundle` rehearses, with its translations, in the folder `work`."""
+    """The `sentences` that `bundle` rehearses, and variants where they are fewer than `enough`, with its translations,
+    in the folder `work`."""
 
     bundle: LoadedBundle
     sentences: Sequence[str]
     work: Path
+    enough: int
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
         """From the distinct lines of the files `texts`, or from our own sentences. Raises CorpusError."""
         if not texts:
-            return cls(bundle, general_sentences(bundle.source), work)
+            return cls(bundle, general_sentences(bundle.source), work, ENOUGH)
         lines = (text.text for path in texts for text in Texts(look_at_text(Path(path))))
-        return cls(bundle, list(dict.fromkeys(lines)), work)
+        return cls(bundle, list(dict.fromkeys(lines)), work, ENOUGH)
 
     @property
     def path(self) -> Path:
@@ -63,16 +79,57 @@ class Rehearsal:
         return not self.path.stat().st_size
 
     def make(self, say: Say) -> None:
-        """Translates the sentences and writes the file."""
-        say(f"{self.bundle.name} translates {len(self.sentences):,} general sentences, to train on them too ...")
+        """Translates the sentences and their variants and writes the file."""
+        variants = varied(self.sentences, self.bundle.tokenizer, self.bundle.source, self.enough - len(self.sentences))
+        count, more = len(self.sentences), f" and {len(variants):,} variants of them" if variants else ""
+        say(f"{self.bundle.name} translates {count:,} general sentences{more}, to train on them too ...")
         self.work.mkdir(parents=True, exist_ok=True)
-        write_pairs(self.path, translated(self.bundle, prepare(self.bundle.model, "auto"), self.sentences))
+        pairs = translated(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
+        write_pairs(self.path, pairs)
         write_atomically(self.work / RECORD, (json.dumps(self._record(), indent=2) + "\n").encode())
 
-    def _record(self) -> dict[str, str]:
+    def _record(self) -> dict[str, str | int]:
         texts = {"sentences": "\n".join(self.sentences), "pairs": self.path.read_text(encoding="utf-8")}
         digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-        return {"bundle": self.bundle.name, **digests}
+        return {"bundle": self.bundle.name, "enough": self.enough, **digests}
+
+
+def varied(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count: int) -> list[str]:
+    """Makes `count` variants of `sentences`, which are in `language`, cycling through them; none if `count` is below 1.
+
+    Replaces a quarter of the words that are a single token by other words of the vocabulary in the same script. Appends
+    another sentence to some variants, because long sentences are rare.
+    """
+    if not sentences:
+        return []
+    spaced = language_alone(language) not in WITHOUT_SPACES
+    kinds = {id: kind for id in range(tokenizer.vocab_size) if (kind := _kind_of_word(tokenizer, id, spaced))}
+    words: dict[tuple[bool, str | None], list[int]] = {}
+    for id, kind in kinds.items():
+        words.setdefault(kind, []).append(id)
+    draw, joint = Random("variants"), " " if spaced else ""
+
+    def variant(sentence: str) -> str:
+        ids = tokenizer.encode_source(sentence)
+        goes_on = [spaced and tokenizer.piece(id)[:1].isalpha() for id in ids[1:]] + [False]
+        text = tokenizer.decode(
+            [
+                draw.choice(words[kinds[id]]) if id in kinds and not more and draw.random() < SWAPPED else id
+                for id, more in zip(ids, goes_on, strict=True)
+            ]
+        )
+        return joint.join([text, draw.choice(sentences)]) if draw.random() < JOINED else text
+
+    return [variant(sentence) for sentence in islice(cycle(sentences), max(0, count))]
+
+
+def _kind_of_word(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str | None] | None:
+    """Whether the token is a word after a space, and the word's script; None if it is no word, or may be part of one."""
+    piece = tokenizer.piece(id)
+    word = piece.removeprefix(MARK)
+    if not (tokenizer.is_text(id) and word.isalpha()) or (spaced and (word == piece or len(word) == 1)):
+        return None
+    return word != piece, script_of(word[0])
 
 
 def translated(bundle: LoadedBundle, runner: Runner, sentences: Sequence[str]) -> list[Pair]:

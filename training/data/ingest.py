@@ -56,8 +56,10 @@ def read_corpora(
     for number, corpus in enumerate(corpora):
         pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
         lines = progress(pairs, f"reading {corpus.name}")
-        found = Cleaned(skipped[number], mended[number])
-        kept = writer.add_all(number, clean(lines, options.cleaning(), found, options.processes))
+        found, cleaning = Cleaned(skipped[number], mended[number]), options.cleaning()
+        if number in may_be_empty:  # a variant is in no language, and stays
+            cleaning = dataclasses.replace(cleaning, keep=frozenset({"all"}))
+        kept = writer.add_all(number, clean(lines, cleaning, found, options.processes))
         if not kept and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
     pool = writer.finish()
