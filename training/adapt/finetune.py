@@ -41,7 +41,7 @@ GENERAL = "general set"
 BLEU = "BLEU"
 REHEARSE = 4.0
 DISTIL = 1.0
-LEARNING_RATE = 3e-4
+LEARNING_RATE = 1e-3
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
 """Shares of the steps."""
@@ -60,7 +60,7 @@ class Pace:
     epochs: float
 
 
-PACES = (Pace(10_000, 1024, 6), Pace(50_000, 2048, 4), Pace(math.inf, 4096, 2))
+PACES = (Pace(10_000, 1024, 6), Pace(50_000, 2048, 6), Pace(math.inf, 4096, 2))
 
 
 class Initial(Origin):

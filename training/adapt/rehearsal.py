@@ -124,7 +124,7 @@ def varied(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count:
 
 
 def _kind_of_word(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str | None] | None:
-    """Whether the token is a word after a space, and the word's script; None if it is no word, or may be part of one."""
+    """Whether the token is a word after a space, and its script; None if it is no word, or may be part of one."""
     piece = tokenizer.piece(id)
     word = piece.removeprefix(MARK)
     if not (tokenizer.is_text(id) and word.isalpha()) or (spaced and (word == piece or len(word) == 1)):
