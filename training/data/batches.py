@@ -26,16 +26,16 @@ Integers = NDArray[Any]
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """Which pairs of a batch are rehearsed: what is predicted there is learnt from the model that is adapted."""
+    """The rehearsed pairs of a batch, on which training matches the initial model's predictions."""
 
     rows: Tensor
-    """[pairs] of the batch."""
+    """[pairs] rows of the batch"""
     tokens: Tensor
-    """[predictions] of theirs among all of the batch, in its order."""
+    """[predictions] indices among all predictions of the batch"""
     others: Tensor
-    """[predictions] The remaining ones."""
+    """[predictions] indices of the other pairs' predictions"""
     real: Tensor
-    """[predictions] Where in `tgt_out[rows]`, flattened, something is to be predicted."""
+    """[predictions] positions to predict in the flattened `tgt_out[rows]`"""
 
     @classmethod
     def of(cls, rehearsed: NDArray[np.bool_], tgt_out: Tensor, pad: int) -> Rehearsed | None:

@@ -57,7 +57,7 @@ def read_corpora(
         pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
         lines = progress(pairs, f"reading {corpus.name}")
         found, cleaning = Cleaned(skipped[number], mended[number]), options.cleaning()
-        if number in may_be_empty:  # a variant is in no language, and stays
+        if number in may_be_empty:  # no rule fits variants, which are in no language
             cleaning = dataclasses.replace(cleaning, keep=frozenset({"all"}))
         kept = writer.add_all(number, clean(lines, cleaning, found, options.processes))
         if not kept and number not in may_be_empty:

@@ -70,9 +70,9 @@ def distillation_loss(
     """Word-level knowledge distillation (Hinton et al. 2015; Kim & Rush 2016, section 3.1): the cross entropy of
     softmax(hidden weight^T) against the teacher's softmax(taught teacher^T), summed over tokens.
 
-    hidden and taught [tokens, d_model], weight and teacher [vocabulary, d_model]; nothing of the teacher's gets a
-    gradient. targets [tokens] only count for the second scalar: returns what `projected_loss` does. The least that the
-    first can be is the entropy of the teacher.
+    hidden and taught [tokens, d_model], weight and teacher [vocabulary, d_model], targets [tokens]. The teacher gets no
+    gradient. Returns what `projected_loss` does; only the second scalar depends on `targets`. The first is at least the
+    teacher's entropy.
     """
     loss, nll = _DistillationLoss.apply(hidden, weight, taught, teacher, targets, chunk_logits)  # type: ignore[no-untyped-call]
     return loss, nll

@@ -36,8 +36,8 @@ class Recipe:
     """How to train. Includes everything that affects the weights, so that equal recipes give equal weights.
 
     `bpe_dropout`: see `training.optim.bpe_dropout`. `r_drop`: alpha of Wu et al. 2021, see `training.optim.loss`.
-    `distil`: on rehearsed pairs, how much the cross entropy with the initial model's predictions counts, which is then
-    learnt from instead of their translations; 0 to learn from these as from any other pair's.
+    `distil`: weight of the cross entropy with the initial model's predictions, which replaces the usual loss on
+    rehearsed pairs; 0 trains on them as on any other pair.
     """
 
     steps: Annotated[int, Option(panel=LENGTH)]
@@ -95,7 +95,7 @@ class Trainer:
     """A model, its optimiser and the computation of one step, which `world` may share among several processes.
 
     `compiled`: encoder and decoder go through torch.compile, for batches of any shape; for GPUs, never run on one.
-    `teacher`: weights of the same architecture whose predictions the recipe's `distil` learns from.
+    `teacher`: weights of the same architecture, for the recipe's `distil`.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Trainer:
 
 
 def _frozen(config: ModelConfig, weights: Mapping[str, Tensor], device: torch.device) -> Transformer:
-    """A model of `weights` that nothing is trained in."""
+    """A model with `weights` that are never trained."""
     model = Transformer(config)
     model.load_state_dict(weights)
     return model.requires_grad_(False).eval().to(device)
