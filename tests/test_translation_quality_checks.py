@@ -292,3 +292,21 @@ def test_a_word_or_two_with_a_low_score_is_said_to_be_unsure(
 ) -> None:
     (item,) = translated(bundle, Given(bundle, lambda _: "va bien", log_prob), [text])
     assert (f"The model is unsure of its translation of “{text}”." in item.warnings) is warned
+
+
+@pytest.mark.parametrize(("log_prob", "warned"), [(-1.0, True), (-0.8, False)])
+def test_values_count_neither_as_words_nor_in_the_score(bundle: Bundle, log_prob: float, warned: bool) -> None:
+    class Certain(Given):
+        """Of the symbols, whose score would make that of all better than any threshold."""
+
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            symbols, tokenizer = bundle.tokenizer.reserved_ids, bundle.tokenizer
+            first, last = (token for token in sequence.source if token in symbols)
+            tokens = (first, *tokenizer.encode("va bien"), last, tokenizer.eos_id)
+            scores = tuple(0.0 if token in symbols else log_prob for token in tokens)
+            looked = (1.0,) * (len(sequence.source) + 1)
+            return Decoded(tokens, scores, "stop", (0,) * len(tokens), looked)
+
+    text = "{a}: the cat {b}"
+    (item,) = translated(bundle, Certain(bundle), [text])
+    assert (f"The model is unsure of its translation of “{text}”." in item.warnings) is warned

@@ -381,3 +381,31 @@ def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(bundl
         assert found() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("text", ["&Open", "Save &As...", "_Open", "Open (&O)", "Open &Other", "a_b", "R&D"])
+def test_a_label_that_comes_back_as_it_was_has_its_mnemonic_where_it_was(bundle: Bundle, text: str) -> None:
+    [item] = translate(bundle, text).items
+    assert item.text == text
+
+
+def test_a_label_is_translated_without_its_mnemonic_which_the_translation_gets(bundle: Bundle) -> None:
+    one, echo = translator(bundle)
+    tokens = (*bundle.tokenizer.encode("Le chat"), bundle.tokenizer.eos_id)
+    count = len(tokens)
+    echo.answer = lambda sequence: Decoded(tokens, (-0.1,) * count, "stop", (0,) * count, (1.0,) * 20)  # type: ignore[method-assign]
+    [item] = asyncio.run(one.translate(["The &cat"], Options("en", "fr"))).items
+    assert item.text == "Le &chat"
+    assert bundle.tokenizer.decode(echo.asked[0].source) == "The cat"
+    [aligned] = asyncio.run(one.translate(["The &cat"], Options("en", "fr", alignment=True))).items
+    assert len(echo.asked[1].required) == 1 and aligned.alignment is not None  # the "&" stays where it is
+
+
+def test_a_label_that_is_streamed_comes_whole(bundle: Bundle) -> None:
+    one, _ = translator(bundle)
+
+    async def streamed() -> list[Any]:
+        return [part async for part in one.stream(["The &cat. The _Dog."], Options("en", "fr"))]
+
+    part, done = asyncio.run(streamed())
+    assert part.text == "The &cat. The _Dog." == done.items[0].text and part.source is None

@@ -115,11 +115,19 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
 
 
 def is_unsure(sentence: Sentence) -> bool:
-    """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right."""
-    decoded = sentence.best.decoded
-    if not decoded.log_probs or sentence.passage.kept or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
+    """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right.
+
+    Values count neither as words nor in the score, which they raise: their symbols are certain.
+    """
+    decoded, passage = sentence.best.decoded, sentence.passage
+    scores = list(decoded.log_probs)
+    if passage.kept:
+        symbols = set(sentence.bundle.tokenizer.reserved_ids)
+        scores = [score for id, score in zip(decoded.tokens, scores, strict=True) if id not in symbols]
+    if not scores or sum(scores) / len(scores) >= UNSURE or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
         return False
-    return len(sentence.passage.text.split()) <= FEW_WORDS and decoded.score < UNSURE
+    text = "".join(part if isinstance(part, str) else " " for part in parts_of(passage))
+    return sum(any(map(str.isalpha, word)) for word in text.split()) <= FEW_WORDS
 
 
 def copied_words(source: str, translation: str) -> int:

@@ -24,13 +24,14 @@ from app.text.glossary import Glossaries, Glossary
 from app.text.icu_messages import has_choice
 from app.text.icu_messages import pieces_of as message_pieces
 from app.text.language_id import Detected, Detector
+from app.text.mnemonics import without
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
 from app.translation.quality_checks import not_translated
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import revised, wanting
-from app.translation.text_plan import Draft, TooLong, copied, drafted, mean_score, mend
+from app.translation.text_plan import Draft, Label, TooLong, copied, drafted, mean_score, mend
 from app.translation.types import AUTO, Item, Options, Part, Translated, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
@@ -156,6 +157,12 @@ class Work:
             await self.finish_in_time(insets)
             if any(inset.error for inset in insets):
                 continue
+            if draft.label:  # its mark may come anywhere
+                await self.finish_in_time(draft.sentences)
+                if not any(sentence.error for sentence in draft.sentences):
+                    score = mean_score([sentence.best for sentence in draft.sentences])
+                    yield Part(number, draft.text(), None, score)
+                continue
             text, start = "", 0
             for part in draft.parts:
                 if isinstance(part, str):
@@ -218,7 +225,8 @@ class Work:
         """Raises TooLong, PairNotServed and TooMuchText."""
         options = self.options
         check_length(_length(item), self.means.settings)
-        pieces = _pieces(item, options)
+        label = _label(item, options)
+        pieces = [Passage(label.shown)] if label else _pieces(item, options)
         source, warnings = options.source, list[str]()
         if source == AUTO:
             detected, doubts, error = self._languages.choose(_text_of(pieces))
@@ -226,19 +234,20 @@ class Work:
             if error:
                 raise error
             if detected.language is None:
-                return copied(pieces)
+                return copied(_pieces(item, options))
             source = detected.language
             warnings += doubts
             if source == options.target:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
-                return replace(copied(pieces), warnings=[(0, warning) for warning in warnings])
+                return replace(copied(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
         bundle = self.means.catalogue.find(source, options.target)
         width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
         draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
         draft.warnings[:0] = [(0, warning) for warning in warnings]
+        draft.label = label
         return draft
 
     def _glossary(self, bundle: Bundle) -> Glossary | None:
@@ -307,6 +316,14 @@ def check_length(characters: int, settings: Settings) -> None:
     limit = settings.max_text_chars
     if characters > limit:
         raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
+
+
+def _label(item: Item, options: Options) -> Label | None:
+    """The label that a plain text is, if it has a mnemonic. Where words are aligned, each stays where it is."""
+    if not isinstance(item, str) or options.html or options.alignment:
+        return None
+    found = without(item)
+    return Label(item, *found) if found else None
 
 
 def _pieces(item: Item, options: Options) -> Sequence[Piece]:

@@ -137,7 +137,7 @@ def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bo
 
 @lru_cache(maxsize=1024)
 def _has_fewer_pieces_in_small_letters(word: str, tokenizer: Tokenizer) -> bool:
-    """EngineSequence for a word each time that it is encoded, and that a translation of it is written."""
+    """Cached, because encoding the word and writing its translation both ask for it."""
     lowered = word.lower()
     return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
 

@@ -91,9 +91,20 @@ def _count(given: str, text: str) -> int:
         given, text = _with_plain_digits(given), _with_plain_digits(text)
         digits = _NO_DIGIT.sub("", given)
         same = sum(_NO_DIGIT.sub("", number) == digits for number in _WRITTEN.findall(text))
-        return max(same, len(re.findall(rf"(?<!\d){re.escape(given)}(?!\d)", text)))
+        return max(same, _times_apart(given, text))
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
+
+
+def _times_apart(number: str, text: str) -> int:
+    """How often `number` stands in `text` without a digit beside it. (A regex for each number overflows re's cache.)"""
+    count, at = 0, text.find(number)
+    while at >= 0:
+        end = at + len(number)
+        apart = not (text[at - 1 : at].isdecimal() if at else False) and not text[end : end + 1].isdecimal()
+        count += apart
+        at = text.find(number, end if apart else at + 1)
+    return count
 
 
 def revised(sentence: Sentence, terms: Sequence[Kept]) -> EngineSequence | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -20,6 +21,7 @@ from app.engine.waiting_queue import cost
 from app.markup.passage import Kept, Passage, Piece, Tag, as_it_is, filled
 from app.markup.render import unchanged
 from app.text.glossary import Glossary, merged
+from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import placeholders
 from app.text.repeated_punctuation import has_rows
@@ -65,6 +67,14 @@ class TooLong(Exception):
     """A text costs more than there is room for."""
 
 
+class Label(NamedTuple):
+    """A `text` such as "&Open", which is translated as `shown`, "Open"."""
+
+    text: str
+    shown: str
+    mnemonic: Mnemonic
+
+
 @dataclass
 class Draft:
     """A text cut for `bundle`, or for none where it is copied."""
@@ -77,6 +87,8 @@ class Draft:
     """Those that are not one sentence's."""
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
+    label: Label | None = None
+    """The label that the text is, if its mnemonic was taken out."""
 
     @cached_property
     def sentences(self) -> list[Sentence]:
@@ -92,7 +104,11 @@ class Draft:
         return self._filled(text, _best_of)
 
     def _text(self, chosen: Callable[[Sentence], Candidate]) -> str:
-        return self._filled(_joined(self.parts, chosen), chosen)
+        text = self._filled(_joined(self.parts, chosen), chosen)
+        if self.label is None or self.bundle is None:
+            return text
+        # Of a copy, too: of two places for the mark, it would get the first.
+        return self.label.text if text == self.label.shown else self.label.mnemonic.put(text, self.bundle.target)
 
     def _filled(self, text: str, chosen: Callable[[Sentence], Candidate]) -> str:
         return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
