@@ -22,7 +22,7 @@ from app.errors import TooMuchText
 from app.formats import FORMATS
 from app.services.downloads import Download
 from app.translation.source_language import SourceLanguages
-from app.translation.text_plan import Draft
+from app.translation.text_plan import TextPlan
 from model.bundle import Bundle
 
 FIELDS = {"source": "en", "target": "fr"}
@@ -120,7 +120,7 @@ def test_a_glossary_that_is_none_is_refused(service: Service, name: str, content
 
 
 def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Draft, "located_warnings", lambda draft: [(s.start, "Mind.") for s in draft.sentences])
+    monkeypatch.setattr(TextPlan, "located_warnings", lambda plan: [(s.start, "Mind.") for s in plan.sentences])
     response = send(service, "a.txt", "Hello.\n\nHow are you? I am well.\n")
     assert response.headers["x-interlinear-warnings"] == "3"
     report = service.get(response.headers["x-interlinear-report"])

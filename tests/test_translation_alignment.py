@@ -19,8 +19,8 @@ _WORD = re.compile(r"\{\w+\}|%s|\w+")
 
 
 def pairs_of(item: Translated) -> list[Pair]:
-    assert item.draft
-    return word_pairs(item.draft)
+    assert item.plan
+    return word_pairs(item.plan)
 
 
 def words(text: str) -> list[tuple[int, int]]:
@@ -54,8 +54,8 @@ def test_in_equal_texts_each_word_belongs_to_itself(bundle: Bundle, text: str) -
 
 
 def _sentences(item: Translated) -> list[tuple[int, int]]:
-    assert item.draft
-    return [(one.start, one.start + len(one.passage.text)) for one in item.draft.sentences]
+    assert item.plan
+    return [(one.start, one.start + len(one.passage.text)) for one in item.plan.sentences]
 
 
 def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bundle) -> None:

@@ -125,7 +125,7 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) 
     others = [
         (text, kept, other)
         for (text, kept), item in zip(sent, items, strict=True)
-        for other, _ in (item.draft.alternatives(3) if item.draft else ())
+        for other, _ in (item.plan.alternatives(3) if item.plan else ())
     ]
     assert len(others) > 80
     assert all(is_kept_whole(kept, text, other) for text, kept, other in others)

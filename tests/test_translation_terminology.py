@@ -124,8 +124,8 @@ def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None
     others = [
         (text, other)
         for text, item in zip(sent, items, strict=True)
-        if item.draft
-        for other, _ in item.draft.alternatives(2)
+        if item.plan
+        for other, _ in item.plan.alternatives(2)
     ]
     assert len(others) > 20
     assert [(text, other) for text, other in others if not holds(text, other)] == []
@@ -138,8 +138,8 @@ def test_an_alternative_that_lacks_what_the_best_translation_has_by_itself_is_no
             return structs.replace(best, coverage=(), alternatives=tuple(others))
 
     (item,) = translated(bundle, Lucky(bundle), ["the cat"], glossary=GLOSSARY, alternatives=3)
-    assert item.draft
-    assert (item.text, [text for text, _ in item.draft.alternatives(3)]) == ("le minet", ["un minet"])
+    assert item.plan
+    assert (item.text, [text for text, _ in item.plan.alternatives(3)]) == ("le minet", ["un minet"])
 
 
 def said(bundle: Bundle, text: str) -> Candidate:
@@ -158,7 +158,7 @@ def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> Non
     sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
-    kept = [s.passage.kept for item in items if item.draft for s in item.draft.sentences]
+    kept = [s.passage.kept for item in items if item.plan for s in item.plan.sentences]
     assert sum(map(bool, kept)) > 90
 
 

@@ -16,7 +16,7 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Kept, Passage, Tag
 from app.translation.sentence import Candidate, Sentence, encodable
-from app.translation.text_plan import Draft, TooLong, best_choices, copied, drafted, mean_score, mend
+from app.translation.text_plan import TextPlan, TooLong, best_choices, copied, mean_score, mend, plan_text
 from model.bundle import Bundle
 
 
@@ -53,8 +53,8 @@ def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
     items = translated(bundle, Wild(bundle), generated(20, sentences), alternatives=count)
     given = 0
     for item in items:
-        assert item.draft
-        others = item.draft.alternatives(count)
+        assert item.plan
+        others = item.plan.alternatives(count)
         assert len(others) <= count
         assert len({item.text, *(text for text, _ in others)}) == len(others) + 1
         scores = [score for _, score in others]
@@ -65,24 +65,24 @@ def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
 
 def test_none_are_found_where_none_were_asked_for(bundle: Bundle) -> None:
     (item,) = translated(bundle, Wild(bundle), ["The cat sleeps."])
-    assert item.draft
-    assert item.draft.alternatives(3) == []
+    assert item.plan
+    assert item.plan.alternatives(3) == []
 
 
 def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) -> None:
     words = [("a", "b", "c"), ("d", "e", "f")]
     scores = [(-1.0, -1.5, -3.0), (-1.0, -1.2, -2.0)]
     sentences = [found(bundle, **dict(zip(*one, strict=True))) for one in zip(words, scores, strict=True)]
-    draft = Draft(bundle, ["(", sentences[0], " ", sentences[1], ")"])
+    plan = TextPlan(bundle, ["(", sentences[0], " ", sentences[1], ")"])
     ranked = sorted(
         ((-sum(pair), f"({a} {b})") for (a, b), pair in zip(
             itertools.product(*words), itertools.product(*scores), strict=True)),
     )  # fmt: skip
-    assert draft.text() == "(a d)"
-    assert [text for text, _ in draft.alternatives(8)] == [text for _, text in ranked[1:]]
-    assert [text for text, _ in draft.alternatives(2)] == [text for _, text in ranked[1:3]]
+    assert plan.text() == "(a d)"
+    assert [text for text, _ in plan.alternatives(8)] == [text for _, text in ranked[1:]]
+    assert [text for text, _ in plan.alternatives(2)] == [text for _, text in ranked[1:3]]
     best = [sentences[0].candidates[0], sentences[1].candidates[1]]
-    assert draft.alternatives(1) == [("(a e)", mean_score(best))]
+    assert plan.alternatives(1) == [("(a e)", mean_score(best))]
 
 
 @pytest.mark.parametrize("places", [0, 1, 2, 3, 6])
@@ -125,15 +125,15 @@ def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> No
     spelt = decoded([bundle.tokenizer.encode("hello")[0], *letters], -1.5)
     one.candidates.insert(1, Candidate(spelt))
     texts = [one.words(candidate) for candidate in one.candidates]
-    assert len([text for text, _ in Draft(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
+    assert len([text for text, _ in TextPlan(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
 
 
 def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
     one = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
     mend(one)
-    draft = Draft(bundle, [one])
-    assert draft.text() == "le chat dort il va"
-    assert [text for text, _ in draft.alternatives(2)] == ["bien"]
+    plan = TextPlan(bundle, [one])
+    assert plan.text() == "le chat dort il va"
+    assert [text for text, _ in plan.alternatives(2)] == ["bien"]
     assert one.warnings[:1] == ["The model repeated itself; the repetitions were cut."]
 
 
@@ -179,17 +179,17 @@ def test_what_is_copied_is_written_as_it_was() -> None:
 
 def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: Bundle) -> None:
     passage = Passage("Hello. How are you?")
-    cost = drafted(bundle, [passage], None, 1, 10_000).cost
-    assert drafted(bundle, [passage], None, 1, cost).cost == cost
+    cost = plan_text(bundle, [passage], None, 1, 10_000).cost
+    assert plan_text(bundle, [passage], None, 1, cost).cost == cost
     with pytest.raises(TooLong):
-        drafted(bundle, [passage], None, 1, cost - 1)
+        plan_text(bundle, [passage], None, 1, cost - 1)
 
 
 @pytest.mark.parametrize(
     "text", ["Sleeps", "Sleeps.", "The Cat", "THE CAT SLEEPS", "The cat(s)", "Hello!!", "The cat."]
 )
 def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> None:
-    (sentence,) = drafted(bundle, [Passage(text)], None, 1, 10**6).sentences
+    (sentence,) = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
     given = bundle.tokenizer.encode_source_parts(encodable(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
     assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1

@@ -28,7 +28,7 @@ from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, 
 from app.settings import Settings
 from app.translation import request as work
 from app.translation.sentence import Sentence, in_its_letters
-from app.translation.text_plan import Draft, mend
+from app.translation.text_plan import TextPlan, mend
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
@@ -255,7 +255,7 @@ def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
 
     one, loops = translator(bundle)[0], list[asyncio.AbstractEventLoop]()
 
-    monkeypatch.setattr(Draft, "alternatives", slowly)
+    monkeypatch.setattr(TextPlan, "alternatives", slowly)
     monkeypatch.setattr(work, "word_pairs", slowly)
     asyncio.run(scenario())
     assert len(threads) == 1
@@ -374,10 +374,10 @@ def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(bundl
     gc.disable()
     try:
         done = translate(bundle, "Hello.")
-        draft = done.items[0].draft
-        assert draft
-        found = weakref.ref(draft)
-        del done, draft
+        plan = done.items[0].plan
+        assert plan
+        found = weakref.ref(plan)
+        del done, plan
         assert found() is None
     finally:
         gc.enable()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.text.word_units import AlignedWords, units
 from app.translation.sentence import Sentence
-from app.translation.text_plan import Draft
+from app.translation.text_plan import TextPlan
 
 _end_of = attrgetter("end")
 _start_of = attrgetter("start")
@@ -25,11 +25,11 @@ class Pair(NamedTuple):
     target: tuple[int, int]
 
 
-def word_pairs(draft: Draft) -> list[Pair]:
+def word_pairs(plan: TextPlan) -> list[Pair]:
     """The words of a plain text that belong together, in the order of the translation."""
     found: list[Pair] = []
     at = 0
-    for part in draft.parts:
+    for part in plan.parts:
         if isinstance(part, str):
             at += len(part)
             continue

@@ -15,7 +15,7 @@ from app.text.short_texts import known_shares
 from app.translation.quality_checks import COPY
 from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR, UNLIKELY, all_capitalised
-from app.translation.text_plan import Draft, Located, copy_warning, mean_score
+from app.translation.text_plan import Located, TextPlan, copy_warning, mean_score
 from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 
@@ -42,24 +42,24 @@ class LanguageChecks:
         """Whether the checks are quick; the first loads the libraries of detection."""
         return self._detector.ready
 
-    def warn(self, draft: Draft, is_given: bool) -> None:
-        """Notes what there is to say of a draft whose sentences are decoded in its warnings and theirs.
+    def warn(self, plan: TextPlan, is_given: bool) -> None:
+        """Adds warnings to a plan whose sentences are decoded, and to its sentences.
 
         `is_given`: the client named the text's language.
         """
-        if draft.bundle is None:
+        if plan.bundle is None:
             return
-        for sentence in draft.sentences:
+        for sentence in plan.sentences:
             words = sentence.words(sentence.best) if 0 < sentence.copied < COPY else ""
-            if words and self.is_untranslated(words, draft.bundle):
+            if words and self.is_untranslated(words, plan.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
         if is_given:
-            draft.warnings += self._other_languages(draft, draft.bundle.source)
+            plan.warnings += self._other_languages(plan, plan.bundle.source)
 
-    def _other_languages(self, draft: Draft, source: str) -> Iterator[Located]:
+    def _other_languages(self, plan: TextPlan, source: str) -> Iterator[Located]:
         """Of paragraphs one after another that look to be in the same other language, the first is told of."""
         before = None
-        for paragraph in draft.paragraphs():
+        for paragraph in plan.paragraphs():
             if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
                 continue
             text = "".join(islice(chain.from_iterable(texts), LOOKED_AT))

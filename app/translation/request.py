@@ -31,7 +31,7 @@ from app.translation.quality_checks import not_translated
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import revised, wanting
-from app.translation.text_plan import Draft, Label, TooLong, copied, drafted, mean_score, mend
+from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, mend, plan_text
 from app.translation.types import AUTO, Item, Options, Part, Translated, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
@@ -71,7 +71,7 @@ class Work:
         if (source, target) != (options.source, options.target):
             options = replace(options, source=source, target=target)
         self.means, self.items, self.options, self.deadline = means, items, options, deadline
-        self.drafts: list[Draft | ServiceError] = []
+        self.plans: list[TextPlan | ServiceError] = []
         self.sources: list[Detected] = []
         self.sentences: list[Sentence] = []
         self._bundles = [bundle for bundle in means.catalogue if bundle.target == options.target]
@@ -90,9 +90,9 @@ class Work:
         if self.options.source != AUTO or not self._bundles:
             self.means.catalogue.find(self.options.source, self.options.target)
         in_turn = self._in_turn and (self.options.source != AUTO or self.means.detector.ready)
-        self.drafts = self._drafts() if in_turn else await asyncio.to_thread(self._drafts)
-        drafts = (draft for draft in self.drafts if isinstance(draft, Draft))
-        self.sentences = [sentence for draft in drafts for sentence in draft.sentences]
+        self.plans = self._plans() if in_turn else await asyncio.to_thread(self._plans)
+        plans = (plan for plan in self.plans if isinstance(plan, TextPlan))
+        self.sentences = [sentence for plan in plans for sentence in plan.sentences]
 
     async def decode(self, sentences: Sequence[Sentence]) -> None:
         """Asks for what the sentences need to be decoded."""
@@ -145,26 +145,26 @@ class Work:
         # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
         more = self.options.alternatives or self.options.alignment
         # And to load the libraries of detection takes most of a second.
-        loads = not self.means.checks.ready and any(map(_has_suspects, self.drafts))
+        loads = not self.means.checks.ready and any(map(_has_suspects, self.plans))
         return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
     async def parts(self) -> AsyncGenerator[Part, None]:
         """The parts in order, each as soon as it is there, of each item up to the first that failed."""
-        for number, draft in enumerate(self.drafts):
-            if isinstance(draft, ServiceError):
+        for number, plan in enumerate(self.plans):
+            if isinstance(plan, ServiceError):
                 continue
-            insets = [part for parts in draft.insets.values() for part in parts if isinstance(part, Sentence)]
+            insets = [part for parts in plan.insets.values() for part in parts if isinstance(part, Sentence)]
             await self.finish_in_time(insets)
             if any(inset.error for inset in insets):
                 continue
-            if draft.label:  # its mark may come anywhere
-                await self.finish_in_time(draft.sentences)
-                if not any(sentence.error for sentence in draft.sentences):
-                    score = mean_score([sentence.best for sentence in draft.sentences])
-                    yield Part(number, draft.text(), None, score)
+            if plan.label:  # its mark may come anywhere
+                await self.finish_in_time(plan.sentences)
+                if not any(sentence.error for sentence in plan.sentences):
+                    score = mean_score([sentence.best for sentence in plan.sentences])
+                    yield Part(number, plan.text(), None, score)
                 continue
             text, start = "", 0
-            for part in draft.parts:
+            for part in plan.parts:
                 if isinstance(part, str):
                     text += part
                     continue
@@ -174,12 +174,12 @@ class Work:
                 text += part.text(part.best)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
-                yield Part(number, draft.in_place(text), span, part.best.decoded.score)
+                yield Part(number, plan.in_place(text), span, part.best.decoded.score)
                 await asyncio.sleep(0)  # where all is there already, others have their turn between two
                 text, start = "", end
             else:
                 if text:
-                    yield Part(number, draft.in_place(text), None, None)
+                    yield Part(number, plan.in_place(text), None, None)
 
     async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
         """As `finish`. Raises TimeoutError if the deadline comes first."""
@@ -192,7 +192,7 @@ class Work:
 
     def answer(self) -> Translations:
         """Raises the first item's error if all have one."""
-        items = [self._translated(draft, detected) for draft, detected in zip(self.drafts, self.sources, strict=True)]
+        items = [self._translated(plan, detected) for plan, detected in zip(self.plans, self.sources, strict=True)]
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
@@ -204,24 +204,24 @@ class Work:
 
     # ---- An item
 
-    def _drafts(self) -> list[Draft | ServiceError]:
+    def _plans(self) -> list[TextPlan | ServiceError]:
         room = self.means.settings.queue_tokens
-        drafts: list[Draft | ServiceError] = []
+        plans: list[TextPlan | ServiceError] = []
         for item in self.items:
             try:
-                draft: Draft | ServiceError = self._draft(item, room)
+                plan: TextPlan | ServiceError = self._plan(item, room)
             except TooLong:
                 tokens = self.means.settings.queue_tokens
                 raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
             except (PairNotServed, TooMuchText) as error:
-                draft = error
-            drafts.append(draft)
-            if len(self.sources) < len(drafts):
+                plan = error
+            plans.append(plan)
+            if len(self.sources) < len(plans):
                 self.sources.append(Detected(self.options.source, 1.0))
-            room -= draft.cost if isinstance(draft, Draft) else 0
-        return drafts
+            room -= plan.cost if isinstance(plan, TextPlan) else 0
+        return plans
 
-    def _draft(self, item: Item, room: int) -> Draft:
+    def _plan(self, item: Item, room: int) -> TextPlan:
         """Raises TooLong, PairNotServed and TooMuchText."""
         options = self.options
         check_length(_length(item), self.means.settings)
@@ -245,10 +245,10 @@ class Work:
         width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
-        draft = drafted(bundle, pieces, self._glossary(bundle), width, room)
-        draft.warnings[:0] = [(0, warning) for warning in warnings]
-        draft.label = label
-        return draft
+        plan = plan_text(bundle, pieces, self._glossary(bundle), width, room)
+        plan.warnings[:0] = [(0, warning) for warning in warnings]
+        plan.label = label
+        return plan
 
     def _glossary(self, bundle: Bundle) -> Glossary | None:
         """The request's, for this bundle's source. Raises InvalidFields."""
@@ -271,15 +271,15 @@ class Work:
         except ValueError as error:
             raise InvalidFields.at("#/glossary", str(error)) from None
 
-    def _translated(self, draft: Draft | ServiceError, detected: Detected) -> Translated:
+    def _translated(self, plan: TextPlan | ServiceError, detected: Detected) -> Translated:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
-        if isinstance(draft, ServiceError):
-            return Translated(None, None, None, error=draft, source=source, confidence=confidence)
-        sentences = draft.sentences
+        if isinstance(plan, ServiceError):
+            return Translated(None, None, None, error=plan, source=source, confidence=confidence)
+        sentences = plan.sentences
         if error := next((sentence.error for sentence in sentences if sentence.error), None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
-        self.means.checks.warn(draft, is_given=self.options.source != AUTO)
-        warnings = list(dict.fromkeys(warning for _, warning in draft.warnings))
+        self.means.checks.warn(plan, is_given=self.options.source != AUTO)
+        warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
         for sentence in sentences:
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.overlooked]:
@@ -288,14 +288,14 @@ class Work:
         score = mean_score(best)
         stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
         reason: FinishReason = "stop" if stopped else "length"
-        text = draft.text()
-        pairs = word_pairs(draft) if self.options.alignment else None
-        others = draft.alternatives(self.options.alternatives) if self.options.alternatives else ()
-        return Translated(text, score, reason, warnings, None, source, confidence, draft, others, pairs)
+        text = plan.text()
+        pairs = word_pairs(plan) if self.options.alignment else None
+        others = plan.alternatives(self.options.alternatives) if self.options.alternatives else ()
+        return Translated(text, score, reason, warnings, None, source, confidence, plan, others, pairs)
 
 
-def _has_suspects(draft: Draft | ServiceError) -> bool:
-    return isinstance(draft, Draft) and draft.bundle is not None and any(map(is_suspect, draft.paragraphs()))
+def _has_suspects(plan: TextPlan | ServiceError) -> bool:
+    return isinstance(plan, TextPlan) and plan.bundle is not None and any(map(is_suspect, plan.paragraphs()))
 
 
 def _lacks_terms(sentence: Sentence) -> bool:

@@ -76,7 +76,7 @@ class Label(NamedTuple):
 
 
 @dataclass
-class Draft:
+class TextPlan:
     """A text cut for `bundle`, or for none where it is copied."""
 
     bundle: Bundle | None
@@ -162,30 +162,30 @@ def mean_score(candidates: Iterable[Candidate]) -> float:
     return sum(log_probs) / len(log_probs) if log_probs else 0.0
 
 
-def copied(pieces: Sequence[Piece]) -> Draft:
-    """A draft that is nothing but the text."""
-    return Draft(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
+def copied(pieces: Sequence[Piece]) -> TextPlan:
+    """A plan that copies the whole text."""
+    return TextPlan(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
 
 
-def drafted(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, width: int, room: int) -> Draft:
+def plan_text(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, width: int, room: int) -> TextPlan:
     """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
-    draft = Draft(bundle)
+    plan = TextPlan(bundle)
 
     def cut(passage: Passage) -> Iterator[str | Sentence]:
-        for part in _Cutter(bundle, passage, glossary, width, draft.warnings).parts():
+        for part in _Cutter(bundle, passage, glossary, width, plan.warnings).parts():
             yield part
             if isinstance(part, Sentence):
-                draft.cost += cost(part.sequence)
-                if draft.cost > room:
+                plan.cost += cost(part.sequence)
+                if plan.cost > room:
                     raise TooLong
 
     for piece in pieces:
         if isinstance(piece, str):
-            draft.parts.append(piece)
+            plan.parts.append(piece)
             continue
-        draft.insets |= {inset.number: list(cut(inset.passage)) for inset in piece.insets}
-        draft.parts += cut(piece)
-    return draft
+        plan.insets |= {inset.number: list(cut(inset.passage)) for inset in piece.insets}
+        plan.parts += cut(piece)
+    return plan
 
 
 class _Cutter:

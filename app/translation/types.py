@@ -9,7 +9,7 @@ from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
 from app.translation.alignment import Pair
-from app.translation.text_plan import Draft
+from app.translation.text_plan import TextPlan
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
 
@@ -49,7 +49,7 @@ class Translated:
     source: str = ""
     confidence: float | None = None
     """That `source` is right, if it was told and not given."""
-    draft: Draft | None = field(default=None, repr=False)
+    plan: TextPlan | None = field(default=None, repr=False)
     """What it was made of."""
     alternatives: Sequence[tuple[str, float]] = ()
     """Other translations and their scores, the best first."""
@@ -59,7 +59,7 @@ class Translated:
     @property
     def located_warnings(self) -> list[tuple[int, str]]:
         """The warnings, of each sentence by itself, with the sentence's offset in the passage."""
-        return self.draft.located_warnings() if self.draft else [(0, warning) for warning in self.warnings]
+        return self.plan.located_warnings() if self.plan else [(0, warning) for warning in self.warnings]
 
 
 @dataclass(frozen=True)
