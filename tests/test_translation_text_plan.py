@@ -15,8 +15,9 @@ from msgspec import structs
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Kept, Passage, Tag
+from app.translation.alternatives import best_choices
 from app.translation.sentence import Candidate, Sentence, encodable
-from app.translation.text_plan import TextPlan, TooLong, best_choices, copied, mean_score, mend, plan_text
+from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, mend, plan_text
 from model.bundle import Bundle
 
 
@@ -111,7 +112,7 @@ def choices_told_in_full(scores: Sequence[Sequence[float]]) -> Iterator[tuple[in
                 heapq.heappush(heap, (total + options[number - 1] - options[number], other))
 
 
-def test_thebest_choices_of_many_sentences_take_no_square_of_them() -> None:
+def test_the_best_choices_of_many_sentences_take_no_square_of_them() -> None:
     tracemalloc.start()
     assert len(list(itertools.islice(best_choices([[-1.0, -2.0]] * 2_000), 5))) == 5
     taken = tracemalloc.get_traced_memory()[1]

@@ -5,7 +5,6 @@ Knows one bundle and one text. Which bundle that is, and when it is decoded, is 
 
 from __future__ import annotations
 
-import heapq
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ from app.text.placeholders import placeholders
 from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import shares
+from app.translation.alternatives import best_choices
 from app.translation.quality_checks import (
     COPY,
     copied_words,
@@ -354,27 +354,3 @@ def copy_warning(text: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-def best_choices(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
-    """Ways to take one of each list, those with the greatest sums first; each list is in descending order.
-
-    Of each, the numbers of what is taken by the lists' places, where that is not the first: one that said all would be
-    as long as `scores`, and each has as many next ones.
-    """
-    # With places negated, and the first of them in front, those with equal sums are in the order of all their numbers.
-    best: tuple[tuple[int, int], ...] = ()
-    heap = [(-sum(options[0] for options in scores), best)]
-    seen = {best}
-    while heap:
-        total, choice = heapq.heappop(heap)
-        numbers = dict(choice)
-        yield {-place: number for place, number in choice}
-        for place, options in enumerate(scores):
-            number = numbers.get(-place, 0) + 1
-            if number == len(options):
-                continue
-            other = tuple(sorted({**numbers, -place: number}.items(), reverse=True))
-            if other not in seen:
-                seen.add(other)
-                heapq.heappush(heap, (total + options[number - 1] - options[number], other))
