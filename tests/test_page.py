@@ -366,7 +366,7 @@ def test_too_long_a_text_is_not_sent(browser: Browser, locked: tuple[str, str]) 
     visit = Visit(browser, locked[0])
     page = visit.page()
     type_in(page, "😀" * LIMIT + "a")
-    expect(page.get_by_role("alert")).to_contain_text(f"{LIMIT + 1} characters; the service takes {LIMIT}")
+    expect(page.get_by_role("alert")).to_contain_text(f"{LIMIT + 1} characters; the service accepts {LIMIT}")
     assert not [url for url in visit.requests if "/translate" in url and "/page/" not in url]
     visit.check()
     visit.close()
