@@ -63,6 +63,10 @@ def test_parts_stay_as_long_as_they_were(parts: list[str | int]) -> None:
         ("Stop!! she said.", "« Halte ! Halte ! » dit-elle.", "« Halte ! Halte ! » dit-elle."),
         ("Stop.", "Arrête.", "Arrête."),
         ("Stop!!", "", ""),
+        ("¡¿Qué?!", "¿Qué?", "¡¿Qué?!"),
+        ("¡¿Qué?!", "What?", "What?!"),
+        ("A¡¿", "A¿", "A¡¿"),
+        ("A¡¿", "A!", "A!"),
     ],
 )
 def test_a_row_of_the_source_is_in_the_translation(source: str, translation: str, with_row: str) -> None:

@@ -23,6 +23,7 @@ _ANY_ROW = re.compile(rf"[{''.join(_KINDS)}](?:{_SECOND})")
 """Two in a row. If a pattern begins with a single class, `re` skips other characters without attempting a match."""
 _ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
 _MARKS = re.compile(_row("!?！？", 1))
+_OPENING = re.compile(_row("¡¿", 1))
 _COLLAPSED = re.compile(rf"{_row('!?！？', 2)}|{_row('¡¿', 2)}")
 _COLLAPSED_AT_END = re.compile(rf"(?:{_row('.', 2)}|{_row('。', 2)}){_AT_END}")
 _FULL_WIDTH = str.maketrans("!?.", "！？。")
@@ -61,7 +62,7 @@ def _one(found: re.Match[str]) -> str:
 def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
     """`texts`, which together translate the parts `source`, with the source's rows of marks restored.
 
-    A row replaces the mark of its kind, question or exclamation, at the same position in the sequence, if the
+    A row replaces the mark of its kind, question, exclamation or opening, at the same position in the sequence, if the
     translation has as many of them; a row that ends the source ends the translation.
     """
     if not any(map(has_rows, source)) or not any(map(str.strip, texts)):
@@ -74,8 +75,12 @@ def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
         places = [at for at, mark in enumerate(text) if _kind(mark) == kind]
         if len(same) == len(places):
             edits |= {at: (at + 1, row) for at, row in zip(places, same, strict=True) if len(row) > 1}
-    if found := _ROW_AT_END.search(source[-1]):
-        row, end = _marks_of(found[0]), len(text.rstrip(_CLOSING))
+    opening = ["".join(filter("¡¿".__contains__, found[0])) for part in source for found in _OPENING.finditer(part)]
+    spans = [found.span() for found in _OPENING.finditer(text)]
+    if len(opening) == len(spans):
+        edits |= {start: (end, row) for (start, end), row in zip(spans, opening, strict=True) if len(row) > 1}
+    if (found := _ROW_AT_END.search(source[-1])) and (row := _marks_of(found[0])):
+        end = len(text.rstrip(_CLOSING))
         before = text[:end].rstrip(_ENDS)
         start = len(before if _kind(row) else before.rstrip())
         edits = {at: edit for at, edit in edits.items() if at < start} | {start: (end, row)}
