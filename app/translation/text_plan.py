@@ -52,6 +52,7 @@ from app.translation.sentence import (
 from app.translation.terminology import numbers_in, terms_in, wanting
 from model.bundle import Bundle
 from model.languages import joint, spacing
+from model.normalisation import normalise_source
 
 _best_of = attrgetter("best")
 _OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
@@ -107,8 +108,9 @@ class TextPlan:
         text = self._filled(_joined(self.parts, chosen), chosen)
         if self.label is None or self.bundle is None:
             return text
-        # Of a copy, too: of two places for the mark, it would get the first.
-        return self.label.text if text == self.label.shown else self.label.mnemonic.put(text, self.bundle.target)
+        if normalise_source(text) == normalise_source(self.label.shown):
+            return self.label.text  # a copy: of two places for the mark, `put` would take the first
+        return self.label.mnemonic.put(text, self.bundle.target)
 
     def _filled(self, text: str, chosen: Callable[[Sentence], Candidate]) -> str:
         return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
