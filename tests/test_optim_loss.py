@@ -20,18 +20,21 @@ def reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float)
     return F.cross_entropy(hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum")
 
 
+def assert_close_with_gradients(loss: Tensor, expected: Tensor, by: list[Tensor]) -> None:
+    torch.testing.assert_close(loss, expected)
+    found, wanted = (torch.autograd.grad(value * 0.25, by) for value in (loss, expected))
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
 def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = operands()
-    expected = reference(hidden, weight, targets, smoothing)
-    expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
     loss, nll = projected_loss(hidden, weight, targets, smoothing, chunk_logits=chunk_tokens * 50)
-    torch.testing.assert_close(loss, expected)
+    assert_close_with_gradients(loss, reference(hidden, weight, targets, smoothing), [hidden, weight])
     torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
     assert not nll.requires_grad
-    for found, wanted in zip(torch.autograd.grad(loss * 0.25, [hidden, weight]), expected_gradients, strict=True):
-        torch.testing.assert_close(found, wanted)
 
 
 def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32() -> None:
@@ -140,15 +143,11 @@ def distillation_reference(hidden: Tensor, weight: Tensor, taught: Tensor, teach
 def test_distillation_is_pytorch_s_cross_entropy_with_the_teacher_s_probabilities(chunk_tokens: int) -> None:
     hidden, weight, targets = operands()
     taught, teacher = teacher_s()
-    expected = distillation_reference(hidden, weight, taught, teacher)
-    expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
     chunk = 2 * chunk_tokens * 50
     loss, nll = distillation_loss(hidden, weight, taught, teacher, targets, chunk_logits=chunk)
-    torch.testing.assert_close(loss, expected)
+    assert_close_with_gradients(loss, distillation_reference(hidden, weight, taught, teacher), [hidden, weight])
     torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
     assert not nll.requires_grad
-    for found, wanted in zip(torch.autograd.grad(loss * 0.25, [hidden, weight]), expected_gradients, strict=True):
-        torch.testing.assert_close(found, wanted)
 
 
 def test_who_predicts_as_the_teacher_does_has_nothing_to_learn() -> None:

@@ -1,6 +1,6 @@
 """Which sequence is decoded next and by which worker: one queue, bounded, and fair between requests.
 
-Knows how many tokens a sequence has and workers by their numbers; nothing of tensors, processes or messages.
+Sees a sequence's tokens and a worker's number; processes and messages are the engine's.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def terms_of(content: bytes) -> dict[str, str]:
         fault = (
             _fault(term, translations[0])
             if len(translations) == 1
-            else ("A line must be a term, a tab and its translation.")
+            else "A line must be a term, a tab and its translation."
         )
         if fault or term.strip() in terms:
             raise ValueError(f"line {number}: {fault or f'The term {term.strip()!r} is given twice.'}")
