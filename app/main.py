@@ -19,7 +19,7 @@ from app.api.dependencies import State
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, Access
-from app.http.auth import Door
+from app.http.auth import AccessControl
 from app.http.forms import AROUND_BYTES
 from app.http.held_bytes import Holding
 from app.http.host_check import OneHost
@@ -67,12 +67,12 @@ def create_app(
     SettingsError and BundleError.
     """
     metrics, stop = Metrics(), Stop()
-    door = Door(settings)
+    access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.loop_lag.observe)
     fleet = Fleet(settings, bundles, launch, metrics, glossaries)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
-    operation = Operation(lag, metrics, door, stop, lambda: (fleet.current.engine, fleet.current.translator))
+    operation = Operation(lag, metrics, access_control, stop, lambda: (fleet.current.engine, fleet.current.translator))
     admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, operation)
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ def create_app(
         rooms = Rooms.of(max(settings.max_file_bytes + AROUND_BYTES, settings.max_body_bytes))
         sending = Sending(settings.send_timeout_ms / 1000, rooms.answers)
         await fleet.start()
-        await door.open()
+        await access_control.start()
         lag.start()
         sending.start()
         trimming = asyncio.create_task(trim(rooms.all()))
@@ -98,7 +98,7 @@ def create_app(
                 rooms=rooms,
                 intake=Intake(lag, rooms.unread),
                 sending=sending,
-                door=door,
+                access_control=access_control,
                 downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
                 errands=errands,
                 glossaries=glossary_store,
@@ -111,7 +111,7 @@ def create_app(
             await fleet.stop()
             if loading:
                 await loading
-            await door.close()
+            await access_control.stop()
             lag.stop()
             sending.stop()
             trimming.cancel()
@@ -132,7 +132,7 @@ def create_app(
         lifespan=lifespan,
     )
     voices = _add_routes(app, settings, metrics)
-    openapi.complete(app, with_keys=door.wants_keys)
+    openapi.complete(app, with_keys=access_control.requires_key)
     _add_middleware(app, settings, metrics, voices)
     return app
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from app.api.readiness import check_ready
 from app.engine.engine import Engine
 from app.errors import NotAuthorised, ServiceError, Unavailable
-from app.http.auth import Door
+from app.http.auth import AccessControl
 from app.http.problems import MEDIA_TYPE, problem_of
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE, Metrics
@@ -44,9 +44,15 @@ class Operation:
     """Answers for each path. `serving` returns the engine and the translator that serve now."""
 
     def __init__(
-        self, lag: LoopLag, metrics: Metrics, door: Door, stop: Stop, serving: Callable[[], tuple[Engine, Translator]]
+        self,
+        lag: LoopLag,
+        metrics: Metrics,
+        access_control: AccessControl,
+        stop: Stop,
+        serving: Callable[[], tuple[Engine, Translator]],
     ) -> None:
-        self._lag, self._metrics, self._door, self._stop, self._serving = lag, metrics, door, stop, serving
+        self._lag, self._metrics, self._stop, self._serving = lag, metrics, stop, serving
+        self._access_control = access_control
 
     def answer(self, path: str, key: str | None) -> Answer | None:
         """Answers the request for `path`, or returns None if there is no such path. `key`: the Authorization header's
@@ -75,7 +81,7 @@ class Operation:
         return _as_json({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
     def _figures(self, key: str | None) -> Answer:
-        if not self._door.knows(key):
+        if not self._access_control.is_valid(key):
             raise NotAuthorised(NotAuthorised.example)
         return Answer(200, CONTENT_TYPE, self._metrics.exposition())
 

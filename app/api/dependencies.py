@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypedDict
 from fastapi import Depends, Request
 
 from app.engine.engine import Engine
-from app.http.auth import Client, Door, bearer
+from app.http.auth import AccessControl, Client, bearer
 from app.runtime.byte_budgets import Rooms
 from app.runtime.metrics import Metrics
 from app.runtime.shutdown import Stop
@@ -35,7 +35,7 @@ class State(TypedDict):
     rooms: Rooms
     intake: Intake
     """The queue where requests start."""
-    door: Door
+    access_control: AccessControl
     downloads: Downloads
     errands: Errands[Any]
     """Documents that DeepL's API translates in the background."""
@@ -72,14 +72,14 @@ async def _translator(request: Request) -> Translator:
 
 async def _client(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    door: Door = request.state.door
-    return door.enter(request, bearer(request))
+    access_control: AccessControl = request.state.access_control
+    return access_control.admit(request, bearer(request))
 
 
 async def _identified(request: Request) -> Client:
     """Raises NotAuthorised."""
-    door: Door = request.state.door
-    return door.identify(request, bearer(request))
+    access_control: AccessControl = request.state.access_control
+    return access_control.authenticate(request, bearer(request))
 
 
 EngineState = Annotated[Engine, Depends(_engine)]

@@ -16,8 +16,8 @@ from app.http.api_keys import Key, Keys
 from app.runtime.rate_limits import MAX_CLIENTS, Meter, Rate
 from app.settings import Settings
 
-_PREFIX_6 = 64
-"""Bits of the IPv6 prefix that a provider assigns at least to each customer (RFC 6177)."""
+_IPV6_PREFIX_BITS = 64
+"""Length of the shortest IPv6 prefix that a provider assigns to each customer (RFC 6177)."""
 
 
 class Client:
@@ -36,7 +36,7 @@ class Client:
             if characters > self._rate.amount:
                 raise TooManyCharacters(f"{characters} characters at once are over the limit of {self._rate.text}.")
             if wait := self._meter.take(self._identity, self._rate, characters):
-                raise TooManyCharacters(_late(self._rate, "characters", wait), retry_after_s=wait)
+                raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
         self._charged += characters
 
     def check_admin(self) -> None:
@@ -56,7 +56,7 @@ class Client:
         return self._rate.amount if self._rate else None
 
 
-class Door:
+class AccessControl:
     """Authenticates every request that costs something, and limits its rate."""
 
     def __init__(self, settings: Settings) -> None:
@@ -70,41 +70,41 @@ class Door:
         self._watcher: asyncio.Task[None] | None = None
 
     @property
-    def wants_keys(self) -> bool:
+    def requires_key(self) -> bool:
         return self._keys is not None
 
-    async def open(self) -> None:
-        """Watches the API key file while the context is open."""
+    async def start(self) -> None:
+        """Starts watching the API key file."""
         if self._keys:
             self._watcher = asyncio.create_task(self._keys.watch())
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         if self._watcher:
             self._watcher.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watcher
 
-    def knows(self, key: str | None) -> bool:
+    def is_valid(self, key: str | None) -> bool:
         """Whether `key` is valid, regardless of rates."""
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
 
-    def enter(self, request: HTTPConnection, key: str | None) -> Client:
+    def admit(self, request: HTTPConnection, key: str | None) -> Client:
         """Authenticates the client and counts a request. Raises NotAuthorised and TooManyRequests."""
-        client, identity, rate = self._identified(request, key)
+        client, identity, rate = self._client(request, key)
         if rate and (wait := self._requests.take(identity, rate, 1)):
-            raise TooManyRequests(_late(rate, "requests", wait), retry_after_s=wait)
+            raise TooManyRequests(_over_limit(rate, "requests", wait), retry_after_s=wait)
         return client
 
-    def identify(self, request: HTTPConnection, key: str | None) -> Client:
-        """Like `enter`, for requests that cost nothing. Raises NotAuthorised."""
-        return self._identified(request, key)[0]
+    def authenticate(self, request: HTTPConnection, key: str | None) -> Client:
+        """Like `admit`, for requests that cost nothing. Raises NotAuthorised."""
+        return self._client(request, key)[0]
 
-    def _identified(self, request: HTTPConnection, key: str | None) -> tuple[Client, str, Rate | None]:
-        found = self._known(key) if self._keys else self._at(request.scope)
+    def _client(self, request: HTTPConnection, key: str | None) -> tuple[Client, str, Rate | None]:
+        found = self._client_of_key(key) if self._keys else self._client_at(request.scope)
         request.scope["state"]["client"] = found[0]
         return found
 
-    def _known(self, key: str | None) -> tuple[Client, str, Rate | None]:
+    def _client_of_key(self, key: str | None) -> tuple[Client, str, Rate | None]:
         assert self._keys
         if key is None:
             raise NotAuthorised("This service requires an API key; none was sent.")
@@ -117,7 +117,7 @@ class Door:
             self._by_key[found] = Client(found.name, identity, self._characters, rate, found.admin)
         return self._by_key[found], identity, found.requests or self._requests_rate
 
-    def _at(self, scope: Scope) -> tuple[Client, str, Rate | None]:
+    def _client_at(self, scope: Scope) -> tuple[Client, str, Rate | None]:
         if not (self._requests_rate or self._characters_rate):
             return self._anyone, "", None
         place = address(scope)
@@ -152,8 +152,8 @@ def address(scope: Scope) -> str:
         return host
     if found.ipv4_mapped:
         return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((found, _PREFIX_6), strict=False))
+    return str(ipaddress.IPv6Network((found, _IPV6_PREFIX_BITS), strict=False))
 
 
-def _late(rate: Rate, what: str, wait: float) -> str:
+def _over_limit(rate: Rate, what: str, wait: float) -> str:
     return f"Over the limit of {rate.text} {what}. Retry after {max(1, math.ceil(wait))} s."

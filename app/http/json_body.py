@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
-from app.http.auth import Door, bearer
+from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import hold
 from app.http.problems import LIBRETRANSLATES, refusal, validated
 from app.runtime.byte_budgets import Place, Rooms
@@ -144,8 +144,8 @@ class JSONRoute(APIRoute):
         if not isinstance(request, JSONRequest):
             request = JSONRequest(request.scope, request.receive)
         # Before the body is read, like `check_load`.
-        door: Door = request.scope["state"]["door"]
-        door.enter(request, bearer(request))
+        access_control: AccessControl = request.scope["state"]["access_control"]
+        access_control.admit(request, bearer(request))
         check_load(request)
         body = validated(self._model, await request.json())
         response: Response = await self.endpoint(body, request)

@@ -18,7 +18,7 @@ from app.api import openapi_parts
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
-from app.http.auth import Client, Door, authorization
+from app.http.auth import AccessControl, Client, authorization
 from app.http.forms import FORM, JSON, PARTS, Fields
 from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore
@@ -44,8 +44,8 @@ _ERROR = {"$ref": "#/components/schemas/DeepLError"}
 
 async def _caller(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    door: Door = request.state.door
-    return door.enter(request, authorization(request, b"deepl-auth-key"))
+    access_control: AccessControl = request.state.access_control
+    return access_control.admit(request, authorization(request, b"deepl-auth-key"))
 
 
 Caller = Annotated[Client, Depends(_caller)]

@@ -40,7 +40,7 @@ from app.api.schemas import Health
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import FORMATS
-from app.http.auth import Client, Door, bearer
+from app.http.auth import AccessControl, Client, bearer
 from app.http.forms import Fields, File, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import validated
@@ -66,9 +66,9 @@ async def translate(request: Request) -> Response:
     an unsupported language are returned unchanged, as long as there are others; their confidence is then near 0.
     """
     check_load(request)
-    early = _enter_early(request)
+    early = _admit_early(request)
     fields = await read_fields(request)
-    client = early or _enter(request, fields)
+    client = early or _admit(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     items = await while_connected(request, _translated(translator, client, asked, request.state.waited_s))
@@ -122,10 +122,10 @@ def _detection(catalogue: Catalogue, language: str | None, confidence: float | N
 @router.post("/detect", summary="Detect the language of a text", response_model=list[LibreDetection], **DETECT)
 async def detect(request: Request) -> Response:
     """Detect which of the served languages a text is in. The list has one entry, with its confidence."""
-    early = _enter_early(request)
+    early = _admit_early(request)
     fields = await read_fields(request)
     if early is None:
-        _enter(request, fields)
+        _admit(request, fields)
     asked = _asked(ToDetect, fields, "q")
     text = "\n".join(asked.q) if isinstance(asked.q, list) else asked.q
     translator: Translator = request.state.translator
@@ -153,13 +153,13 @@ async def libre_health() -> Health:
 async def frontend_settings(request: Request, translator: TranslatorState) -> LibreSettings:
     """Return limits, file formats and the initially selected languages."""
     settings: Settings = request.state.settings
-    door: Door = request.state.door
+    access_control: AccessControl = request.state.access_control
     target = next(iter(translator.catalogue)).target
     return LibreSettings(
         charLimit=settings.max_text_chars,
         frontendTimeout=_PAGE_WAITS_MS,
-        apiKeys=door.wants_keys,
-        keyRequired=door.wants_keys,
+        apiKeys=access_control.requires_key,
+        keyRequired=access_control.requires_key,
         suggestions=False,
         filesTranslation=True,
         supportedFilesFormat=list(FORMATS),
@@ -180,9 +180,9 @@ async def suggest() -> Response:
 async def libre_translate_file(request: Request) -> Response:
     """Translate a document and return a URL from which the translation can be downloaded for ten minutes."""
     check_load(request)
-    early = _enter_early(request)
+    early = _admit_early(request)
     file, fields = await read_upload(request)
-    client = early or _enter(request, fields)
+    client = early or _admit(request, fields)
     translator: Translator = request.state.translator
     asked = _served(_asked(FileToTranslate, fields, "source", "target"), translator.catalogue)
     translated = await while_connected(request, _translated_file(request, client, file, asked))
@@ -219,24 +219,24 @@ async def download_file(
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
 
 
-def _enter_early(request: Request) -> Client | None:
+def _admit_early(request: Request) -> Client | None:
     """Identifies the client early if no key is required, so that an unreadable body counts as well; a key may be in the
     body.
 
     If a key is required and does not come before the body, the body counts against the budget of strangers. Raises
     InvalidFields and TooManyRequests.
     """
-    door: Door = request.state.door
-    if not door.wants_keys:
-        return door.enter(request, None)
-    request.state.is_known = door.knows(_key(request, read_query(request)))
+    access_control: AccessControl = request.state.access_control
+    if not access_control.requires_key:
+        return access_control.admit(request, None)
+    request.state.is_known = access_control.is_valid(_key(request, read_query(request)))
     return None
 
 
-def _enter(request: Request, fields: Fields) -> Client:
+def _admit(request: Request, fields: Fields) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    door: Door = request.state.door
-    return door.enter(request, _key(request, fields))
+    access_control: AccessControl = request.state.access_control
+    return access_control.admit(request, _key(request, fields))
 
 
 def _key(request: Request, fields: Fields) -> str | None:
