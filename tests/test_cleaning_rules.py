@@ -16,7 +16,7 @@ from training.cleaning.language_check import LanguageCheck
 from training.cleaning.misalignment import FEWEST, in_step
 from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
 from training.cleaning.rules import RULES, SWAPPED, Cleaned, CleaningOptions, clean
-from training.corpora.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.corpora.corpus import LineTally, Pair, read_pairs, write_pairs
 from training.corpora.text_file import CorpusError
 from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
@@ -41,7 +41,7 @@ GOOD = [
 def cleaned(
     pairs: list[Pair], source: str = "en", target: str = "fr", keep: tuple[str, ...] = ()
 ) -> tuple[list[Pair], Cleaned]:
-    found = Cleaned(Skipped())
+    found = Cleaned(LineTally())
     options = CleaningOptions(source, target, keep=frozenset(keep))
     return [pair for _, pair in clean(enumerate(pairs, 1), options, found)], found
 
@@ -88,7 +88,7 @@ def test_several_processes_find_what_one_finds(turned: bool) -> None:
     pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.98 else rng.choice(faults) for _ in range(3500)]
     if turned:
         pairs = [Pair(pair.target, pair.source) for pair in pairs]
-    options, found = CleaningOptions("en", "fr"), [Cleaned(Skipped()), Cleaned(Skipped())]
+    options, found = CleaningOptions("en", "fr"), [Cleaned(LineTally()), Cleaned(LineTally())]
     kept = [list(clean(enumerate(pairs, 1), options, found[n], processes)) for n, processes in enumerate((1, 2))]
     assert kept[0] == kept[1]
     assert found[0] == found[1]
@@ -102,14 +102,14 @@ def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> No
         raise CorpusError("corpus.tsv.xz", "the file is cut off")
 
     with pytest.raises(CorpusError, match="cut off"):
-        list(clean(broken(), CleaningOptions("en", "fr"), Cleaned(Skipped()), 2))
+        list(clean(broken(), CleaningOptions("en", "fr"), Cleaned(LineTally()), 2))
 
 
 @pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])
 def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None:
     options = CleaningOptions("en", "tlh")  # a language that nothing is known of
     pairs = [(1, Pair("He left in 1990.", f"X {year} Y")), (2, Pair("He left in 1984.", f"X {year} Y"))]
-    found = Cleaned(Skipped())
+    found = Cleaned(LineTally())
     assert [number for number, _ in clean(pairs, options, found)] == [1]
 
 
@@ -258,7 +258,7 @@ def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end:
     moved = list(pairs)
     for line in range(begin, end):
         moved[line] = Pair(pairs[line].source, pairs[(line - shift) % len(pairs)].target)
-    skipped = Skipped()
+    skipped = LineTally()
     kept = {line for line, _ in in_step(enumerate(moved), skipped)}
     right = set(range(1500)) - set(range(begin, end))
     assert len(right - kept) <= 5
@@ -269,13 +269,13 @@ def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end:
 
 def test_lines_in_step_stay_and_so_do_several_translations_of_one_sentence() -> None:
     pairs = [pair for pair in sentences(400) for pair in (pair, Pair(pair.source, pair.target[::-1]), pair)]
-    assert len(list(in_step(enumerate(pairs), Skipped()))) == len(pairs) > FEWEST
+    assert len(list(in_step(enumerate(pairs), LineTally()))) == len(pairs) > FEWEST
 
 
 def test_where_words_cannot_be_learnt_nothing_is_looked_for() -> None:
     pairs = sentences(FEWEST - 1)
     moved = [Pair(pair.source, other.target) for pair, other in zip(pairs, pairs[1:] + pairs[:1], strict=True)]
-    assert len(list(in_step(enumerate(moved), Skipped()))) == len(moved)
+    assert len(list(in_step(enumerate(moved), LineTally()))) == len(moved)
 
 
 # ---- The report

@@ -25,7 +25,7 @@ from training.cleaning.simplified_chinese import (
     simplification_rules,
     simplified,
 )
-from training.corpora.corpus import Pair, Skipped, read_pairs, write_pairs
+from training.corpora.corpus import LineTally, Pair, read_pairs, write_pairs
 from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
 from training.data.vocabulary import train_vocabulary
@@ -214,7 +214,7 @@ def test_references_are_compared_in_the_script_that_the_model_writes() -> None:
 def test_a_figure_says_how_many_references_were_made_simplified() -> None:
     size = TOKENIZER.vocab_size
     config = ModelConfig(size, size, d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
-    test, said = TestSet("set", MIXED[:5], Skipped()), list[str]()
+    test, said = TestSet("set", MIXED[:5], LineTally()), list[str]()
     result = evaluate_set(Transformer(config), TOKENIZER, Limits(64, 8), "zh", test)
     assert {metric["references_simplified"] for metric in result.metrics()} == {3}
     report(result, test, Limits(64, 8), said.append)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpora.corpus import CorpusSpec, Pair, Skipped, look_at, parse_spec, read_pairs, write_pairs
+from training.corpora.corpus import CorpusSpec, LineTally, Pair, look_at, parse_spec, read_pairs, write_pairs
 from training.corpora.text_file import CorpusError
 
 # What a TSV in UTF-8 can hold: U+FEFF would be a byte order mark, U+FFFD and zero are signs of damage.
@@ -26,8 +26,8 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def read(*paths: Path, **options: object) -> tuple[list[Pair], Skipped]:
-    skipped = Skipped()
+def read(*paths: Path, **options: object) -> tuple[list[Pair], LineTally]:
+    skipped = LineTally()
     corpus = look_at(CorpusSpec(paths), **options)  # type: ignore[arg-type]
     return [pair for _, pair in corpus.pairs(skipped)], skipped
 
@@ -60,7 +60,7 @@ def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
 def test_of_two_plain_files_the_first_is_column_1_and_the_second_column_2(tmp_path: Path) -> None:
     spec = CorpusSpec((write(tmp_path / "a.en", "Hello.\n"), write(tmp_path / "a.fr", "Bonjour.\n")))
     for columns, pair in (((1, 2), ("Hello.", "Bonjour.")), ((2, 1), ("Bonjour.", "Hello."))):
-        assert [found for _, found in look_at(spec, columns=columns).pairs(Skipped())] == [pair]
+        assert [found for _, found in look_at(spec, columns=columns).pairs(LineTally())] == [pair]
     assert "source in the second as asked" in look_at(spec, columns=(2, 1)).describe()
     with pytest.raises(CorpusError, match="no column 3"):
         look_at(spec, columns=(1, 3))
@@ -112,7 +112,7 @@ def test_broken_lines_are_left_out_by_number_and_reason(tmp_path: Path) -> None:
     path.write_bytes("\n".join(lines).encode() + b"\nCaf\xe9.\tx\nA\rb\tc\nNo.\tNon. \n")
     pairs, skipped = read(path)
     assert pairs == [("Hello.", "Bonjour."), ("Yes.", "Ça oui."), ("No.", "Non.")]
-    assert skipped.first == {
+    assert skipped.first_lines == {
         "1 instead of 2 columns": [2],
         "an empty line": [3],
         "an empty side": [4, 5],
@@ -124,7 +124,7 @@ def test_broken_lines_are_left_out_by_number_and_reason(tmp_path: Path) -> None:
 
 
 def test_the_report_gives_the_total_and_the_first_numbers() -> None:
-    skipped = Skipped()
+    skipped = LineTally()
     for number in range(1, 2001):
         skipped.add("an empty side", number)
     assert list(skipped.describe()) == ["2,000 lines left out: an empty side (lines 1, 2, 3, 4, 5, ...)"]
@@ -136,7 +136,7 @@ def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> Non
     corpus = look_at(CorpusSpec((path,)), "en-GB", "fr")
     assert corpus.header
     assert "the first line is a header" in corpus.describe()
-    assert list(corpus.pairs(Skipped())) == [(2, ("Hello.", "Bonjour."))]
+    assert list(corpus.pairs(LineTally())) == [(2, ("Hello.", "Bonjour."))]
 
 
 def test_a_header_may_name_any_language_that_has_a_name(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -
 def test_identifiers_and_scores_are_no_sentences(tmp_path: Path, lines: str, note: str) -> None:
     corpus = look_at(CorpusSpec((write(tmp_path / "a.tsv", lines),)), "en", "id")
     assert note in corpus.describe()
-    assert [pair for _, pair in corpus.pairs(Skipped())] == [("Hi.", "Salut !"), ("1984", "Cours !")]
+    assert [pair for _, pair in corpus.pairs(LineTally())] == [("Hi.", "Salut !"), ("1984", "Cours !")]
 
 
 def test_columns_of_nothing_but_numbers_are_the_sentences_where_there_are_no_others(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_quotes_of_a_spreadsheet_are_taken_off_and_those_of_sentences_stay(tmp_p
     look = look_at(CorpusSpec((write(tmp_path / "all.tsv", everything),)), "en", "fr")
     assert look.header
     assert "quotes around cells are removed" in look.describe()
-    assert [pair for _, pair in look.pairs(Skipped())] == [("Plain.", "Simple."), ("Help!", "À l'aide !")]
+    assert [pair for _, pair in look.pairs(LineTally())] == [("Plain.", "Simple."), ("Help!", "À l'aide !")]
     for own in ('"Help!"\t"À l\'aide !"', '"Yes," he said.\tOui.'):
         text = "\n".join([own, '"Stop!"\t"Arrête !"', "Plain.\tSimple.", ""])
         found = [f"{a}\t{b}" for a, b in read(write(tmp_path / "own.tsv", text))[0]]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.cleaning.language_check import look_at_facing
-from training.corpora.corpus import Pair, Skipped, look_at
+from training.corpora.corpus import LineTally, Pair, look_at
 from training.corpora.download import download
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read(text: str, source: str = "en", target: str = "fr") -> list[Pair]:
     corpus = look_at(resolve(text, source, target), source, target)
-    return [pair for _, pair in corpus.pairs(Skipped())]
+    return [pair for _, pair in corpus.pairs(LineTally())]
 
 
 def tmx(pairs: list[Pair], head: str = "") -> bytes:
@@ -107,7 +107,7 @@ def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, 
     encoding = "utf-16" if name == "a.tmx" else None
     for look in (look_at, look_at_facing):
         corpus = look(spec, "en", "fr", (2, 1), encoding)
-        assert [pair for _, pair in corpus.pairs(Skipped())] == PAIRS
+        assert [pair for _, pair in corpus.pairs(LineTally())] == PAIRS
 
 
 def test_of_what_was_killed_while_unpacking_nothing_is_left(tmp_path: Path, cache: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from training.cleaning.holdout import SideKeys, choose_development
-from training.corpora.corpus import Pair, Skipped, write_pairs
+from training.corpora.corpus import LineTally, Pair, write_pairs
 from training.data.batches import load_pairs
 from training.data.options import PrepareOptions
 from training.data.pair_store import Pool, PoolWriter, first_of_each
@@ -137,7 +137,7 @@ def pool_of(path: Path, pairs: list[Pair]) -> Pool:
 
 
 def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) -> None:
-    pool, skipped = pool_of(tmp_path / "text", PAIRS), [Skipped()]
+    pool, skipped = pool_of(tmp_path / "text", PAIRS), [LineTally()]
     assert list(pool.pairs) == PAIRS
     assert [pool.pairs[5], *pool.pairs[7:9]] == [PAIRS[5], *PAIRS[7:9]]
     kept = np.arange(len(PAIRS)) % 2 == 1
@@ -145,7 +145,7 @@ def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) ->
     assert list(half.pairs) == PAIRS[1::2]
     assert half.lines.tolist() == list(range(2, len(PAIRS) + 1, 2))
     assert skipped[0].counts == {"odd": len(PAIRS) // 2}
-    assert skipped[0].first["odd"][:2] == [1, 3]
+    assert skipped[0].first_lines["odd"][:2] == [1, 3]
     assert half.keep(np.ones(len(half.pairs), np.bool_), skipped, "none") is half
 
 

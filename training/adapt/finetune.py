@@ -21,7 +21,7 @@ from model.config import ModelConfig
 from training.adapt.base import Origin
 from training.adapt.rehearsal import Rehearsal
 from training.cleaning.simplified_chinese import knows_simplified_only
-from training.corpora.corpus import Skipped
+from training.corpora.corpus import LineTally
 from training.corpora.general import carried_pairs
 from training.data.batches import Pairs, load_pairs
 from training.data.options import PrepareOptions
@@ -176,7 +176,7 @@ class Tuning:
                 f"{self.initial.name} carries no general pairs, and there are none of ours in its languages: give some "
                 "with --general FILE, to see what is lost there, or accept any loss: --accept-general-loss 100"
             )
-        return [TestSet(GENERAL, pairs, Skipped())] if pairs else []
+        return [TestSet(GENERAL, pairs, LineTally())] if pairs else []
 
     def rehearsal(self, work: Path) -> Rehearsal | None:
         """What to rehearse; None if nothing. Raises CorpusError."""

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from model.languages import language_alone
-from training.corpora.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, look_at
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -138,7 +138,7 @@ def look_at_facing(
     check = LanguageCheck(source, target)
     if columns is not None and not spec.ordered:
         return corpus
-    if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(Skipped()), VOTING)):
+    if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(LineTally()), VOTING)):
         return corpus
     return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, turned=True)
 

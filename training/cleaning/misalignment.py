@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corpora.corpus import Pair, Skipped
+from training.corpora.corpus import LineTally, Pair
 
 FEWEST = 1000
 """The minimum number of pairs to learn words from: smaller corpora are not searched."""
@@ -43,7 +43,7 @@ Words = NDArray[np.int64]
 _NOTHING: Words = np.zeros(1, np.int64)
 
 
-def in_step(pairs: Iterable[Numbered], left_out: Skipped) -> Iterator[Numbered]:
+def in_step(pairs: Iterable[Numbered], left_out: LineTally) -> Iterator[Numbered]:
     """The numbered pairs outside shifted runs, in order; the others go to `left_out`.
 
     Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.

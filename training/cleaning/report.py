@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.corpora.corpus import Corpus, Skipped
+from training.corpora.corpus import Corpus, LineTally
 from training.corpora.text_file import shortened
 
 TEXT, JSON = "report.txt", "report.json"
@@ -21,8 +21,8 @@ class CorpusReport:
 
     corpus: Corpus
     kept: int
-    left_out: Skipped
-    mended: Skipped
+    left_out: LineTally
+    mended: LineTally
 
     @property
     def read(self) -> int:
@@ -59,18 +59,18 @@ def write_report(folder: Path, reports: Sequence[CorpusReport]) -> None:
     (folder / JSON).write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def _example(lines: Skipped, reason: str) -> Iterator[str]:
+def _example(lines: LineTally, reason: str) -> Iterator[str]:
     for example in lines.examples.get(reason, [])[:1]:
         if any(example[1:]):
             yield f"    line {example.line}: {' | '.join(shortened(side, _SHOWN_SIDE) for side in example[1:])}"
 
 
-def _as_json(lines: Skipped) -> list[dict[str, Any]]:
+def _as_json(lines: LineTally) -> list[dict[str, Any]]:
     return [
         {
             "reason": reason,
             "lines": lines.counts[reason],
-            "first_lines": lines.first[reason],
+            "first_lines": lines.first_lines[reason],
             "examples": [example._asdict() for example in lines.examples.get(reason, [])],
         }
         for reason in lines.reasons()

@@ -17,7 +17,7 @@ from training.cleaning.holdout import comparison_key
 from training.cleaning.language_check import VOTING, LanguageCheck
 from training.cleaning.misalignment import Numbered, in_step
 from training.cleaning.repair import mend
-from training.corpora.corpus import Pair, Skipped
+from training.corpora.corpus import LineTally, Pair
 from training.process_map import in_order, share
 
 RULES = {
@@ -68,13 +68,13 @@ class CleaningOptions:
 class Cleaned:
     """The fate of a corpus's lines: what was `mended`, and what was then `left_out`, each with examples."""
 
-    left_out: Skipped
-    mended: Skipped = field(default_factory=Skipped)
+    left_out: LineTally
+    mended: LineTally = field(default_factory=LineTally)
 
     def add(self, later: Cleaned) -> None:
         """Adds the fate of the lines that follow."""
-        self.left_out.add_all(later.left_out)
-        self.mended.add_all(later.mended)
+        self.left_out.merge(later.left_out)
+        self.mended.merge(later.mended)
 
 
 def clean(
@@ -98,7 +98,7 @@ def clean(
 
 def as_mended(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
     """The pairs as `clean` would train on them, if it kept them all."""
-    mended = _mended(enumerate(pairs), options, Cleaned(Skipped())) if options.applies("markup") else enumerate(pairs)
+    mended = _mended(enumerate(pairs), options, Cleaned(LineTally())) if options.applies("markup") else enumerate(pairs)
     yield from (pair for _, pair in mended)
 
 
@@ -110,7 +110,7 @@ def _each_by_itself(
     first = list(islice(pairs, _MANY))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
-        pair for _, pair in _mended_and_filled(iter(first[:VOTING]), options, Cleaned(Skipped()))
+        pair for _, pair in _mended_and_filled(iter(first[:VOTING]), options, Cleaned(LineTally()))
     )
     stream = chain(first, pairs)
     pieces = iter(lambda: list(islice(stream, _PIECE)), [])
@@ -121,7 +121,7 @@ def _each_by_itself(
 
 
 def _by_itself(options: CleaningOptions, mostly_swapped: bool, pairs: list[Numbered]) -> tuple[list[Numbered], Cleaned]:
-    found = Cleaned(Skipped())
+    found = Cleaned(LineTally())
     stream = _mended_and_filled(iter(pairs), options, found)
     if options.applies("languages"):
         stream = _in_their_languages(stream, options, mostly_swapped, found)
@@ -145,7 +145,7 @@ def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned)
         yield number, mended
 
 
-def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
+def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: LineTally) -> Iterator[Numbered]:
     """Drops pairs with a side that is empty by now, has no letters or digits, or is too long for any token limit."""
     for number, pair in pairs:
         says = [any(map(str.isalnum, side)) for side in pair]
@@ -179,7 +179,7 @@ def _in_their_languages(
             found.left_out.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
 
 
-def _without(pairs: Iterator[Numbered], fault: Fault, left_out: Skipped) -> Iterator[Numbered]:
+def _without(pairs: Iterator[Numbered], fault: Fault, left_out: LineTally) -> Iterator[Numbered]:
     for number, pair in pairs:
         if fault.found(pair):
             left_out.add(fault.reason, number, pair)
@@ -226,7 +226,7 @@ _FAULTS = {
 }
 
 
-def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: Skipped) -> Iterator[Numbered]:
+def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: LineTally) -> Iterator[Numbered]:
     """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
     first = list(islice(pairs, VOTING))
     usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0

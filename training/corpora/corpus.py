@@ -21,19 +21,19 @@ from typing import Any, NamedTuple
 from model.languages import NAMES, language_alone, language_name
 from training.corpora.text_file import CorpusError, TextFile, look_at_text, shortened
 
-EXPECTED = "expected a source sentence, a tab and its translation"
-_LOOKED_AT_LINES = 200
-_SHOWN_NUMBERS = 5
-_SHOWN_LENGTH = 200
+_EXPECTED = "expected a source sentence, a tab and its translation"
+_SAMPLE_LINES = 200
+_MAX_SHOWN_LINES = 5
+_MAX_SHOWN_CHARS = 200
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_FEWEST_QUOTED = 3
-_BREAK = re.compile(r"[\t\n\r]")
-_A_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
-_AN_IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
-_FEWEST_FOR_IDENTIFIERS = 10
-_SAME = 10
+_MIN_QUOTED_CELLS = 3
+_LINE_OR_COLUMN_BREAK = re.compile(r"[\t\n\r]")
+_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
+_IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
+_MIN_CELLS_FOR_IDENTIFIERS = 10
+_MIN_CELLS_PER_VALUE = 10
 """Columns with this many cells per distinct one contain codes of languages, or names of corpora, not sentences."""
-WEIGHTED = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
+WEIGHT_SUFFIX = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
 _OTHER_NAMES = {"id", "text", "sentence", "attribution", "licence", "license", "score", "comment", "lang", "url"}
@@ -70,13 +70,13 @@ def parse_spec(text: str) -> CorpusSpec:
     A file that exists under the whole name is that file, even if its name has colons or commas; and only a colon
     followed by a number, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
     """
-    match = None if Path(text).exists() else WEIGHTED.fullmatch(text)
+    match = None if Path(text).exists() else WEIGHT_SUFFIX.fullmatch(text)
     if match is None:
         return CorpusSpec(_existing_paths(text))
-    return CorpusSpec(_existing_paths(match[1]), weighted(match[1], match[2]))
+    return CorpusSpec(_existing_paths(match[1]), parse_weight(match[1], match[2]))
 
 
-def weighted(name: str, weight: str) -> float:
+def parse_weight(name: str, weight: str) -> float:
     """The weight given to the corpus `name`. Raises CorpusError if it is invalid."""
     if not (0 < float(weight) < math.inf):
         raise CorpusError(name, f"the weight must be above 0, not {weight}")
@@ -104,36 +104,38 @@ class Example(NamedTuple):
 
 
 @dataclass
-class Skipped:
+class LineTally:
     """Skipped lines, by reason: how many, the numbers of the first few, and their content where available."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    first: dict[str, list[int]] = field(default_factory=dict)
+    first_lines: dict[str, list[int]] = field(default_factory=dict)
     examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def add(self, reason: str, line: int, pair: Pair | None = None) -> None:
         self.counts[reason] += 1
-        numbers = self.first.setdefault(reason, [])
-        if len(numbers) < _SHOWN_NUMBERS:
+        numbers = self.first_lines.setdefault(reason, [])
+        if len(numbers) < _MAX_SHOWN_LINES:
             numbers.append(line)
             if pair is not None:
-                shown = (side if len(side) <= _SHOWN_LENGTH else f"{side[: _SHOWN_LENGTH - 4]} ..." for side in pair)
+                shown = (
+                    side if len(side) <= _MAX_SHOWN_CHARS else f"{side[: _MAX_SHOWN_CHARS - 4]} ..." for side in pair
+                )
                 self.examples.setdefault(reason, []).append(Example(line, *shown))
 
-    def add_all(self, later: Skipped) -> None:
+    def merge(self, later: LineTally) -> None:
         """Adds those of the lines that follow."""
         self.counts.update(later.counts)
-        for reason, numbers in later.first.items():
-            shown = self.first.setdefault(reason, [])
-            taken = numbers[: _SHOWN_NUMBERS - len(shown)]
+        for reason, numbers in later.first_lines.items():
+            shown = self.first_lines.setdefault(reason, [])
+            taken = numbers[: _MAX_SHOWN_LINES - len(shown)]
             shown += taken
             examples = [example for example in later.examples.get(reason, ()) if example.line in taken]
             if examples:
                 self.examples.setdefault(reason, []).extend(examples)
 
-    def wants(self, reason: str) -> bool:
+    def needs_example(self, reason: str) -> bool:
         """Whether it needs another example."""
-        return len(self.first.get(reason, ())) < _SHOWN_NUMBERS
+        return len(self.first_lines.get(reason, ())) < _MAX_SHOWN_LINES
 
     def reasons(self) -> list[str]:
         """Most frequent first."""
@@ -143,7 +145,7 @@ class Skipped:
         """One line per reason, most frequent first: "3 lines left out: an empty side (lines 7, 9, 31)"."""
         for reason, count in self.counts.most_common():
             lines = "1 line" if count == 1 else f"{count:,} lines"
-            numbers = ", ".join(map(str, self.first[reason])) + (", ..." if count > _SHOWN_NUMBERS else "")
+            numbers = ", ".join(map(str, self.first_lines[reason])) + (", ..." if count > _MAX_SHOWN_LINES else "")
             yield f"{lines} {done}: {reason} ({'line' if count == 1 else 'lines'} {numbers})"
 
 
@@ -180,7 +182,7 @@ class Corpus:
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
-    def pairs(self, skipped: Skipped) -> Iterator[tuple[int, Pair]]:
+    def pairs(self, skipped: LineTally) -> Iterator[tuple[int, Pair]]:
         """The usable pairs with their line numbers, in order, stripped of white space; the others go to `skipped`.
 
         Raises CorpusError if a file is truncated, or two plain files differ in length.
@@ -216,7 +218,7 @@ class Corpus:
             return "an empty side", pair
         if "\ufffd" in pair.source or "\ufffd" in pair.target:
             return "undecodable bytes", pair
-        if _BREAK.search(pair.source) or _BREAK.search(pair.target):
+        if _LINE_OR_COLUMN_BREAK.search(pair.source) or _LINE_OR_COLUMN_BREAK.search(pair.target):
             return "a tab or line end inside a sentence", pair
         return None, pair
 
@@ -240,10 +242,10 @@ def look_at(
     number, first, rows = _first_rows(files[0])
     count, times = Counter(map(len, rows)).most_common(1)[0]
     if count < 2:
-        raise CorpusError(spec.paths[0], f"no tab in {shortened(first)}; {EXPECTED}{_csv_hint(rows)}", number)
+        raise CorpusError(spec.paths[0], f"no tab in {shortened(first)}; {_EXPECTED}{_csv_hint(rows)}", number)
     if 2 * times <= len(rows):
         raise CorpusError(
-            spec.paths[0], f"lines differ in columns; the first is {shortened(first)}; {EXPECTED}", number
+            spec.paths[0], f"lines differ in columns; the first is {shortened(first)}; {_EXPECTED}", number
         )
     quoted = _are_quoted([row for row in rows if len(row) == count])
     rows = [[_unquoted(cell) for cell in row] for row in rows] if quoted else rows
@@ -268,18 +270,18 @@ def _first_of_text(columns: list[list[str]]) -> tuple[int, int]:
 
 def _are_sentences(cells: list[str]) -> bool:
     """Whether they are something else than numbers, identifiers, URLs, or a few words repeated."""
-    if all(map(_A_NUMBER.fullmatch, cells)):
+    if all(map(_NUMBER.fullmatch, cells)):
         return False
-    if len(cells) < _FEWEST_FOR_IDENTIFIERS:
+    if len(cells) < _MIN_CELLS_FOR_IDENTIFIERS:
         return True
-    return _SAME * len(set(cells)) > len(cells) and not all(map(_AN_IDENTIFIER.fullmatch, cells))
+    return _MIN_CELLS_PER_VALUE * len(set(cells)) > len(cells) and not all(map(_IDENTIFIER.fullmatch, cells))
 
 
 def _ignored(taken: tuple[int, int], columns: list[list[str]]) -> str:
     count = len(columns)
     if taken != (0, 1):
         others = [column for column in range(taken[1]) if column not in taken]
-        numbers = all(_A_NUMBER.fullmatch(cell) for column in others for cell in columns[column])
+        numbers = all(_NUMBER.fullmatch(cell) for column in others for cell in columns[column])
         what, where = "numbers" if numbers else "identifiers", " and ".join(str(column + 1) for column in others)
         return f"; the {what} in {where} are ignored" + (", and everything after both" if taken[1] + 1 < count else "")
     return {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
@@ -288,7 +290,7 @@ def _ignored(taken: tuple[int, int], columns: list[list[str]]) -> str:
 def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
     """The number and text of the first non-empty line, and the first rows, split at tabs."""
     filled = ((number, line) for number, line in enumerate(file.lines(), 1) if line.strip())
-    lines = list(islice(filled, _LOOKED_AT_LINES))
+    lines = list(islice(filled, _SAMPLE_LINES))
     if not lines:
         raise CorpusError(file.path, "the file contains only white space")
     return *lines[0], [line.split("\t") for _, line in lines]
@@ -299,7 +301,7 @@ def _are_quoted(rows: list[list[str]]) -> bool:
     or all those contain a comma, semicolon or quotation mark. Otherwise the marks belong to the sentences."""
     cells = [cell for row in rows for cell in row]
     quoted = [cell for cell in cells if cell.startswith('"')]
-    if len(quoted) < _FEWEST_QUOTED or not all(map(_QUOTED.fullmatch, quoted)):
+    if len(quoted) < _MIN_QUOTED_CELLS or not all(map(_QUOTED.fullmatch, quoted)):
         return False
     return len(quoted) == len(cells) or all(re.search('[,;"]', cell[1:-1]) for cell in quoted)
 
@@ -355,10 +357,10 @@ def _names_of(language: str) -> set[str]:
     return {language.casefold(), base, *(language_name(code).casefold() for code in (language, base))}
 
 
-def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], Skipped]:
+def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], LineTally]:
     """All usable pairs of one file, including duplicates, and the lines skipped; for files small enough to hold in
     memory."""
-    skipped = Skipped()
+    skipped = LineTally()
     corpus = look_at(CorpusSpec((Path(path),)), source, target)
     return [pair for _, pair in corpus.pairs(skipped)], skipped
 
@@ -372,7 +374,7 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
     count = 0
     with opener(path, "wt", encoding="utf-8", newline="\n") as file:
         for count, pair in enumerate(pairs, 1):  # noqa: B007
-            if _BREAK.search(pair.source) or _BREAK.search(pair.target):
+            if _LINE_OR_COLUMN_BREAK.search(pair.source) or _LINE_OR_COLUMN_BREAK.search(pair.target):
                 raise ValueError(f"a sentence with a tab or line end cannot be written: {shortened(str(pair))}")
             file.write(f"{pair.source}\t{pair.target}\n")
     return count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from training.corpora.corpus import Corpus, Skipped, hash64
+from training.corpora.corpus import Corpus, LineTally, hash64
 from training.corpora.text_file import TextFile
 
 
@@ -25,7 +25,7 @@ class Texts:
         """For pairs, reads the source side, or with `back` the target side; the other side is the reference."""
         self._of, self._back, self._references = of, back, references
         self.files = (of.path,) if isinstance(of, TextFile) else of.spec.paths
-        self.skipped, self.count = Skipped(), 0
+        self.skipped, self.count = LineTally(), 0
 
     def describe(self) -> str:
         """What was assumed about the file."""
@@ -34,7 +34,7 @@ class Texts:
         return self._of.describe()
 
     def __iter__(self) -> Iterator[Text]:
-        self.skipped, self.count = Skipped(), 0
+        self.skipped, self.count = LineTally(), 0
         seen: set[int] = set()
         for text in self._read():
             key = hash64(f"{text.text}\t{text.reference}" if self._references else text.text)

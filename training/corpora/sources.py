@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 from model.atomic_files import replacing
 from model.languages import TWO_LETTERS, language_alone
 from model.machine import cache_folder
-from training.corpora.corpus import WEIGHTED, CorpusSpec, parse_spec, weighted
+from training.corpora.corpus import WEIGHT_SUFFIX, CorpusSpec, parse_spec, parse_weight
 from training.corpora.download import download
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
@@ -56,8 +56,8 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     """
     name, weight = text, 1.0
     remote = is_remote(text)
-    if remote and (match := WEIGHTED.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
-        name, weight = match[1], weighted(match[1], match[2])
+    if remote and (match := WEIGHT_SUFFIX.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
+        name, weight = match[1], parse_weight(match[1], match[2])
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -15,7 +15,7 @@ from training.cleaning.language_check import look_at_facing
 from training.cleaning.misalignment import Numbered
 from training.cleaning.rules import Cleaned, as_mended, clean
 from training.cleaning.simplified_chinese import simplify
-from training.corpora.corpus import Corpus, CorpusSpec, Pair, Skipped, look_at
+from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, look_at
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
 from training.data.options import REHEARSED, PrepareOptions, require
@@ -47,8 +47,8 @@ def read_corpora(
     options: PrepareOptions,
     path: Path,
     corpora: Sequence[Corpus],
-    skipped: Sequence[Skipped],
-    mended: Sequence[Skipped],
+    skipped: Sequence[LineTally],
+    mended: Sequence[LineTally],
 ) -> tuple[Pool, SideKeys]:
     """All distinct pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PoolWriter(path)
@@ -75,7 +75,7 @@ def read_corpora(
     return pool, keys
 
 
-def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: Skipped) -> list[Numbered]:
+def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, mended: LineTally) -> list[Numbered]:
     """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
     pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), mended))
     if not pairs:
@@ -83,13 +83,13 @@ def read_all(options: PrepareOptions, corpus: Corpus, skipped: Skipped, mended: 
     return pairs
 
 
-def _unusable(corpus: Corpus, skipped: Skipped) -> CorpusError:
+def _unusable(corpus: Corpus, skipped: LineTally) -> CorpusError:
     why = next(skipped.describe(), "the file has only a header")
     return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
 
 
 def set_apart(
-    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[Skipped]
+    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[LineTally]
 ) -> tuple[Pool, list[Pair]]:
     """Training and development pairs, with no sentence in both; chooses `dev` if it is empty. Raises ValueError."""
     if dev:
@@ -110,7 +110,7 @@ def set_apart(
     return pool, dev
 
 
-def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[Skipped]) -> Pool:
+def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[LineTally]) -> Pool:
     """`options.limit` of the pairs, separately for mixed ones; a lower limit's pairs are among a higher limit's."""
     own = (pool.corpora < len(options.pairs)).nonzero()[0]
     if options.limit is None or len(own) <= options.limit:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.cleaning.holdout import comparison_key, in_parts
-from training.corpora.corpus import Pair, Skipped, hash64
+from training.corpora.corpus import LineTally, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
 
@@ -68,14 +68,14 @@ class Pool:
     corpora: NDArray[np.int16]
     lines: NDArray[np.uint32]
 
-    def keep(self, kept: Mask, skipped: Sequence[Skipped], reason: str) -> Pool:
+    def keep(self, kept: Mask, skipped: Sequence[LineTally], reason: str) -> Pool:
         """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
         if kept.all():
             return self
         for first in range(0, len(kept), PIECE):  # a list of all would take 40 bytes a pair
             for row in (first + np.flatnonzero(~kept[first : first + PIECE])).tolist():
                 lines = skipped[self.corpora[row]]
-                lines.add(reason, int(self.lines[row]), self.pairs[row] if lines.wants(reason) else None)
+                lines.add(reason, int(self.lines[row]), self.pairs[row] if lines.needs_example(reason) else None)
         return Pool(PairTexts(self.pairs.path, self.pairs.starts[kept]), self.corpora[kept], self.lines[kept])
 
     def count(self, corpus: int) -> int:

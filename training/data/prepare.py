@@ -15,7 +15,7 @@ from model.tokenizer import Tokenizer
 from training.cleaning.report import TEXT as REPORT
 from training.cleaning.report import CorpusReport, write_report
 from training.cleaning.simplified_chinese import simplification_rules
-from training.corpora.corpus import Corpus, Pair, Skipped, write_pairs
+from training.corpora.corpus import Corpus, LineTally, Pair, write_pairs
 from training.data.dataset import PreparedSummary, digests, write_record
 from training.data.ingest import (
     limited,
@@ -60,7 +60,7 @@ def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
         say(corpus.describe())
 
     begun = _digests(options)
-    skipped = [Skipped() for _ in [*corpora, *given]]
+    skipped = [LineTally() for _ in [*corpora, *given]]
     with written_whole(options.out) as folder:
         summary = _prepare(options, folder, corpora, given, skipped, say)
         for name, digest in begun.items():
@@ -76,11 +76,11 @@ def _prepare(
     folder: Path,
     corpora: Sequence[Corpus],
     given: Sequence[Corpus],
-    skipped: Sequence[Skipped],
+    skipped: Sequence[LineTally],
     say: Say,
 ) -> PreparedSummary:
     """Writes everything but the record into `folder`, which also holds the text read meanwhile."""
-    mended = [Skipped() for _ in skipped]
+    mended = [LineTally() for _ in skipped]
     pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
     of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
     numbered = [pair for corpus in of_given for pair in read_all(options, *corpus)]
@@ -181,7 +181,7 @@ def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> It
 
 
 def _short_enough(
-    options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: Skipped, say: Say
+    options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: LineTally, say: Say
 ) -> list[Pair]:
     """Those of `dev` that fit the token limit; the others go to `skipped` if a file was given, so that their `lines`
     are known."""
@@ -196,7 +196,7 @@ def _short_enough(
     return [pair for pair, short in zip(dev, fits, strict=True) if short]
 
 
-def _record(number: int, corpus: Corpus, pool: Pool, skipped: Skipped) -> dict[str, Any]:
+def _record(number: int, corpus: Corpus, pool: Pool, skipped: LineTally) -> dict[str, Any]:
     kept = pool.count(number)
     lines = {"read": kept + skipped.counts.total(), "kept": kept, "skipped": dict(skipped.counts)}
     return {"name": corpus.name, "weight": corpus.spec.weight, **lines}

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.corpora.corpus import Pair, Skipped
+from training.corpora.corpus import LineTally, Pair
 from training.data.augment.placeholder_copies import TokenCopy, token_copies
 from training.data.augment.robustness import augmented_copies
 from training.data.ingest import progress, progress_of_pieces
@@ -47,7 +47,7 @@ def write_tokens(
     tokenizer: Tokenizer,
     weights: Sequence[float],
     folder: Path,
-    skipped: Sequence[Skipped],
+    skipped: Sequence[LineTally],
     dev: Sequence[Pair],
 ) -> Written:
     """Writes to `folder` the pairs with suitable lengths and copies of them; the others go to `skipped`.
@@ -70,7 +70,7 @@ def write_tokens(
 
 
 def _encode(
-    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[Skipped]
+    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[LineTally]
 ) -> tuple[Pool, Mask, Mask]:
     """Writes the tokens of the pairs; those with unsuitable lengths go to `skipped`.
 

@@ -25,7 +25,7 @@ from model.transformer import Transformer
 from training.cleaning.language_check import look_at_facing
 from training.cleaning.simplified_chinese import references_in_script
 from training.compute import pick_device, use_threads
-from training.corpora.corpus import Pair, Skipped, hash64
+from training.corpora.corpus import LineTally, Pair, hash64
 from training.corpora.sources import is_remote, resolve
 from training.corpora.text_file import CorpusError
 from training.data.dataset import dev_pairs
@@ -45,7 +45,7 @@ class TestSet:
     __test__ = False  # pytest would collect any class named Test*
     name: str
     pairs: list[Pair]
-    skipped: Skipped
+    skipped: LineTally
     turned: bool = False
 
     @property
@@ -56,7 +56,7 @@ class TestSet:
     @classmethod
     def development(cls, data: Path) -> TestSet:
         """The development set of a data folder."""
-        return cls(DEVELOPMENT, dev_pairs(data), Skipped())
+        return cls(DEVELOPMENT, dev_pairs(data), LineTally())
 
     @classmethod
     def read(
@@ -71,7 +71,7 @@ class TestSet:
         """`text` is as for `prepare --pairs`: a TSV, or two plain files as a.en,b.fr; `columns`, from 1, and `encoding`
         are detected if None. A set in the folder `below` is named by its path in it, others by their file's name.
         Raises CorpusError."""
-        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), Skipped()
+        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), LineTally()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
-from training.corpora.corpus import WEIGHTED
+from training.corpora.corpus import WEIGHT_SUFFIX
 from training.corpora.sources import is_remote
 from training.data.options import DEVELOPMENT, PAIRS, PrepareOptions
 from training.export.bundle import ExportOptions
@@ -169,7 +169,7 @@ def below(folder: Path, text: str, beside: Path | None = None) -> str:
         return str((beside if beside and part.startswith(("./", "../")) else folder) / part)
 
     whole = found(text)
-    weighted = WEIGHTED.fullmatch(whole)
+    weighted = WEIGHT_SUFFIX.fullmatch(whole)
     if Path(whole).exists() or (weighted and Path(weighted[1]).exists()):
         return whole
     return ",".join(map(found, text.split(",")))  # two plain files

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from model.atomic_files import write_atomically
-from training.corpora.corpus import Pair, Skipped
+from training.corpora.corpus import LineTally, Pair
 
 
 class Unfinished:
@@ -26,7 +26,7 @@ class Unfinished:
         self.out = out
         self.path, self._record = (out.with_name(f".{out.name}.partial{suffix}") for suffix in ("", ".json"))
         self._settings = json.loads(json.dumps(settings))
-        self.last_line, self.pairs, self.failed = 0, 0, Skipped()
+        self.last_line, self.pairs, self.failed = 0, 0, LineTally()
         self._bytes = 0
         if self.path.exists() and self._record.exists():
             self._take_up(json.loads(self._record.read_bytes()))
@@ -46,7 +46,7 @@ class Unfinished:
                 )
         self.last_line, self.pairs, self._bytes = record["last_line"], record["pairs"], record["bytes"]
         self.failed.counts.update(record["failed"]["counts"])
-        self.failed.first.update(record["failed"]["first"])
+        self.failed.first_lines.update(record["failed"]["first"])
 
     def add(self, pairs: Sequence[Pair], failed: Sequence[tuple[int, str]], last_line: int) -> None:
         """Adds the pairs made of the input up to `last_line`, and the lines and reasons where none was made."""
@@ -61,7 +61,7 @@ class Unfinished:
             "last_line": self.last_line,
             "pairs": self.pairs,
             "bytes": self._bytes,
-            "failed": {"counts": dict(self.failed.counts), "first": self.failed.first},
+            "failed": {"counts": dict(self.failed.counts), "first": self.failed.first_lines},
         }
         write_atomically(self._record, json.dumps(record).encode())
 
