@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.corpora.corpus import CorpusSpec, LineTally, Pair, look_at, parse_spec, read_pairs, write_pairs
+from training.corpora.corpus import CorpusSpec, LineTally, Pair, open_corpus, parse_spec, read_pairs, write_pairs
 from training.corpora.text_file import CorpusError
 
 # What a TSV in UTF-8 can hold: U+FEFF would be a byte order mark, U+FFFD and zero are signs of damage.
@@ -28,7 +28,7 @@ def write(path: Path, text: str) -> Path:
 
 def read(*paths: Path, **options: object) -> tuple[list[Pair], LineTally]:
     skipped = LineTally()
-    corpus = look_at(CorpusSpec(paths), **options)  # type: ignore[arg-type]
+    corpus = open_corpus(CorpusSpec(paths), **options)  # type: ignore[arg-type]
     return [pair for _, pair in corpus.pairs(skipped)], skipped
 
 
@@ -60,10 +60,10 @@ def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
 def test_of_two_plain_files_the_first_is_column_1_and_the_second_column_2(tmp_path: Path) -> None:
     spec = CorpusSpec((write(tmp_path / "a.en", "Hello.\n"), write(tmp_path / "a.fr", "Bonjour.\n")))
     for columns, pair in (((1, 2), ("Hello.", "Bonjour.")), ((2, 1), ("Bonjour.", "Hello."))):
-        assert [found for _, found in look_at(spec, columns=columns).pairs(LineTally())] == [pair]
-    assert "source in the second as asked" in look_at(spec, columns=(2, 1)).describe()
+        assert [found for _, found in open_corpus(spec, columns=columns).pairs(LineTally())] == [pair]
+    assert "source in the second as asked" in open_corpus(spec, columns=(2, 1)).describe()
     with pytest.raises(CorpusError, match="no column 3"):
-        look_at(spec, columns=(1, 3))
+        open_corpus(spec, columns=(1, 3))
 
 
 @pytest.mark.parametrize("longer", ["en", "fr"])
@@ -133,7 +133,7 @@ def test_the_report_gives_the_total_and_the_first_numbers() -> None:
 @pytest.mark.parametrize("header", ["source\ttarget", "en\tfr", "English\tFrench", "EN-GB\tTranslation"])
 def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.tsv", f"{header}\nHello.\tBonjour.\n")
-    corpus = look_at(CorpusSpec((path,)), "en-GB", "fr")
+    corpus = open_corpus(CorpusSpec((path,)), "en-GB", "fr")
     assert corpus.header
     assert "the first line is a header" in corpus.describe()
     assert list(corpus.pairs(LineTally())) == [(2, ("Hello.", "Bonjour."))]
@@ -152,7 +152,7 @@ def test_an_ordinary_first_line_is_no_header(tmp_path: Path, line: str) -> None:
 
 def test_a_header_that_names_the_languages_chooses_the_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "id\tfr\ten\n1\tBonjour.\tHello.\n")
-    corpus = look_at(CorpusSpec((path,)), "en", "fr")
+    corpus = open_corpus(CorpusSpec((path,)), "en", "fr")
     assert (corpus.source, corpus.target) == (2, 1)
     assert "source in 3 and target in 2, by the header" in corpus.describe()
     assert read(path, source="en", target="fr")[0] == [("Hello.", "Bonjour.")]
@@ -162,7 +162,7 @@ def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -
     path = write(tmp_path / "a.tsv", "Hi.\tSalut !\tCC-BY 2.0 #1\nRun!\tCours !\tCC-BY 2.0 #2\n")
     assert (
         "3 columns, source in 1 and target in 2; column 3 is ignored (an attribution?)"
-        in look_at(CorpusSpec((path,))).describe()
+        in open_corpus(CorpusSpec((path,))).describe()
     )
     assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
 
@@ -177,7 +177,7 @@ def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -
     ],
 )
 def test_identifiers_and_scores_are_no_sentences(tmp_path: Path, lines: str, note: str) -> None:
-    corpus = look_at(CorpusSpec((write(tmp_path / "a.tsv", lines),)), "en", "id")
+    corpus = open_corpus(CorpusSpec((write(tmp_path / "a.tsv", lines),)), "en", "id")
     assert note in corpus.describe()
     assert [pair for _, pair in corpus.pairs(LineTally())] == [("Hi.", "Salut !"), ("1984", "Cours !")]
 
@@ -188,7 +188,7 @@ def test_columns_of_nothing_but_numbers_are_the_sentences_where_there_are_no_oth
 
 def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "1276\tHi.\t988\tSalut !\n1277\tRun!\t989\tCours !\n")
-    assert "the numbers in 1 and 3 are ignored" in look_at(CorpusSpec((path,))).describe()
+    assert "the numbers in 1 and 3 are ignored" in open_corpus(CorpusSpec((path,))).describe()
     assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]
 
 
@@ -206,7 +206,7 @@ def test_of_more_columns_those_of_sentences_are_taken(tmp_path: Path, line: str,
     pairs = [Pair(f"Sentence {n % 15}.", f"Phrase {n % 20}.") for n in range(100, 140)]
     lines = (line.format(n=n, english=pair.source, french=pair.target) for n, pair in enumerate(pairs))
     path = write(tmp_path / "a.tsv", "".join(f"{each}\n" for each in lines))
-    assert note in look_at(CorpusSpec((path,)), "en", "fr").describe()
+    assert note in open_corpus(CorpusSpec((path,)), "en", "fr").describe()
     assert read(path, source="en", target="fr")[0] == pairs
 
 
@@ -228,12 +228,12 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
 )
 def test_what_is_no_file_of_pairs_is_refused_showing_the_first_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
-        look_at(CorpusSpec((write(tmp_path / "a.tsv", text),)))
+        open_corpus(CorpusSpec((write(tmp_path / "a.tsv", text),)))
 
 
 def test_a_very_long_first_line_is_shown_shortened(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
-        look_at(CorpusSpec((write(tmp_path / "a.tsv", "word " * 10000),)))
+        open_corpus(CorpusSpec((write(tmp_path / "a.tsv", "word " * 10000),)))
     assert len(str(caught.value)) < 250 + len(str(tmp_path))
 
 
@@ -251,7 +251,7 @@ def test_quotes_of_a_spreadsheet_are_taken_off_and_those_of_sentences_stay(tmp_p
         ('"Yes," he said.', "« Oui », dit-il, vite."),
     ]
     everything = '"en"\t"fr"\n"Plain."\t"Simple."\n"Help!"\t"À l\'aide !"\n'
-    look = look_at(CorpusSpec((write(tmp_path / "all.tsv", everything),)), "en", "fr")
+    look = open_corpus(CorpusSpec((write(tmp_path / "all.tsv", everything),)), "en", "fr")
     assert look.header
     assert "quotes around cells are removed" in look.describe()
     assert [pair for _, pair in look.pairs(LineTally())] == [("Plain.", "Simple."), ("Help!", "À l'aide !")]

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.cleaning.language_check import look_at_facing
-from training.corpora.corpus import LineTally, Pair, look_at
+from training.cleaning.language_check import open_oriented_corpus
+from training.corpora.corpus import LineTally, Pair, open_corpus
 from training.corpora.download import download
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
@@ -39,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(text: str, source: str = "en", target: str = "fr") -> list[Pair]:
-    corpus = look_at(resolve(text, source, target), source, target)
+    corpus = open_corpus(resolve(text, source, target), source, target)
     return [pair for _, pair in corpus.pairs(LineTally())]
 
 
@@ -105,7 +105,7 @@ def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, 
     (tmp_path / name).write_bytes(content)
     spec = resolve(str(tmp_path / name), "en", "fr")
     encoding = "utf-16" if name == "a.tmx" else None
-    for look in (look_at, look_at_facing):
+    for look in (open_corpus, open_oriented_corpus):
         corpus = look(spec, "en", "fr", (2, 1), encoding)
         assert [pair for _, pair in corpus.pairs(LineTally())] == PAIRS
 

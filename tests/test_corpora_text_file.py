@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.corpora.text_file import CorpusError, look_at_text
+from training.corpora.text_file import CorpusError, open_text
 
 LINES = ["Où est l'été ?", "", "naïve\x0bcafé\u2028là", "你好，世界。", "last"]
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress}
@@ -26,19 +26,19 @@ def test_lines_are_the_same_in_any_packing_encoding_and_line_end(
     tmp_path: Path, packer: str, line_end: str, encoding: str
 ) -> None:
     file = write(tmp_path / "a.txt", PACKERS[packer](line_end.join([*LINES, ""]).encode(encoding)))
-    look = look_at_text(file)
+    look = open_text(file)
     assert (look.compression, look.line_end, look.guessed) == (packer, line_end, False)
     assert look.encoding == encoding
     assert list(look.lines()) == LINES
 
 
 def test_a_file_that_does_not_end_in_a_line_end_has_its_last_line(tmp_path: Path) -> None:
-    assert list(look_at_text(write(tmp_path / "a", b"one\ntwo")).lines()) == ["one", "two"]
+    assert list(open_text(write(tmp_path / "a", b"one\ntwo")).lines()) == ["one", "two"]
 
 
 def test_western_text_that_is_not_utf8_is_read_as_windows_1252_and_says_so(tmp_path: Path) -> None:
     lines = ["Plain.", "Où est l'été ? Il n'est pas là.", "C’est déjà l'après-midi, dit-elle."]
-    look = look_at_text(write(tmp_path / "a", "\n".join(lines).encode("cp1252")))
+    look = open_text(write(tmp_path / "a", "\n".join(lines).encode("cp1252")))
     assert list(look.lines()) == lines
     assert "read as cp1252" in look.describe()
     assert "--encoding" in look.describe()
@@ -46,7 +46,7 @@ def test_western_text_that_is_not_utf8_is_read_as_windows_1252_and_says_so(tmp_p
 
 def test_a_broken_line_among_good_utf8_stays_one_broken_line(tmp_path: Path) -> None:
     good = "Où est l'été ?"
-    look = look_at_text(write(tmp_path / "a", f"{good}\n".encode() + b"Caf\xe9.\n" + f"{good}\n".encode()))
+    look = open_text(write(tmp_path / "a", f"{good}\n".encode() + b"Caf\xe9.\n" + f"{good}\n".encode()))
     assert look.encoding == "utf-8"
     assert list(look.lines()) == [good, "Caf\ufffd.", good]
 
@@ -54,14 +54,14 @@ def test_a_broken_line_among_good_utf8_stays_one_broken_line(tmp_path: Path) -> 
 def test_other_legacy_encodings_are_refused_until_named(tmp_path: Path) -> None:
     file = write(tmp_path / "a", "你好，世界。\n今天天气很好。\n".encode("gb18030"))
     with pytest.raises(CorpusError, match="give --encoding"):
-        look_at_text(file)
-    assert list(look_at_text(file, "gb18030").lines()) == ["你好，世界。", "今天天气很好。"]
+        open_text(file)
+    assert list(open_text(file, "gb18030").lines()) == ["你好，世界。", "今天天气很好。"]
 
 
 def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(tmp_path: Path) -> None:
     lines = ["Кошка спит.", "Plain."]
     for own in ("utf-8", "utf-8-sig", "utf-16", "cp1251"):
-        assert list(look_at_text(write(tmp_path / own, "\n".join(lines).encode(own)), "cp1251").lines()) == lines
+        assert list(open_text(write(tmp_path / own, "\n".join(lines).encode(own)), "cp1251").lines()) == lines
 
 
 @pytest.mark.parametrize(
@@ -81,34 +81,34 @@ def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(
 )
 def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
-        look_at_text(write(tmp_path / "bad.tsv", content))
+        open_text(write(tmp_path / "bad.tsv", content))
     assert str(caught.value).startswith(str(tmp_path / "bad.tsv"))
     assert "\n" not in str(caught.value)
 
 
 def test_a_stray_zero_byte_does_not_cost_the_file(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(30)] + ["with a \0 in it"]
-    assert list(look_at_text(write(tmp_path / "a", "\n".join(lines).encode())).lines()) == lines
+    assert list(open_text(write(tmp_path / "a", "\n".join(lines).encode())).lines()) == lines
 
 
 def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no such file"):
-        look_at_text(tmp_path / "none.tsv")
+        open_text(tmp_path / "none.tsv")
     with pytest.raises(CorpusError, match="this is a directory"):
-        look_at_text(tmp_path)
+        open_text(tmp_path)
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "base64"])
 def test_an_encoding_that_does_not_exist_is_refused(tmp_path: Path, encoding: str) -> None:
     with pytest.raises(CorpusError, match=encoding):
-        look_at_text(write(tmp_path / "a", b"x"), encoding)
+        open_text(write(tmp_path / "a", b"x"), encoding)
 
 
 @pytest.mark.parametrize("packer", ["gzip", "xz"])
 def test_a_file_that_is_cut_off_names_the_line_it_got_to(tmp_path: Path, packer: str) -> None:
     lines = [f"This is sentence number {n * 7919 % 10007}." for n in range(20000)]
     packed = PACKERS[packer]("\n".join(lines).encode())
-    look = look_at_text(write(tmp_path / "a", packed[: len(packed) // 2]))
+    look = open_text(write(tmp_path / "a", packed[: len(packed) // 2]))
     read: list[str] = []
     with pytest.raises(CorpusError, match=f"the {packer} file is cut off here") as caught:
         read.extend(iter_into(read, look.lines()))
@@ -128,4 +128,4 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(b"Hello.\n" * 1000))
     packed[-6] ^= 0xFF  # in the checksum, which is last
     with pytest.raises(CorpusError, match="the gzip file is damaged"):
-        list(look_at_text(write(tmp_path / "a", bytes(packed))).lines())
+        list(open_text(write(tmp_path / "a", bytes(packed))).lines())

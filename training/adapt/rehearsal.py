@@ -31,7 +31,7 @@ from model.tokenizer import MARK, Tokenizer
 from training.corpora.corpus import Pair, write_pairs
 from training.corpora.general import general_sentences
 from training.corpora.monolingual import Texts
-from training.corpora.text_file import look_at_text
+from training.corpora.text_file import open_text
 from training.data.options import MAX_RATIO
 from training.evaluation.scoring import ROWS
 from training.synthetic.teacher import fault
@@ -59,7 +59,7 @@ class Rehearsal:
         """From the distinct lines of the files `texts`, or from our own sentences. Raises CorpusError."""
         if not texts:
             return cls(bundle, general_sentences(bundle.source), work, ENOUGH)
-        lines = (text.text for path in texts for text in Texts(look_at_text(Path(path))))
+        lines = (text.text for path in texts for text in Texts(open_text(Path(path))))
         return cls(bundle, list(dict.fromkeys(lines)), work, ENOUGH)
 
     @property

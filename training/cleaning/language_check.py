@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from model.languages import language_alone
-from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, look_at
+from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, open_corpus
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -126,15 +126,15 @@ class LanguageCheck:
         return Verdict("unsure", side, best) if math.log(shares[best] / shares[expected]) > needed else None
 
 
-def look_at_facing(
+def open_oriented_corpus(
     spec: CorpusSpec, source: str, target: str, columns: tuple[int, int] | None = None, encoding: str | None = None
 ) -> Corpus:
-    """Like `look_at`, but without `columns` finds source and target, or the order of two files, by language.
+    """Like `open_corpus`, but without `columns` finds source and target, or the order of two files, by language.
 
     For pairs that are measured or translated as they are; for training pairs, `training.cleaning.rules` judges each.
     Raises CorpusError.
     """
-    corpus = look_at(spec, source, target, columns, encoding)
+    corpus = open_corpus(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)
     if columns is not None and not spec.ordered:
         return corpus

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from model.languages import NAMES, language_alone, language_name
-from training.corpora.text_file import CorpusError, TextFile, look_at_text, shortened
+from training.corpora.text_file import CorpusError, TextFile, open_text, shortened
 
 _EXPECTED = "expected a source sentence, a tab and its translation"
 _SAMPLE_LINES = 200
@@ -149,6 +149,10 @@ class LineTally:
             yield f"{lines} {done}: {reason} ({'line' if count == 1 else 'lines'} {numbers})"
 
 
+def _truncated(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[: _MAX_SHOWN_CHARS - 4]} ..."
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A corpus that has been examined. `columns` is a TSV's number of columns, of which `source` and `target` (from 0)
@@ -223,7 +227,7 @@ class Corpus:
         return None, pair
 
 
-def look_at(
+def open_corpus(
     spec: CorpusSpec,
     source: str = "source",
     target: str = "target",
@@ -235,7 +239,7 @@ def look_at(
     `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and `encoding`
     override what would be detected. Raises CorpusError, showing line 1, if this is not a file of pairs.
     """
-    files = tuple(look_at_text(path, "utf-8" if spec.ours else encoding) for path in spec.paths)
+    files = tuple(open_text(path, "utf-8" if spec.ours else encoding) for path in spec.paths)
     columns = None if spec.ordered else columns
     if len(files) == 2:
         return Corpus(spec, files) if columns is None else _with_files(Corpus(spec, files), columns)
@@ -361,7 +365,7 @@ def read_pairs(path: Path | str, source: str = "source", target: str = "target")
     """All usable pairs of one file, including duplicates, and the lines skipped; for files small enough to hold in
     memory."""
     skipped = LineTally()
-    corpus = look_at(CorpusSpec((Path(path),)), source, target)
+    corpus = open_corpus(CorpusSpec((Path(path),)), source, target)
     return [pair for _, pair in corpus.pairs(skipped)], skipped
 
 

@@ -89,7 +89,7 @@ class TextFile:
             raise CorpusError(self.path, _unreadable(error, self.compression), number + 1) from error
 
 
-def look_at_text(path: Path, encoding: str | None = None) -> TextFile:
+def open_text(path: Path, encoding: str | None = None) -> TextFile:
     """Detects the format of `path` from its first MiB; `encoding` applies to a file that does not show its own.
 
     If an encoding is requested for several files, those that are certainly UTF-8 are read as UTF-8. Raises CorpusError

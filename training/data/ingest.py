@@ -11,11 +11,11 @@ import numpy as np
 from tqdm import tqdm
 
 from training.cleaning.holdout import SideKeys, choose_development, development_size
-from training.cleaning.language_check import look_at_facing
+from training.cleaning.language_check import open_oriented_corpus
 from training.cleaning.misalignment import Numbered
 from training.cleaning.rules import Cleaned, as_mended, clean
 from training.cleaning.simplified_chinese import simplify
-from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, look_at
+from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, open_corpus
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
 from training.data.options import REHEARSED, PrepareOptions, require
@@ -35,12 +35,12 @@ def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
 
 def looked_at(options: PrepareOptions, text: str) -> Corpus:
     """The corpus of that name, with encoding and columns as given or detected. Raises CorpusError."""
-    return look_at(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
+    return open_corpus(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def looked_at_for_measuring(options: PrepareOptions, text: str) -> Corpus:
     """The same for pairs that are not cleaned. Raises CorpusError."""
-    return look_at_facing(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
+    return open_oriented_corpus(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def read_corpora(

@@ -22,7 +22,7 @@ from model.hypothesis import Limits
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.cleaning.language_check import look_at_facing
+from training.cleaning.language_check import open_oriented_corpus
 from training.cleaning.simplified_chinese import references_in_script
 from training.compute import pick_device, use_threads
 from training.corpora.corpus import LineTally, Pair, hash64
@@ -71,7 +71,7 @@ class TestSet:
         """`text` is as for `prepare --pairs`: a TSV, or two plain files as a.en,b.fr; `columns`, from 1, and `encoding`
         are detected if None. A set in the folder `below` is named by its path in it, others by their file's name.
         Raises CorpusError."""
-        corpus, skipped = look_at_facing(resolve(text, source, target), source, target, columns, encoding), LineTally()
+        corpus, skipped = open_oriented_corpus(resolve(text, source, target), source, target, columns, encoding), LineTally()
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")

@@ -25,7 +25,7 @@ from model.machine import keep_freed_memory
 from model.transformer import Transformer
 from training.compute import pick_device, use_threads
 from training.corpora.general import carried_pairs
-from training.corpora.text_file import look_at_text
+from training.corpora.text_file import open_text
 from training.data.batches import load_pairs
 from training.data.dataset import dev_pairs
 from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
@@ -119,7 +119,7 @@ class ExportOptions:
         """The sentences in the file `samples`, if it is one. Raises CorpusError."""
         if self.samples in ("own", "dev"):
             return []
-        return [line.strip() for line in look_at_text(Path(self.samples)).lines() if line.strip()]
+        return [line.strip() for line in open_text(Path(self.samples)).lines() if line.strip()]
 
     def tests(self, source: str, target: str) -> list[TestSet]:
         """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError if two have the same name,

@@ -21,11 +21,11 @@ from tqdm import tqdm
 
 from model.bundle import Bundle, open_bundle
 from model.machine import usable_cores
-from training.cleaning.language_check import look_at_facing
+from training.cleaning.language_check import open_oriented_corpus
 from training.compute import pick_device
 from training.corpora.monolingual import Text, Texts
 from training.corpora.sources import resolve
-from training.corpora.text_file import CorpusError, look_at_text
+from training.corpora.text_file import CorpusError, open_text
 from training.data.dataset import digests
 from training.data.options import MAX_RATIO, require
 from training.evaluation.scoring import ROWS
@@ -145,10 +145,10 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
 def _texts(options: TranslateOptions, bundle: Bundle) -> Texts:
     """The texts to translate, examined but not read. Raises CorpusError."""
     if options.texts is not None:
-        return Texts(look_at_text(options.texts, options.encoding))
+        return Texts(open_text(options.texts, options.encoding))
     assert options.pairs is not None
     languages = (bundle.target, bundle.source) if options.back else (bundle.source, bundle.target)
-    corpus = look_at_facing(resolve(options.pairs, *languages), *languages, options.columns, options.encoding)
+    corpus = open_oriented_corpus(resolve(options.pairs, *languages), *languages, options.columns, options.encoding)
     return Texts(corpus, options.back, options.nearest)
 
 
