@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from training.corpora.general import carried_pairs, general_pairs, general_sentences
+from training.corpora.general import general_pairs, general_pairs_of, general_sentences
 from training.export.samples import SENTENCES
 
 LANGUAGES = sorted(SENTENCES)
@@ -41,9 +41,9 @@ def test_no_sentence_to_rehearse_is_one_that_measures_what_was_lost(language: st
 
 def test_a_bundle_carries_its_own_pairs_or_ours() -> None:
     languages = {"source": "en", "target": "fr"}
-    assert carried_pairs(languages | {"general": [["A", "B"]]}) == [("A", "B")]
-    assert carried_pairs(languages) == general_pairs("en", "fr")
-    assert carried_pairs(languages | {"general": []}) == []
+    assert general_pairs_of(languages | {"general": [["A", "B"]]}) == [("A", "B")]
+    assert general_pairs_of(languages) == general_pairs("en", "fr")
+    assert general_pairs_of(languages | {"general": []}) == []
     for wrong in ("text", [["one"]], [[1, 2]], [None]):
         with pytest.raises(ValueError, match="is not a list of text pairs"):
-            carried_pairs(languages | {"general": wrong})
+            general_pairs_of(languages | {"general": wrong})

@@ -17,7 +17,7 @@ from training.__main__ import cli
 from training.adapt import finetune
 from training.corpora import general
 from training.corpora.corpus import write_pairs
-from training.corpora.general import carried_pairs, general_pairs
+from training.corpora.general import general_pairs, general_pairs_of
 from training.data.batches import load_pairs
 from training.evaluation.evaluate import DEVELOPMENT, TestSet
 from training.evaluation.evaluate import evaluate_set as scored
@@ -139,7 +139,7 @@ def test_a_bundle_without_general_pairs_gets_ours_and_one_in_other_languages_som
 def test_where_no_pair_tells_what_is_lost_elsewhere_some_are_asked_for_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("training.adapt.finetune.carried_pairs", lambda config: [])
+    monkeypatch.setattr("training.adapt.finetune.general_pairs_of", lambda config: [])
     assert "give some with --general FILE" in tune(code=1).rstrip("\n").split("\n")[-1]
     assert not Path("runs/bundles-mine/data").exists()
     write_pairs(Path("elsewhere.tsv"), GENERAL[:9])
@@ -202,4 +202,4 @@ def test_a_form_with_another_loss_accepted_is_another_form() -> None:
 
 
 def test_ours_are_carried_in_our_languages() -> None:
-    assert carried_pairs({"source": "de", "target": "zh"}) == general_pairs("de", "zh")
+    assert general_pairs_of({"source": "de", "target": "zh"}) == general_pairs("de", "zh")

@@ -44,7 +44,7 @@ def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
     monkeypatch.setattr(rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:30])
     monkeypatch.setattr(rehearsal, "ENOUGH", 0)
-    monkeypatch.setattr(finetune, "carried_pairs", lambda config: general.carried_pairs(config)[:4])
+    monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size
     torch.manual_seed(1)

@@ -22,7 +22,7 @@ from training.adapt.base import Origin
 from training.adapt.rehearsal import Rehearsal
 from training.cleaning.simplified_chinese import knows_simplified_only
 from training.corpora.corpus import LineTally
-from training.corpora.general import carried_pairs
+from training.corpora.general import general_pairs_of
 from training.data.batches import Pairs, load_pairs
 from training.data.options import PrepareOptions
 from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set
@@ -170,7 +170,7 @@ class Tuning:
         Raises TrainingError if there are none and no loss was accepted explicitly."""
         if self.general:
             return list(tests[len(tests) - len(self.general) :])
-        pairs = carried_pairs(self.initial.bundle.config)
+        pairs = general_pairs_of(self.initial.bundle.config)
         if not pairs and self.accept_general_loss is None:
             raise TrainingError(
                 f"{self.initial.name} carries no general pairs, and there are none of ours in its languages: give some "

@@ -136,11 +136,11 @@ def open_oriented_corpus(
     """
     corpus = open_corpus(spec, source, target, columns, encoding)
     check = LanguageCheck(source, target)
-    if columns is not None and not spec.ordered:
+    if columns is not None and not spec.source_first:
         return corpus
     if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(LineTally()), VOTING)):
         return corpus
-    return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, turned=True)
+    return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, swapped=True)
 
 
 def _words(text: str) -> str:

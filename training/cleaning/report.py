@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from training.corpora.corpus import Corpus, LineTally
-from training.corpora.text_file import shortened
+from training.corpora.text_file import short_repr
 
 TEXT, JSON = "report.txt", "report.json"
 _SHOWN_SIDE = 40
@@ -62,7 +62,7 @@ def write_report(folder: Path, reports: Sequence[CorpusReport]) -> None:
 def _example(lines: LineTally, reason: str) -> Iterator[str]:
     for example in lines.examples.get(reason, [])[:1]:
         if any(example[1:]):
-            yield f"    line {example.line}: {' | '.join(shortened(side, _SHOWN_SIDE) for side in example[1:])}"
+            yield f"    line {example.line}: {' | '.join(short_repr(side, _SHOWN_SIDE) for side in example[1:])}"
 
 
 def _as_json(lines: LineTally) -> list[dict[str, Any]]:

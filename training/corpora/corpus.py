@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from model.languages import NAMES, language_alone, language_name
-from training.corpora.text_file import CorpusError, TextFile, open_text, shortened
+from training.corpora.text_file import CorpusError, TextFile, open_text, short_repr
 
 _EXPECTED = "expected a source sentence, a tab and its translation"
 _SAMPLE_LINES = 200
@@ -50,14 +50,14 @@ class Pair(NamedTuple):
 class CorpusSpec:
     """A corpus as the user named it: a TSV file, or two plain files in which line n translates line n.
 
-    `weight`: how often each pair is drawn per epoch, on average. `ordered`: source comes first, whatever `columns` are
-    requested, since the files' languages are known; `ours`: in UTF-8, whatever encoding is requested.
+    `weight`: how often each pair is drawn per epoch, on average. `source_first`: the languages of columns or files are
+    known, so that `columns` does not apply. `is_utf8`: the requested encoding does not apply.
     """
 
     paths: tuple[Path, ...]
     weight: float = 1.0
-    ordered: bool = False
-    ours: bool = False
+    source_first: bool = False
+    is_utf8: bool = False
 
     @property
     def name(self) -> str:
@@ -167,7 +167,7 @@ class Corpus:
     note: str = ""
     quoted: bool = False
     """Whether cells are quoted as in spreadsheets and CSV files; the quotes are removed."""
-    turned: bool = False
+    swapped: bool = False
     """Whether source and target are swapped compared with what was assumed; see `training.cleaning.language_check`."""
 
     @property
@@ -178,7 +178,7 @@ class Corpus:
         """In one line, what was assumed about the file or files."""
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
         make = "; ".join(file.describe() for file in self.files)
-        note = self.note + ("; the two languages are swapped" if self.turned else "")
+        note = self.note + ("; the two languages are swapped" if self.swapped else "")
         if not self.columns:
             return f"{self.name}: two plain files, line by line{note}; {make}{weight}"
         header = "the first line is a header" if self.header else "no header"
@@ -239,17 +239,17 @@ def open_corpus(
     `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and `encoding`
     override what would be detected. Raises CorpusError, showing line 1, if this is not a file of pairs.
     """
-    files = tuple(open_text(path, "utf-8" if spec.ours else encoding) for path in spec.paths)
-    columns = None if spec.ordered else columns
+    files = tuple(open_text(path, "utf-8" if spec.is_utf8 else encoding) for path in spec.paths)
+    columns = None if spec.source_first else columns
     if len(files) == 2:
-        return Corpus(spec, files) if columns is None else _with_files(Corpus(spec, files), columns)
+        return Corpus(spec, files) if columns is None else _select_files(Corpus(spec, files), columns)
     number, first, rows = _first_rows(files[0])
     count, times = Counter(map(len, rows)).most_common(1)[0]
     if count < 2:
-        raise CorpusError(spec.paths[0], f"no tab in {shortened(first)}; {_EXPECTED}{_csv_hint(rows)}", number)
+        raise CorpusError(spec.paths[0], f"no tab in {short_repr(first)}; {_EXPECTED}{_csv_hint(rows)}", number)
     if 2 * times <= len(rows):
         raise CorpusError(
-            spec.paths[0], f"lines differ in columns; the first is {shortened(first)}; {_EXPECTED}", number
+            spec.paths[0], f"lines differ in columns; the first is {short_repr(first)}; {_EXPECTED}", number
         )
     quoted = _are_quoted([row for row in rows if len(row) == count])
     rows = [[_unquoted(cell) for cell in row] for row in rows] if quoted else rows
@@ -257,16 +257,18 @@ def open_corpus(
     header = number == 1 and len(names) == count and _is_header(names, source, target)
     rows = [row for row in rows[int(header) :] if len(row) == count]
     if columns is not None:
-        return _with_columns(Corpus(spec, files, count, header=header, quoted=quoted, note=" as asked"), columns, first)
+        return _select_columns(
+            Corpus(spec, files, count, header=header, quoted=quoted, note=" as asked"), columns, first
+        )
     if header and (named := _named_columns(names, source, target)):
         note = ", by the header" if named != (0, 1) else ""
         return Corpus(spec, files, count, *named, header=header, quoted=quoted, note=note)
     columns_of_cells = [[row[column].strip() for row in rows] for column in range(count)]
-    taken = _first_of_text(columns_of_cells)
-    return Corpus(spec, files, count, *taken, header, _ignored(taken, columns_of_cells), quoted)
+    taken = _first_text_columns(columns_of_cells)
+    return Corpus(spec, files, count, *taken, header, _ignored_columns(taken, columns_of_cells), quoted)
 
 
-def _first_of_text(columns: list[list[str]]) -> tuple[int, int]:
+def _first_text_columns(columns: list[list[str]]) -> tuple[int, int]:
     """The first two columns that seem to hold sentences, or else the first two."""
     texts = [number for number, cells in enumerate(columns) if cells and _are_sentences(cells)]
     return (texts[0], texts[1]) if len(texts) > 1 else (0, 1)
@@ -281,7 +283,7 @@ def _are_sentences(cells: list[str]) -> bool:
     return _MIN_CELLS_PER_VALUE * len(set(cells)) > len(cells) and not all(map(_IDENTIFIER.fullmatch, cells))
 
 
-def _ignored(taken: tuple[int, int], columns: list[list[str]]) -> str:
+def _ignored_columns(taken: tuple[int, int], columns: list[list[str]]) -> str:
     count = len(columns)
     if taken != (0, 1):
         others = [column for column in range(taken[1]) if column not in taken]
@@ -321,14 +323,14 @@ def _csv_hint(rows: list[list[str]]) -> str:
     return ""
 
 
-def _with_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpus:
+def _select_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpus:
     if max(columns) > corpus.columns:
-        message = f"there are {corpus.columns} columns, not {max(columns)}: {shortened(first)}"
+        message = f"there are {corpus.columns} columns, not {max(columns)}: {short_repr(first)}"
         raise CorpusError(corpus.spec.paths[0], message, 1)
     return dataclasses.replace(corpus, source=columns[0] - 1, target=columns[1] - 1)
 
 
-def _with_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
+def _select_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
     """For two plain files, the first is column 1 and the second is column 2."""
     if max(columns) > 2:
         raise CorpusError(corpus.spec.paths[0], f"of two files there is no column {max(columns)}")
@@ -340,14 +342,14 @@ def _is_header(cells: list[str], source: str, target: str) -> bool:
     """Whether two or more distinct cells are words that only name columns."""
     general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | {name.casefold() for name in NAMES.values()}
     names = {cell.strip().casefold() for cell in cells}
-    return len(names & (general | _names_of(source) | _names_of(target))) >= 2
+    return len(names & (general | _language_names(source) | _language_names(target))) >= 2
 
 
 def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int] | None:
     """The columns of source and target, if the header names each of them exactly once."""
     names = [cell.strip().casefold() for cell in cells]
     found = []
-    for wanted in (_names_of(source) | _SOURCE_NAMES, _names_of(target) | _TARGET_NAMES):
+    for wanted in (_language_names(source) | _SOURCE_NAMES, _language_names(target) | _TARGET_NAMES):
         columns = [column for column, name in enumerate(names) if name in wanted]
         if len(columns) != 1:
             return None
@@ -355,7 +357,7 @@ def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int
     return (found[0], found[1]) if found[0] != found[1] else None
 
 
-def _names_of(language: str) -> set[str]:
+def _language_names(language: str) -> set[str]:
     """Names of a language in headers: en-GB, en, English."""
     base = language_alone(language)
     return {language.casefold(), base, *(language_name(code).casefold() for code in (language, base))}
@@ -379,7 +381,7 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
     with opener(path, "wt", encoding="utf-8", newline="\n") as file:
         for count, pair in enumerate(pairs, 1):  # noqa: B007
             if _LINE_OR_COLUMN_BREAK.search(pair.source) or _LINE_OR_COLUMN_BREAK.search(pair.target):
-                raise ValueError(f"a sentence with a tab or line end cannot be written: {shortened(str(pair))}")
+                raise ValueError(f"a sentence with a tab or line end cannot be written: {short_repr(str(pair))}")
             file.write(f"{pair.source}\t{pair.target}\n")
     return count
 

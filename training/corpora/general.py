@@ -29,7 +29,7 @@ def general_pairs(source: str, target: str) -> list[Pair]:
     return [Pair(row[ours], row[theirs]) for row in rows]
 
 
-def carried_pairs(config: Mapping[str, Any]) -> list[Pair]:
+def general_pairs_of(config: Mapping[str, Any]) -> list[Pair]:
     """The general pairs in a bundle's config.json, or else ours in its languages. Raises ValueError if the field has
     the wrong type."""
     carried = config.get("general")

@@ -30,13 +30,13 @@ from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
 from training.file_lock import alone_making
 
-_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
-_DATA_SET = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_MTDATA_ID = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
 _CHECKSUM = re.compile(r"sha256=([0-9a-fA-F]{64})")
 _TAR = re.compile(r"\.(?:tar|tgz|tar\.(?:gz|xz|bz2))$", re.IGNORECASE)
-_OF_A_MAC = re.compile(r"(?:^|/)(?:__MACOSX/|\._)")
+_MACOS_METADATA = re.compile(r"(?:^|/)(?:__MACOSX/|\._)")
 """Files that macOS's Finder adds to archives."""
-_DAMAGE = (
+_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
     EOFError,
@@ -56,32 +56,32 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
     """
     name, weight = text, 1.0
     remote = is_remote(text)
-    if remote and (match := WEIGHT_SUFFIX.fullmatch(text)) and (urlsplit(match[1]).path or not _ADDRESS.match(text)):
+    if remote and (match := WEIGHT_SUFFIX.fullmatch(text)) and (urlsplit(match[1]).path or not _URL.match(text)):
         name, weight = match[1], parse_weight(match[1], match[2])
     try:
         text.encode()
     except UnicodeEncodeError:
         raise CorpusError(text, "its name is not UTF-8 and cannot be recorded: rename it") from None
     if text.startswith("mtdata:"):
-        return CorpusSpec((_from_mtdata(name),), weight, ours=True)
-    spec = CorpusSpec((_fetched(name),), weight) if remote else parse_spec(text)
+        return CorpusSpec((_from_mtdata(name),), weight, is_utf8=True)
+    spec = CorpusSpec((_downloaded(name),), weight) if remote else parse_spec(text)
     if len(spec.paths) == 2:
         return spec
-    found = _unpacked(spec.paths[0], source, target)
+    found = _unpack(spec.paths[0], source, target)
     if len(found) == 1 and found[0].is_file() and is_tmx(found[0]):
-        place = found[0].parent if found != spec.paths else _place_of(found[0], source, target)
+        folder = found[0].parent if found != spec.paths else _cache_entry_of(found[0], source, target)
         lines = partial(tmx_lines, found[0], source, target)
-        made = _made(place / f"{found[0].name}.tsv", lambda file: file.writelines(lines()))
-        return CorpusSpec((made,), spec.weight, ordered=True, ours=True)
-    return CorpusSpec(found, spec.weight, ordered=len(found) == 2)
+        made = _write_once(folder / f"{found[0].name}.tsv", lambda file: file.writelines(lines()))
+        return CorpusSpec((made,), spec.weight, source_first=True, is_utf8=True)
+    return CorpusSpec(found, spec.weight, source_first=len(found) == 2)
 
 
 def is_remote(text: str) -> bool:
     """Whether `text` is a remote source, so that no folder can be put before it."""
-    return bool(_ADDRESS.match(text)) or text.startswith("mtdata:")
+    return bool(_URL.match(text)) or text.startswith("mtdata:")
 
 
-def _fetched(address: str) -> Path:
+def _downloaded(address: str) -> Path:
     parts = urlsplit(address)
     given = _CHECKSUM.fullmatch(parts.fragment)
     if parts.fragment and not given:
@@ -89,23 +89,23 @@ def _fetched(address: str) -> Path:
     if parts.username or parts.password:
         raise CorpusError(parts.hostname or "", "addresses with passwords are refused, since addresses are recorded")
     name = re.sub(r"[^\w.-]", "_", unquote(parts.path).rsplit("/", 1)[-1]).lstrip(".") or "pairs"
-    path = _place(parts._replace(fragment="").geturl()) / name
+    path = _cache_entry(parts._replace(fragment="").geturl()) / name
     download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
     return path
 
 
-def _place(key: str) -> Path:
+def _cache_entry(key: str) -> Path:
     return cache_folder() / hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _from_mtdata(name: str) -> Path:
     """Runs mtdata's command line, which prints the pairs of a data set."""
-    match = _DATA_SET.fullmatch(name)
+    match = _MTDATA_ID.fullmatch(name)
     if not match:
         raise CorpusError(
             name, "expected mtdata:GROUP-NAME-VERSION-LANGUAGE-LANGUAGE, as `mtdata list -id` prints them"
         )
-    path = _place(name) / f"{match[1]}.tsv"
+    path = _cache_entry(name) / f"{match[1]}.tsv"
     if not path.exists() and importlib.util.find_spec("mtdata") is None:
         raise CorpusError(name, "mtdata is not installed: pip install mtdata")
 
@@ -120,52 +120,52 @@ def _from_mtdata(name: str) -> Path:
             why = "it has no such data set" if said[-1] == "AssertionError" else said[-1][:300]
             raise CorpusError(name, f"mtdata failed: {why}")
 
-    return _made(path, write)
+    return _write_once(path, write)
 
 
-def _unpacked(path: Path, source: str, target: str) -> tuple[Path, ...]:
+def _unpack(path: Path, source: str, target: str) -> tuple[Path, ...]:
     """The files in `path`, or `path` itself if it is not an archive."""
     if not path.is_file():
         return (path,)
-    place = _place_of(path, source, target)
+    folder = _cache_entry_of(path, source, target)
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 sizes = {info.filename: info.file_size for info in archive.infolist() if not info.is_dir()}
-                return _members(path, place, sizes, archive.open, (source, target))
+                return _extract(path, folder, sizes, archive.open, (source, target))
         if _TAR.search(path.name):
             with tarfile.open(path) as tar:
                 members = {member.name: member for member in tar if member.isreg()}
                 sizes = {name: member.size for name, member in members.items()}
-                return _members(path, place, sizes, lambda name: _opened(tar, members[name]), (source, target))
-    except _DAMAGE as error:
+                return _extract(path, folder, sizes, lambda name: _open_member(tar, members[name]), (source, target))
+    except _ARCHIVE_ERRORS as error:
         raise CorpusError(path, f"the archive cannot be read: {error}") from None
     return (path,)
 
 
-def _place_of(path: Path, source: str, target: str) -> Path:
+def _cache_entry_of(path: Path, source: str, target: str) -> Path:
     """The cache folder for what is made of the file `path` in its current version."""
-    return _place(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
+    return _cache_entry(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns} {source} {target}")
 
 
-def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+def _open_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     file = archive.extractfile(member)
     assert file is not None  # a regular file
     return file
 
 
-def _members(
-    path: Path, place: Path, sizes: dict[str, int], opened: Callable[[str], IO[bytes]], languages: tuple[str, str]
+def _extract(
+    path: Path, folder: Path, sizes: dict[str, int], opened: Callable[[str], IO[bytes]], languages: tuple[str, str]
 ) -> tuple[Path, ...]:
     """The files of an archive that hold the pairs, copied out; never to a path that the archive chooses."""
     if "xl/workbook.xml" in sizes:
         raise CorpusError(path, "this is a spreadsheet; save it as tab-separated text")
-    names = _wanted(path, list(sizes), languages)
-    copies = [place / re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]).lstrip(".") for name in names]
+    names = _choose_members(path, list(sizes), languages)
+    copies = [folder / re.sub(r"[^\w.-]", "_", name.rsplit("/", 1)[-1]).lstrip(".") for name in names]
     missing = sum(size for size, copy in zip(map(sizes.__getitem__, names), copies, strict=True) if not copy.exists())
-    place.mkdir(parents=True, exist_ok=True)
-    if missing > shutil.disk_usage(place).free:
-        raise CorpusError(path, f"unpacked, it takes {missing / 1e9:.1f} GB, and {place} has less")
+    folder.mkdir(parents=True, exist_ok=True)
+    if missing > shutil.disk_usage(folder).free:
+        raise CorpusError(path, f"unpacked, it takes {missing / 1e9:.1f} GB, and {folder} has less")
 
     def copy_of(name: str) -> Callable[[IO[bytes]], None]:
         def write(file: IO[bytes]) -> None:
@@ -174,14 +174,14 @@ def _members(
 
         return write
 
-    return tuple(_made(copy, copy_of(name)) for name, copy in zip(names, copies, strict=True))
+    return tuple(_write_once(copy, copy_of(name)) for name, copy in zip(names, copies, strict=True))
 
 
-def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
+def _choose_members(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
     """Two names that differ in the language suffix, as in `x.en` and `x.fr`, or the only name of a text."""
-    names = [name for name in names if not _OF_A_MAC.search(name)]
+    names = [name for name in names if not _MACOS_METADATA.search(name)]
     sides = [
-        {name[: -len(end)]: name for end in reversed(_ends(code)) for name in names if name.endswith(end)}
+        {name[: -len(end)]: name for end in reversed(_language_suffixes(code)) for name in names if name.endswith(end)}
         for code in languages
     ]
     both = [[sides[0][stem], sides[1][stem]] for stem in sides[0] if stem in sides[1]]
@@ -193,12 +193,12 @@ def _wanted(path: Path, names: list[str], languages: tuple[str, str]) -> list[st
     raise CorpusError(path, f"there are {what} in it ({shown}); unpack it and name the files")
 
 
-def _ends(code: str) -> list[str]:
+def _language_suffixes(code: str) -> list[str]:
     """Suffixes of file names in a language, the most specific first."""
     return list(dict.fromkeys([f".{code}", f".{code.replace('-', '_')}", f".{language_alone(code)}"]))
 
 
-def _made(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
+def _write_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     """`path`, written atomically if it does not exist."""
     if not path.exists():
         with alone_making(path), replacing(path) as file:

@@ -15,7 +15,7 @@ from typing import IO, Literal
 Compression = Literal["plain", "gzip", "xz"]
 
 SAMPLE_BYTES = 1 << 20
-_MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz"}
+_COMPRESSION_MAGIC: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz"}
 _OPENERS = {"plain": open, "gzip": gzip.open, "xz": lzma.open}
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -31,16 +31,16 @@ _ENCODING_NAMES = {
     "utf-32": "UTF-32",
 }
 _LINE_END_NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
-_OTHERWISE_PACKED = {
+_UNSUPPORTED_COMPRESSION = {
     b"BZh91AY&SY": "bzip2",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"7z\xbc\xaf\x27\x1c": "7-Zip",
     b"Rar!\x1a\x07": "RAR",
 }
-_FEW = 0.1
+_MAX_ZERO_BYTE_SHARE = 0.1
 """The share of lines that may have zero bytes: `training.cleaning.repair` handles stray ones."""
 # Western European text has at most one accented letter in ten; other alphabets are nearly all high bytes.
-_WESTERN_HIGH_BYTES = 0.2
+_MAX_WESTERN_HIGH_BYTE_SHARE = 0.2
 
 
 class CorpusError(ValueError):
@@ -86,7 +86,7 @@ class TextFile:
                     line = line.removesuffix(newline)
                     yield line.removesuffix("\r") if self.line_end == "\r\n" else line
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise CorpusError(self.path, _unreadable(error, self.compression), number + 1) from error
+            raise CorpusError(self.path, _read_error_message(error, self.compression), number + 1) from error
 
 
 def open_text(path: Path, encoding: str | None = None) -> TextFile:
@@ -99,7 +99,7 @@ def open_text(path: Path, encoding: str | None = None) -> TextFile:
         _check_encoding(path, encoding)
     compression, sample = _sample(path)
     guessed = False
-    if encoding is None or _shows_its_encoding(sample):
+    if encoding is None or _has_certain_encoding(sample):
         encoding, guessed = _guess_encoding(path, sample)
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
     if not text.strip():
@@ -119,10 +119,10 @@ def _sample(path: Path) -> tuple[Compression, bytes]:
     try:
         with open(path, "rb") as file:
             head = file.read(8)
-        compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "plain")
+        compression = next((kind for magic, kind in _COMPRESSION_MAGIC.items() if head.startswith(magic)), "plain")
         return compression, _first_bytes(path, compression)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise CorpusError(path, _unreadable(error, compression), 1) from error
+        raise CorpusError(path, _read_error_message(error, compression), 1) from error
 
 
 def _first_bytes(path: Path, compression: Compression) -> bytes:
@@ -147,7 +147,7 @@ def _open_bytes(path: Path, compression: Compression) -> IO[bytes]:
     return _OPENERS[compression](path, "rb")  # type: ignore[operator, no-any-return]
 
 
-def _unreadable(error: BaseException, compression: Compression) -> str:
+def _read_error_message(error: BaseException, compression: Compression) -> str:
     if compression == "plain":
         return f"cannot be read: {getattr(error, 'strerror', None) or error}"
     if isinstance(error, EOFError):
@@ -175,33 +175,34 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
             return encoding, False
     if sample.startswith(b"PK\x03\x04"):
         raise CorpusError(path, "this is a zip archive or a spreadsheet; save it as tab-separated text")
-    for mark, packer in _OTHERWISE_PACKED.items():
+    for mark, packer in _UNSUPPORTED_COMPRESSION.items():
         if sample.startswith(mark):
             raise CorpusError(path, f"this is compressed with {packer}: decompress it, or use gzip or xz")
     parts = sample.split(b"\n")
-    if len(zeros := [number for number, line in enumerate(parts, 1) if b"\0" in line]) > _FEW * len(parts):
-        shown = _shown(parts[zeros[0] - 1])
+    zeros = [number for number, line in enumerate(parts, 1) if b"\0" in line]
+    if len(zeros) > _MAX_ZERO_BYTE_SHARE * len(parts):
+        shown = _first_line(parts[zeros[0] - 1])
         raise CorpusError(path, f"no text: zero bytes in {shown} (UTF-16 needs a byte order mark)", zeros[0])
-    lines = _beyond_ascii(sample)
+    lines = _non_ascii_lines(sample)
     broken = [line for line in lines if not _is_utf8(line)]
     if 2 * len(broken) <= len(lines):
         return "utf-8", False
     size = sum(map(len, broken))
     high = sum(byte >= 0x80 for line in broken for byte in line)
-    if high > _WESTERN_HIGH_BYTES * size:
-        raise CorpusError(path, f"neither UTF-8 nor Western European: {_shown(broken[0])}; give --encoding")
+    if high > _MAX_WESTERN_HIGH_BYTE_SHARE * size:
+        raise CorpusError(path, f"neither UTF-8 nor Western European: {_first_line(broken[0])}; give --encoding")
     return "cp1252", True
 
 
-def _shows_its_encoding(sample: bytes) -> bool:
+def _has_certain_encoding(sample: bytes) -> bool:
     """By a byte order mark, or because every line with non-ASCII bytes is valid UTF-8."""
     if any(sample.startswith(mark) for mark in _BYTE_ORDER_MARKS):
         return True
-    lines = _beyond_ascii(sample)
+    lines = _non_ascii_lines(sample)
     return b"\0" not in sample and bool(lines) and all(map(_is_utf8, lines))
 
 
-def _beyond_ascii(sample: bytes) -> list[bytes]:
+def _non_ascii_lines(sample: bytes) -> list[bytes]:
     """The lines that are not pure ASCII, without one that the end of the sample cuts off."""
     return [line for line in sample.splitlines()[: None if len(sample) < SAMPLE_BYTES else -1] if not line.isascii()]
 
@@ -220,11 +221,11 @@ def _line_end(text: str) -> str:
     return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
 
 
-def _shown(sample: bytes) -> str:
-    return shortened(sample.split(b"\n", 1)[0][:200])
+def _first_line(sample: bytes) -> str:
+    return short_repr(sample.split(b"\n", 1)[0][:200])
 
 
-def shortened(text: str | bytes, width: int = 60) -> str:
+def short_repr(text: str | bytes, width: int = 60) -> str:
     """`repr` of a text, shortened for a one-line message."""
     shown = repr(text)
     return shown if len(shown) <= width else f"{shown[: width - 4]} ..."

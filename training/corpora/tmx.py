@@ -16,11 +16,11 @@ from lxml import etree
 from model.languages import language_alone
 from training.corpora.text_file import CorpusError
 
-_BEGINNING = re.compile(
+_TMX_START = re.compile(
     rb"\s*(?:<\?xml\b[^>]{0,200}>\s*)?(?>(?:<!--.*?-->\s*)*)(?:<!DOCTYPE\s+tmx\b|<tmx\b)", re.DOTALL
 )
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_CODE = {"bpt", "ept", "it", "ph", "ut"}
+_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_CODE_ELEMENTS = {"bpt", "ept", "it", "ph", "ut"}
 """Elements that contain another format's code, not text."""
 
 
@@ -29,7 +29,7 @@ def is_tmx(path: Path) -> bool:
     with open(path, "rb") as file:
         head = file.read(4096)
     plain = head.removeprefix(b"\xef\xbb\xbf")
-    return bool(_BEGINNING.match(plain)) or (
+    return bool(_TMX_START.match(plain)) or (
         bool(re.search(r"\.tmx(?:\.gz)?$", path.name, re.IGNORECASE))
         and head[:2] in (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")
     )
@@ -49,10 +49,10 @@ def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
         )
         try:
             for _, unit in units:
-                sides = _side(unit, source), _side(unit, target)
+                sides = _segment_in(unit, source), _segment_in(unit, target)
                 found = found or all(sides)
                 yield "\t".join(sides).encode() + b"\n"
-                _forget(unit)
+                _free(unit)
         except etree.XMLSyntaxError as error:
             raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
         except (EOFError, OSError, zlib.error) as error:
@@ -61,7 +61,7 @@ def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
         raise CorpusError(path, f"no unit of this TMX has both {source} and {target}")
 
 
-def _forget(unit: etree._Element) -> None:
+def _free(unit: etree._Element) -> None:
     """Frees what has been read: `unit`, and the empty ones before it."""
     unit.clear()
     parent = unit.getparent()
@@ -69,11 +69,11 @@ def _forget(unit: etree._Element) -> None:
         del parent[0]
 
 
-def _side(unit: etree._Element, code: str) -> str:
+def _segment_in(unit: etree._Element, code: str) -> str:
     """The text in a language: of the variant with that exact code, else of any of that language."""
     texts: dict[str, str] = {}
     for variant in unit.iterchildren("{*}tuv", "tuv"):
-        language = (variant.get(_LANGUAGE) or variant.get("lang") or "").casefold().replace("_", "-")
+        language = (variant.get(_XML_LANG) or variant.get("lang") or "").casefold().replace("_", "-")
         segment = next(variant.iterchildren("{*}seg", "seg"), None)
         if segment is not None:
             texts.setdefault(language, " ".join("".join(_text(segment)).split()))
@@ -90,6 +90,6 @@ def _text(element: etree._Element) -> Iterator[str]:
         if after:
             yield node.tail or ""
             continue
-        if isinstance(node.tag, str) and etree.QName(node).localname not in _CODE:
+        if isinstance(node.tag, str) and etree.QName(node).localname not in _CODE_ELEMENTS:
             yield node.text or ""
             pending += [entry for child in reversed(node) for entry in ((child, True), (child, False))]

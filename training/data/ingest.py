@@ -30,17 +30,18 @@ Item = TypeVar("Item")
 def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
     """The corpus that `text` of --pairs or --dev names, downloaded if necessary. Raises CorpusError."""
     spec = resolve(text, options.source, options.target)
-    return dataclasses.replace(spec, ordered=True, ours=True) if text == options.rehearsal else spec
+    return dataclasses.replace(spec, source_first=True, is_utf8=True) if text == options.rehearsal else spec
 
 
-def looked_at(options: PrepareOptions, text: str) -> Corpus:
+def open_training_corpus(options: PrepareOptions, text: str) -> Corpus:
     """The corpus of that name, with encoding and columns as given or detected. Raises CorpusError."""
     return open_corpus(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
-def looked_at_for_measuring(options: PrepareOptions, text: str) -> Corpus:
+def open_dev_corpus(options: PrepareOptions, text: str) -> Corpus:
     """The same for pairs that are not cleaned. Raises CorpusError."""
-    return open_oriented_corpus(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
+    spec = spec_of(options, text)
+    return open_oriented_corpus(spec, options.source, options.target, options.columns, options.encoding)
 
 
 def read_corpora(

@@ -19,8 +19,8 @@ from training.corpora.corpus import Corpus, LineTally, Pair, write_pairs
 from training.data.dataset import PreparedSummary, digests, write_record
 from training.data.ingest import (
     limited,
-    looked_at,
-    looked_at_for_measuring,
+    open_dev_corpus,
+    open_training_corpus,
     read_all,
     read_corpora,
     set_apart,
@@ -54,8 +54,8 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
 
 def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     check_replaceable(options.out, options.replace, "data folder", "prepared.json", input_files(options))
-    corpora = [looked_at(options, text) for text in (*options.pairs, *options.mixed)]
-    given = [looked_at_for_measuring(options, options.dev)] if options.dev else []
+    corpora = [open_training_corpus(options, text) for text in (*options.pairs, *options.mixed)]
+    given = [open_dev_corpus(options, options.dev)] if options.dev else []
     for corpus in [*corpora, *given]:
         say(corpus.describe())
 

@@ -71,7 +71,8 @@ class TestSet:
         """`text` is as for `prepare --pairs`: a TSV, or two plain files as a.en,b.fr; `columns`, from 1, and `encoding`
         are detected if None. A set in the folder `below` is named by its path in it, others by their file's name.
         Raises CorpusError."""
-        corpus, skipped = open_oriented_corpus(resolve(text, source, target), source, target, columns, encoding), LineTally()
+        skipped = LineTally()
+        corpus = open_oriented_corpus(resolve(text, source, target), source, target, columns, encoding)
         pairs = [pair for _, pair in corpus.pairs(skipped)]
         if not pairs:
             raise CorpusError(corpus.spec.paths[0], "no usable pair")
@@ -79,7 +80,7 @@ class TestSet:
         name = corpus.name
         if below is not None and not is_remote(text) and all(part.is_relative_to(below) for part in parts):
             name = ",".join(part.relative_to(below).as_posix() for part in parts)
-        return cls(name, pairs, skipped, corpus.turned)
+        return cls(name, pairs, skipped, corpus.swapped)
 
 
 @dataclass(frozen=True)

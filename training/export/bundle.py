@@ -24,7 +24,7 @@ from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.machine import keep_freed_memory
 from model.transformer import Transformer
 from training.compute import pick_device, use_threads
-from training.corpora.general import carried_pairs
+from training.corpora.general import general_pairs_of
 from training.corpora.text_file import open_text
 from training.data.batches import load_pairs
 from training.data.dataset import dev_pairs
@@ -285,7 +285,7 @@ def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
     """The pairs by which a later `run --init` measures what is lost outside its field: those of the fine-tuned bundle,
     or ours, or for languages that we have none in some of the development set, as with samples."""
     origin = options.initial or {}
-    pairs = carried_pairs({"source": run.summary.source, "target": run.summary.target, **origin})
+    pairs = general_pairs_of({"source": run.summary.source, "target": run.summary.target, **origin})
     return [list(pair) for pair in pairs or dev_pairs(run.data)[:GENERAL_PAIRS]]
 
 
