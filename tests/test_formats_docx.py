@@ -177,7 +177,7 @@ def test_what_shows_something_in_a_sentence_is_a_value_of_it(element: str, text:
     document = read("a.docx", word(source))
     passage = document.passages[0]
     assert passage.text == f"There are {text} books."
-    assert [passage.text[one.start : one.end] for one in passage.kept] == [text] * (text not in ("", "7"))
+    assert [passage.text[one.start : one.end] for one in passage.protected] == [text] * (text not in ("", "7"))
     expected = source.replace("There are", "THERE ARE").replace("books.", "BOOKS.").replace("&quot;", '"')
     assert body(shouted(document)) == expected
 

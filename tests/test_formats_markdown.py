@@ -168,7 +168,7 @@ def test_what_is_said_of_pictures_and_links_is_translated(source: str, written: 
 def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
     (passage,) = read("a.md", b"There are ![ten](n.png) books.").passages
     assert passage.text == "There are \ufffc books."
-    assert [passage.text[one.start : one.end] for one in passage.kept] == ["\ufffc"]
+    assert [passage.text[one.start : one.end] for one in passage.protected] == ["\ufffc"]
     assert [inset.passage.text for inset in passage.insets] == ["ten"]
 
 

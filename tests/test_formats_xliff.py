@@ -94,7 +94,7 @@ def test_a_code_that_stands_alone_is_a_value_unless_it_breaks_the_line(source: s
     document = read("a.xlf", f"<xliff><file><body>{unit}</body></file></xliff>".encode())
     (passage,) = document.passages
     assert passage.text == text
-    assert [passage.text[one.start : one.end] for one in passage.kept] == re.findall(r"\{x\}|\ufffc", text)
+    assert [passage.text[one.start : one.end] for one in passage.protected] == re.findall(r"\{x\}|\ufffc", text)
     assert as_it_was(document).replace(b"&gt;", b">").count(source.replace("&gt;", ">").encode()) == 2
 
 

@@ -20,7 +20,7 @@ from app.markup.char_refs import parts
 from app.markup.extract import located, phrase, pieces
 from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
 from app.markup.html_tokenizer import tokens
-from app.markup.passage import Kept, Link, Passage, Piece
+from app.markup.passage import Link, Passage, Piece, ProtectedSpan
 from app.markup.render import unchanged
 from app.text.tag_projection import woven
 
@@ -104,8 +104,8 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
     for passage in pieces(markup, rules):
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
-            kept = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.kept)
-            found.append(unchanged(Passage(passage.text, kept, tags, insets=passage.insets)))
+            protected = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.protected)
+            found.append(unchanged(Passage(passage.text, protected, tags, insets=passage.insets)))
     return found
 
 
@@ -150,11 +150,13 @@ def test_passages_are_where_they_say(markup: str) -> None:
 def test_passages_keep_their_promise(markup: str) -> None:
     for passage in (piece for piece in (*pieces(markup), *phrase(markup)) if isinstance(piece, Passage)):
         end = 0
-        for kept in passage.kept:
-            assert end <= kept.start < kept.end
-            end = kept.end
+        for protected in passage.protected:
+            assert end <= protected.start < protected.end
+            end = protected.end
         assert end <= len(passage.text)
-        assert not any(kept.start < tag.at < kept.end for tag in passage.tags for kept in passage.kept)
+        assert not any(
+            protected.start < tag.at < protected.end for tag in passage.tags for protected in passage.protected
+        )
         assert [tag.at for tag in passage.tags] == sorted(tag.at for tag in passage.tags)
         depth = 0
         for tag in passage.tags:
@@ -380,14 +382,14 @@ def trees(draw: st.DrawFn) -> ElementTree.Element:
 def scrambled(passage: Passage) -> str:
     """Its words in the opposite order, each linked to itself."""
     spans = [found.span() for found in re.finditer(r"\S+", passage.text)]
-    held = {(kept.start, kept.end): kept for kept in passage.kept}
-    spans = [span for span in spans if not any(k.start < span[1] and span[0] < k.end for k in passage.kept)]
-    parts: list[str | Kept] = []
+    held = {(protected.start, protected.end): protected for protected in passage.protected}
+    spans = [span for span in spans if not any(k.start < span[1] and span[0] < k.end for k in passage.protected)]
+    parts: list[str | ProtectedSpan] = []
     links: list[Link] = []
     at = 0
     for span in sorted([*spans, *held], reverse=True):
         part = held.get(span) or passage.text[slice(*span)].upper()
-        size = len(part.raw if isinstance(part, Kept) else part)
+        size = len(part.raw if isinstance(part, ProtectedSpan) else part)
         parts += [part, " "]
         links.append(Link(span, (at, at + size)))
         at += size + 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup.passage import Kept
+from app.markup.passage import ProtectedSpan
 from app.settings import SettingsError
 from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, Ranked, load_glossaries, merged
 
@@ -93,11 +93,11 @@ TERM = st.text(st.sampled_from("ab AB-你好é\u0301İß'"), min_size=1, max_siz
 @given(st.dictionaries(TERM, TERM, max_size=6), TEXT, st.sampled_from(["en", "tr", "zh"]))
 def test_what_is_found_is_in_order_and_is_a_term(terms: dict[str, str], text: str, language: str) -> None:
     end = 0
-    for kept in Glossary(terms, language).find(text):
-        assert end <= kept.start < kept.end
-        assert kept.raw in {translation.strip() for translation in terms.values()}
-        assert "\n" not in text[kept.start : kept.end]
-        end = kept.end
+    for protected in Glossary(terms, language).find(text):
+        assert end <= protected.start < protected.end
+        assert protected.raw in {translation.strip() for translation in terms.values()}
+        assert "\n" not in text[protected.start : protected.end]
+        end = protected.end
 
 
 def test_every_term_of_a_large_glossary_is_found() -> None:
@@ -147,7 +147,7 @@ def test_of_several_glossaries_the_first_that_has_a_term_in_any_case_holds(text:
     ]
     terms[1].update({f"term {number}": "terme" for number in range(MAX_TERMS - 3)})
     found = Ranked([Glossary(each, "en") for each in terms]).find(text)
-    assert [kept.raw for kept in found] == expected
+    assert [protected.raw for protected in found] == expected
 
 
 def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
     assert glossaries.names == ["it", "my.own"]
     one = glossaries.find("it", "en", "fr")
     assert one is not None
-    assert [kept.raw for kept in one.find("A cat on a hard disk.")] == ["chat", "disque dur"]
+    assert [protected.raw for protected in one.find("A cat on a hard disk.")] == ["chat", "disque dur"]
     assert glossaries.find("it", "zh-Hans", "pt-BR") is not None
     assert glossaries.find("it", "fr", "en") is None
     assert glossaries.find("else", "en", "fr") is None
@@ -191,21 +191,25 @@ def test_without_a_folder_there_are_no_glossaries(tmp_path: Path) -> None:
         load_glossaries(tmp_path / "missing")
 
 
-def kept(*ranges: tuple[int, int]) -> list[Kept]:
-    return [Kept(start, end, "") for start, end in ranges]
+def protected(*ranges: tuple[int, int]) -> list[ProtectedSpan]:
+    return [ProtectedSpan(start, end, "") for start, end in ranges]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        (kept(), kept((1, 2)), kept((1, 2))),
-        (kept((1, 2)), kept(), kept((1, 2))),
-        (kept((2, 4), (8, 9)), kept((0, 2), (3, 5), (4, 8), (9, 10)), kept((0, 2), (2, 4), (4, 8), (8, 9), (9, 10))),
-        (kept((2, 4)), kept((0, 9)), kept((2, 4))),
-        (kept((0, 9)), kept((1, 2), (3, 4), (9, 10)), kept((0, 9), (9, 10))),
+        (protected(), protected((1, 2)), protected((1, 2))),
+        (protected((1, 2)), protected(), protected((1, 2))),
+        (
+            protected((2, 4), (8, 9)),
+            protected((0, 2), (3, 5), (4, 8), (9, 10)),
+            protected((0, 2), (2, 4), (4, 8), (8, 9), (9, 10)),
+        ),
+        (protected((2, 4)), protected((0, 9)), protected((2, 4))),
+        (protected((0, 9)), protected((1, 2), (3, 4), (9, 10)), protected((0, 9), (9, 10))),
     ],
 )
 def test_ranges_that_overlap_one_of_the_first_are_left_out(
-    first: list[Kept], second: list[Kept], expected: list[Kept]
+    first: list[ProtectedSpan], second: list[ProtectedSpan], expected: list[ProtectedSpan]
 ) -> None:
     assert merged(first, second) == expected

@@ -90,7 +90,7 @@ def test_what_is_doubtful_is_no_message(text: str) -> None:
 def test_a_translation_brings_no_syntax_of_its_own(translation: str, expected: str) -> None:
     pieces = pieces_of("{n, plural, other {x {name}}}")
     assert pieces
-    written = (p if isinstance(p, str) else p.write(translation) + p.kept[0].raw for p in pieces)
+    written = (p if isinstance(p, str) else p.write(translation) + p.protected[0].raw for p in pieces)
     assert "".join(written) == expected
     [passage] = [p for p in pieces_of("{n, plural, other {it''s}}") or [] if isinstance(p, Passage)]
     assert passage.write("l'a") == "l''a"

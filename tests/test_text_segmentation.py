@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup.passage import Kept
+from app.markup.passage import ProtectedSpan
 from app.text.segmentation import WINDOW, Segment, cut, segments
 
 LANGUAGES = st.sampled_from(["en", "fr", "zh", "ja", "el", "am", "ar", "xx"])
@@ -23,24 +23,24 @@ PROSE = st.lists(
 
 
 @st.composite
-def prose_with_kept(draw: st.DrawFn) -> tuple[str, list[Kept]]:
+def prose_with_protected_spans(draw: st.DrawFn) -> tuple[str, list[ProtectedSpan]]:
     text = draw(PROSE)
     edges = sorted(draw(st.sets(st.integers(0, len(text)), max_size=12)))
     ranges = [(start, end) for start, end in pairwise(edges) if draw(st.booleans())]
-    return text, [Kept(start, end, text[start:end]) for start, end in ranges]
+    return text, [ProtectedSpan(start, end, text[start:end]) for start, end in ranges]
 
 
-def sentences(text: str, language: str, kept: list[Kept] | None = None) -> list[str]:
-    return [text[start:end] for start, end, translate in segments(text, language, kept or []) if translate]
+def sentences(text: str, language: str, protected: list[ProtectedSpan] | None = None) -> list[str]:
+    return [text[start:end] for start, end, translate in segments(text, language, protected or []) if translate]
 
 
 def parts(text: str, found: list[Segment]) -> list[str]:
     return [text[start:end] for start, end, _ in found]
 
 
-def kept(text: str, *ranges: str) -> list[Kept]:
+def protected(text: str, *ranges: str) -> list[ProtectedSpan]:
     """The first of each of `ranges` in `text`."""
-    return [Kept(text.index(one), text.index(one) + len(one), one) for one in ranges]
+    return [ProtectedSpan(text.index(one), text.index(one) + len(one), one) for one in ranges]
 
 
 def covers(found: list[Segment], start: int, end: int) -> bool:
@@ -50,12 +50,12 @@ def covers(found: list[Segment], start: int, end: int) -> bool:
     )
 
 
-def cuts(found: list[Segment], ranges: list[Kept]) -> bool:
+def cuts(found: list[Segment], ranges: list[ProtectedSpan]) -> bool:
     return any(one.start < segment.end < one.end for segment in found for one in ranges)
 
 
-@given(prose_with_kept(), LANGUAGES)
-def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[Kept]], language: str) -> None:
+@given(prose_with_protected_spans(), LANGUAGES)
+def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
     found = segments(text[0], language, text[1], whole=True)
     assert covers(found, 0, len(text[0]))
     assert sum(segment.translate for segment in found) == any(
@@ -63,15 +63,17 @@ def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[Kept]], lang
     )
 
 
-@given(prose_with_kept(), LANGUAGES)
-def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(text: tuple[str, list[Kept]], language: str) -> None:
+@given(prose_with_protected_spans(), LANGUAGES)
+def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(
+    text: tuple[str, list[ProtectedSpan]], language: str
+) -> None:
     found = segments(text[0], language, text[1])
     assert covers(found, 0, len(text[0]))
     assert not cuts(found, text[1])
 
 
-@given(prose_with_kept(), LANGUAGES)
-def test_a_sentence_has_a_letter_outside_what_is_kept(text: tuple[str, list[Kept]], language: str) -> None:
+@given(prose_with_protected_spans(), LANGUAGES)
+def test_a_sentence_has_a_letter_outside_what_is_kept(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
     hidden = {index for one in text[1] for index in range(one.start, one.end)}
     for start, end, translate in segments(text[0], language, text[1]):
         letters = [text[0][i] for i in range(start, end) if i not in hidden and text[0][i].isalpha()]
@@ -218,17 +220,17 @@ def test_the_end_of_a_comment_is_copied(text: str) -> None:
 
 def test_what_is_kept_ends_no_sentence_and_is_seen_as_a_word() -> None:
     text = "Call `a. B? C!\nD.` now. `x` is it."
-    assert sentences(text, "en", kept(text, "`a. B? C!\nD.`", "`x`")) == ["Call `a. B? C!\nD.` now.", "`x` is it."]
+    assert sentences(text, "en", protected(text, "`a. B? C!\nD.`", "`x`")) == ["Call `a. B? C!\nD.` now.", "`x` is it."]
 
 
 def test_a_tag_that_closes_belongs_to_the_sentence_before_it() -> None:
     text = "<b>Hello there.</b> How are you?"
-    assert sentences(text, "en", kept(text, "<b>", "</b>")) == ["<b>Hello there.</b>", "How are you?"]
+    assert sentences(text, "en", protected(text, "<b>", "</b>")) == ["<b>Hello there.</b>", "How are you?"]
 
 
 def test_what_is_kept_needs_no_translation_by_itself() -> None:
     text = "{name}\n{a} 12 {b}.\nHello {c}"
-    assert sentences(text, "en", kept(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
+    assert sentences(text, "en", protected(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
 
 
 def test_the_cells_of_a_table_are_translated_by_themselves() -> None:
@@ -237,7 +239,7 @@ def test_the_cells_of_a_table_are_translated_by_themselves() -> None:
 
 @pytest.mark.parametrize("text", ["\ufeffOne", "One\0two", "-v     One\n--version   two", "One    \t two\x1b"])
 def test_control_characters_and_columns_end_a_sentence(text: str) -> None:
-    flags = kept(text, *(flag for flag in ("-v", "--version") if flag in text))
+    flags = protected(text, *(flag for flag in ("-v", "--version") if flag in text))
     assert [sentence.lower() for sentence in sentences(text, "en", flags)] in (["one"], ["one", "two"])
 
 
@@ -258,18 +260,18 @@ def test_brackets_around_a_sentence_are_copied_and_those_inside_are_not(text: st
 
 def test_a_quoted_sentence_that_is_kept_ends_where_it_does() -> None:
     text = "Oui. 你好。 Non."
-    assert sentences(text, "fr", kept(text, "你好。")) == ["Oui.", "Non."]
+    assert sentences(text, "fr", protected(text, "你好。")) == ["Oui.", "Non."]
 
 
 def test_emphasis_ends_with_its_sentence() -> None:
     text = "**Hello there.** How are you?"
-    stars = [Kept(0, 2, "**"), Kept(14, 16, "**")]
+    stars = [ProtectedSpan(0, 2, "**"), ProtectedSpan(14, 16, "**")]
     assert sentences(text, "en", stars) == ["**Hello there.**", "How are you?"]
 
 
 def test_symbols_that_are_kept_are_copied_from_around_a_sentence_and_not_from_inside() -> None:
     text = "😀 Hello! 🎉🎉 I ♥ you ✨"
-    assert sentences(text, "en", kept(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
+    assert sentences(text, "en", protected(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
 
 
 def test_a_long_line_falls_into_the_same_sentences_as_short_ones() -> None:
@@ -285,11 +287,11 @@ def test_a_sentence_without_an_end_is_cut_at_spaces() -> None:
 
 def test_what_is_kept_may_be_longer_than_what_is_looked_at_together() -> None:
     text = f"See {'x ' * WINDOW} there. Hello."
-    assert sentences(text, "en", kept(text, "x " * WINDOW)) == ["See", "there.", "Hello."]
+    assert sentences(text, "en", protected(text, "x " * WINDOW)) == ["See", "there.", "Hello."]
 
 
-@given(prose_with_kept(), st.integers(1, 20))
-def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[Kept]], limit: int) -> None:
+@given(prose_with_protected_spans(), st.integers(1, 20))
+def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[ProtectedSpan]], limit: int) -> None:
     def length(start: int, end: int) -> int:
         covered = sum(max(0, min(end, one.end) - max(start, one.start)) for one in text[1])
         return end - start - covered + sum(start <= one.start < end for one in text[1])
@@ -302,7 +304,7 @@ def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[Kept]],
 
 
 def cut_by_characters(text: str, limit: int, *ranges: str) -> list[str]:
-    return parts(text, cut(text, 0, len(text), kept(text, *ranges), lambda start, end: end - start, limit))
+    return parts(text, cut(text, 0, len(text), protected(text, *ranges), lambda start, end: end - start, limit))
 
 
 def test_a_sentence_within_the_limit_is_not_cut() -> None:
@@ -322,7 +324,7 @@ def test_a_cut_goes_around_what_is_kept() -> None:
 
 def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows() -> None:
     text = " and ".join(f"{{{n}}}" for n in range(80))
-    ranges = kept(text, *(f"{{{n}}}" for n in range(80)))
+    ranges = protected(text, *(f"{{{n}}}" for n in range(80)))
 
     def length(start: int, end: int) -> int:
         return sum(start <= one.start < end for one in ranges)

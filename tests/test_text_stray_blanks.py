@@ -8,14 +8,14 @@ from app.text.stray_blanks import without_stray_blanks
 
 
 def tidied(
-    *texts: str, kept: tuple[int, ...] = (), source: str = "A {0} b.", to: str = "de", of: str = "en"
+    *texts: str, protected: tuple[int, ...] = (), source: str = "A {0} b.", to: str = "de", of: str = "en"
 ) -> list[str]:
-    return without_stray_blanks(texts, kept, source, of, to)
+    return without_stray_blanks(texts, protected, source, of, to)
 
 
 def test_of_a_run_of_blanks_one_is_left() -> None:
     assert tidied("un ", " ", " nouveaux") == ["un", "", " nouveaux"]
-    assert tidied("un", " ", " nouveaux", kept=(1,)) == ["un", " ", " nouveaux"]
+    assert tidied("un", " ", " nouveaux", protected=(1,)) == ["un", " ", " nouveaux"]
     assert tidied("Quoi ", "\u00a0?", to="fr") == ["Quoi", "\u00a0?"]
     assert tidied(" a", " b ") == ["a", " b"]
 
@@ -23,7 +23,7 @@ def test_of_a_run_of_blanks_one_is_left() -> None:
 @pytest.mark.parametrize("mark", [".", ",", "?", "!", ";", ":", "。", "，"])
 def test_there_is_none_before_a_mark(mark: str) -> None:
     assert tidied("Vorhang", " ", mark) == ["Vorhang", "", mark]
-    assert tidied("Vorhang", " ", mark, kept=(0,)) == ["Vorhang", "", mark]
+    assert tidied("Vorhang", " ", mark, protected=(0,)) == ["Vorhang", "", mark]
 
 
 def test_french_has_one_before_some_and_a_name_may_begin_with_a_mark() -> None:
@@ -44,4 +44,4 @@ def test_where_the_source_has_them_they_stay(source: str) -> None:
 def test_ideographs_have_none_between_them_unless_the_source_may() -> None:
     assert tidied("一只风冷", " 美", "。", to="zh") == ["一只风冷", "美", "。"]
     assert tidied("北京 上海", of="ja", to="zh") == ["北京 上海"]
-    assert tidied("用", " ", "登录", kept=(1,), to="zh") == ["用", " ", "登录"]
+    assert tidied("用", " ", "登录", protected=(1,), to="zh") == ["用", " ", "登录"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup.passage import Kept, Link, Passage, Tag
+from app.markup.passage import Link, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
 from app.text.tag_projection import shares, woven
 
@@ -133,9 +133,9 @@ def test_what_began_before_starts_at_the_start_and_what_goes_on_ends_at_the_end(
 
 
 def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
-    kept = Kept(6, 12, "<x> & y")
+    protected = ProtectedSpan(6, 12, "<x> & y")
     source = parsed("press <b>{name}</b> & go")
-    pieces: list[str | Kept] = ["appuyez sur ", kept, " & allez"]
+    pieces: list[str | ProtectedSpan] = ["appuyez sur ", protected, " & allez"]
     links = [Link((0, 5), (0, 11)), Link((6, 12), (11, 19)), Link((13, 14), (19, 21)), Link((15, 17), (21, 27))]
     found = woven(pieces, source.tags, len(source.text), links, lambda text: text.replace("&", "&amp;"))
     assert found == "appuyez sur <b><x> & y</b> &amp; allez"
@@ -195,12 +195,16 @@ def passages(draw: st.DrawFn, alphabet: str = "ab 好.,") -> Passage:
 
 
 @st.composite
-def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | Kept], list[Link]]:
+def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], list[Link]]:
     """Any translation, and any links of it to a source of `length` characters."""
-    pieces: list[str | Kept] = []
+    pieces: list[str | ProtectedSpan] = []
     for piece in draw(st.lists(st.text("xy 语.’", max_size=8), max_size=4)):
-        pieces += [piece, Kept(0, 0, draw(st.sampled_from(["{k}", "{ }", "语"])))] if draw(st.booleans()) else [piece]
-    size = sum(len(piece.raw if isinstance(piece, Kept) else piece) for piece in pieces)
+        pieces += (
+            [piece, ProtectedSpan(0, 0, draw(st.sampled_from(["{k}", "{ }", "语"])))]
+            if draw(st.booleans())
+            else [piece]
+        )
+    size = sum(len(piece.raw if isinstance(piece, ProtectedSpan) else piece) for piece in pieces)
     cuts = sorted({0, size, *draw(st.lists(st.integers(0, size), max_size=10))})
     spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda span: (min(span), max(span)))
     return pieces, [Link(draw(spans), bounds) for bounds in pairwise(cuts)]
@@ -230,11 +234,11 @@ def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObje
     pieces, links = data.draw(aligned(len(source.text)))
     found = woven(pieces, source.tags, len(source.text), links, str)
     assert parents(found) == parents("".join(tag.raw for tag in source.tags))
-    plain = "".join(piece.raw if isinstance(piece, Kept) else piece for piece in pieces)
+    plain = "".join(piece.raw if isinstance(piece, ProtectedSpan) else piece for piece in pieces)
     spaces = {tag.raw for tag in source.tags if tag.space}
     pattern = re.escape(TAG.sub(lambda tag: "\x01" if tag[0] in spaces else "", found)).replace("\x01", "[ ]?")
     assert re.fullmatch(pattern, plain)
-    assert all(piece.raw in found for piece in pieces if isinstance(piece, Kept))
+    assert all(piece.raw in found for piece in pieces if isinstance(piece, ProtectedSpan))
 
 
 @given(st.data())

@@ -18,14 +18,14 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Kept, Passage, Tag
+from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.text.placeholders import placeholders
 from app.translation.sentence import (
     Sentence,
     encodable,
     is_in_capitals,
     is_word_known_in_small_letters,
-    most_kept,
+    max_protected_spans,
     part_of,
     parts_of,
 )
@@ -53,8 +53,8 @@ def sentence_with(draw: random.Random) -> tuple[str, list[str]]:
     own = [placeholder(draw) for _ in range(draw.randint(1, 4))]
     words = draw.choices(WORDS, k=draw.randint(1, 8)) + [draw.choice(own) for _ in range(draw.randint(1, 6))]
     draw.shuffle(words)
-    kept = [word for word in words if word in own]
-    return " ".join(words) + draw.choice([".", "!", " ?", ""]), kept
+    protected = [word for word in words if word in own]
+    return " ".join(words) + draw.choice([".", "!", " ?", ""]), protected
 
 
 def generated(count: int) -> list[tuple[str, list[str]]]:
@@ -62,9 +62,9 @@ def generated(count: int) -> list[tuple[str, list[str]]]:
     return [sentence_with(draw) for _ in range(count)]
 
 
-def is_kept_whole(kept: list[str], text: str, translation: str | None) -> bool:
+def is_preserved(protected: list[str], text: str, translation: str | None) -> bool:
     assert translation is not None
-    return all(translation.count(one) == text.count(one) for one in kept)
+    return all(translation.count(one) == text.count(one) for one in protected)
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +87,8 @@ def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
     items = translated(used, Wild(bundle, manners), [text for text, _ in sent])
     broken = [
         (text, item.text)
-        for (text, kept), item in zip(sent, items, strict=True)
-        if not is_kept_whole(kept, text, item.text)
+        for (text, protected), item in zip(sent, items, strict=True)
+        if not is_preserved(protected, text, item.text)
     ]
     assert broken == []
     assert sum(item.text != text for (text, _), item in zip(sent, items, strict=True)) > 0.9 * len(sent)
@@ -104,8 +104,8 @@ def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
     sent = generated(300)
     items = translated(bundle, Unbound(bundle), [text for text, _ in sent])
     whole = sum(
-        is_kept_whole(kept, text, item.text)
-        for (text, kept), item in zip(sent, items, strict=True)
+        is_preserved(protected, text, item.text)
+        for (text, protected), item in zip(sent, items, strict=True)
         if item.text != text  # one that is nothing but placeholders and marks is copied
     )
     assert whole < 30
@@ -115,7 +115,9 @@ def test_placeholders_come_back_through_the_whole_service(service: Service) -> N
     sent = generated(120)
     body = {"text": [text for text, _ in sent], "source": "en", "target": "fr"}
     answer = service.post("/translate", body).json()["translations"]
-    assert all(is_kept_whole(kept, text, item["text"]) for (text, kept), item in zip(sent, answer, strict=True))
+    assert all(
+        is_preserved(protected, text, item["text"]) for (text, protected), item in zip(sent, answer, strict=True)
+    )
 
 
 @pytest.mark.slow
@@ -123,12 +125,12 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) 
     sent = generated(60)
     items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
     others = [
-        (text, kept, other)
-        for (text, kept), item in zip(sent, items, strict=True)
+        (text, protected, other)
+        for (text, protected), item in zip(sent, items, strict=True)
         for other, _ in (item.plan.alternatives(3) if item.plan else ())
     ]
     assert len(others) > 80
-    assert all(is_kept_whole(kept, text, other) for text, kept, other in others)
+    assert all(is_preserved(protected, text, other) for text, protected, other in others)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +148,9 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) 
 )
 def test_placeholders_beside_each_other_and_at_the_ends_come_back(bundle: Bundle, wild: Wild, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
-    kept = [one.raw for one in placeholders(text, "en")]
-    assert len(kept) >= 3 or text.count("{") == 2
-    assert is_kept_whole(kept, text, item.text)
+    protected = [one.raw for one in placeholders(text, "en")]
+    assert len(protected) >= 3 or text.count("{") == 2
+    assert is_preserved(protected, text, item.text)
 
 
 @pytest.mark.parametrize("text", ["{a} {b}", "%s", "{a}\n\n{b}, {c}.", "https://a.example/b `c`", "😀 {a}: 12"])
@@ -158,12 +160,12 @@ def test_nothing_but_placeholders_is_left_as_it_is(bundle: Bundle, wild: Wild, t
 
 
 def test_more_placeholders_than_there_are_symbols_all_come_back(bundle: Bundle, wild: Wild) -> None:
-    kept = [f"{{n{number}}}" for number in range(80)]
-    text = "The cat " + " and ".join(kept) + " sleeps."
+    protected = [f"{{n{number}}}" for number in range(80)]
+    text = "The cat " + " and ".join(protected) + " sleeps."
     (item,) = translated(bundle, wild, [text])
-    assert is_kept_whole(kept, text, item.text)
+    assert is_preserved(protected, text, item.text)
     assert item.warnings[0].startswith("A sentence with more than 32 things to keep was translated in ")
-    assert text.count(" ") > 80 > most_kept(bundle)
+    assert text.count(" ") > 80 > max_protected_spans(bundle)
 
 
 # ---- Markup
@@ -181,7 +183,7 @@ class Tree(HTMLParser):
     def __init__(self, markup: str) -> None:
         super().__init__(convert_charrefs=False)
         self.found = Counter[tuple[str, ...]]()
-        self.kept = Counter[str]()
+        self.protected = Counter[str]()
         self.way: list[str] = []
         self.feed(markup)
         self.close()
@@ -189,7 +191,7 @@ class Tree(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raw = TRANSLATED.sub(r" \1", self.get_starttag_text() or "")
         if tag == "img":  # a word of the sentence as well
-            self.kept[raw] += 1
+            self.protected[raw] += 1
             return
         if not raw.startswith(KEPT):
             self.found[*self.way, raw] += 1
@@ -204,7 +206,7 @@ class Tree(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self.way and self.way[-1].startswith(KEPT):
-            self.kept[data] += 1
+            self.protected[data] += 1
 
 
 def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
@@ -236,7 +238,7 @@ def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: Wild) -> None:
         assert item.text is not None
         before, after = Tree(text), Tree(item.text)
         assert after.found == before.found, text
-        assert after.kept == before.kept, text
+        assert after.protected == before.protected, text
         assert not after.way
     assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 150
 
@@ -260,17 +262,20 @@ def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
 def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data: st.DataObject) -> None:
     text = data.draw(st.text("ab {}", max_size=30))
     places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
-    kept = [Kept(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
-    parts = parts_of(Passage(text, tuple(kept)))
-    assert [part for part in parts if isinstance(part, int)] == list(range(len(kept)))
-    assert "".join(part if isinstance(part, str) else text[kept[part].start : kept[part].end] for part in parts) == text
+    protected = [ProtectedSpan(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
+    parts = parts_of(Passage(text, tuple(protected)))
+    assert [part for part in parts if isinstance(part, int)] == list(range(len(protected)))
+    assert (
+        "".join(part if isinstance(part, str) else text[protected[part].start : protected[part].end] for part in parts)
+        == text
+    )
     assert "" not in parts
 
 
 def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
-    passage = Passage("ab{c}de{f}", (Kept(2, 5, "{c}"), Kept(7, 10, "{f}")))
-    part = part_of(passage, passage.kept, (Tag(1, "<br>"),), 5, 10)
-    assert part == Passage("de{f}", (Kept(2, 5, "{f}"),), (Tag(1, "<br>"),))
+    passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
+    part = part_of(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
+    assert part == Passage("de{f}", (ProtectedSpan(2, 5, "{f}"),), (Tag(1, "<br>"),))
 
 
 def sentence(bundle: Bundle, text: str) -> Sentence:
@@ -371,8 +376,8 @@ def test_the_model_is_given_one_space_and_one_mark(bundle: Bundle) -> None:
 
 def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that says `parts`, in which numbers are symbols."""
-    kept = tuple(placeholders(text, bundle.source))
-    sentence = Sentence.of(Passage(text, kept), bundle, [], 1, 0)
+    protected = tuple(placeholders(text, bundle.source))
+    sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
     sentence.found(decoded(bundle.tokenizer.encode_parts(parts)))
     assert sum(end - start for _, (start, end) in sentence.links(sentence.best)) == len(sentence.text(sentence.best))
     return sentence.text(sentence.best)

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Kept, Link, Passage, Tag
+from app.markup.passage import Link, Passage, ProtectedSpan, Tag
 from app.translation import request
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import numbers_in, revised, terms_in, wanting
@@ -158,8 +158,8 @@ def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> Non
     sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
-    kept = [s.passage.kept for item in items if item.plan for s in item.plan.sentences]
-    assert sum(map(bool, kept)) > 90
+    protected = [s.passage.protected for item in items if item.plan for s in item.plan.sentences]
+    assert sum(map(bool, protected)) > 90
 
 
 def test_at_the_start_of_a_sentence_that_has_a_capital_the_term_has_one(bundle: Bundle) -> None:
@@ -172,7 +172,7 @@ def test_at_the_start_of_a_sentence_that_has_a_capital_the_term_has_one(bundle: 
 def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bundle) -> None:
     def first_symbol(text: str) -> str | None:
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
-        one.terms = (Kept(0, 3, "minet"),)
+        one.terms = (ProtectedSpan(0, 3, "minet"),)
         one.keep_terms()
         one.found(decoded([bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]))
         return one.text(one.best)
@@ -218,9 +218,9 @@ def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
     tokenizer = bundle.tokenizer
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
     ids = tokenizer.encode_parts(["you cat ", 0])
-    one = Sentence.of(Passage("you cat {a}", (Kept(8, 11, "{a}"),)), bundle, ids, 1, 0)
+    one = Sentence.of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids, 1, 0)
     one.found(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
-    again = revised(one, [Kept(4, 7, given)])
+    again = revised(one, [ProtectedSpan(4, 7, given)])
     assert (again is not None) is fits
     if again:
         assert len(again.prefix) + 1 <= again.limit <= bundle.limits.max_target
@@ -246,7 +246,7 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
     one.found(decoded([]))
     one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
     one.links = lambda candidate: iter(links)  # type: ignore[method-assign]
-    again = revised(one, [Kept(3, 12, "硬碟")])
+    again = revised(one, [ProtectedSpan(3, 12, "硬碟")])
     assert again is not None
     assert bundle.tokenizer.decode(again.prefix) == expected
 
@@ -267,20 +267,20 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
 )
 def test_a_term_is_there_as_a_whole_word_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
     one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
-    one.terms = (Kept(4, 7, "minet"),)
+    one.terms = (ProtectedSpan(4, 7, "minet"),)
     assert len(wanting(one, said(bundle, translation))) == missing
 
 
 def test_a_term_said_twice_is_to_be_there_twice(bundle: Bundle) -> None:
     one = Sentence.of(Passage("cat cat"), bundle, [], 1, 0)
-    one.terms = (Kept(0, 3, "minet"), Kept(4, 7, "minet"))
+    one.terms = (ProtectedSpan(0, 3, "minet"), ProtectedSpan(4, 7, "minet"))
     missing = [wanting(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
     assert missing == [list(one.terms), [one.terms[1]], []]
 
 
 def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
-    found = [Kept(0, 3, "a"), Kept(4, 9, "b"), Kept(10, 15, "c")]
-    passage = Passage("the {cat} sleeps", (Kept(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
+    found = [ProtectedSpan(0, 3, "a"), ProtectedSpan(4, 9, "b"), ProtectedSpan(10, 15, "c")]
+    passage = Passage("the {cat} sleeps", (ProtectedSpan(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
     assert terms_in(passage, found) == (found[0],)
 
 
@@ -326,7 +326,7 @@ def test_full_width_digits_are_the_plain_ones(bundle: Bundle, translation: str, 
     passage = Passage("他出生于（１９８４）。")
     one = Sentence.of(passage, bundle, [], 1, 0)
     one.terms = tuple(numbers_in(passage, (), 32))
-    assert one.terms == (Kept(5, 9, "1984"),)
+    assert one.terms == (ProtectedSpan(5, 9, "1984"),)
     assert len(wanting(one, said(bundle, translation))) == missing
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Kept, Passage, Tag
+from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_choices
 from app.translation.sentence import Candidate, Sentence, encodable
 from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, mend, plan_text
@@ -174,7 +174,7 @@ def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle)
 
 
 def test_what_is_copied_is_written_as_it_was() -> None:
-    passage = Passage("a b", (Kept(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
+    passage = Passage("a b", (ProtectedSpan(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
     assert copied(["<p>", passage, "</p>"]).text() == "<p>{a} <i>b</i></p>"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 
-from app.markup.passage import Kept, Passage, Tag, as_it_is
+from app.markup.passage import Passage, ProtectedSpan, Tag, as_it_is
 
 
 class Collector:
@@ -17,7 +17,7 @@ class Collector:
     def __init__(self) -> None:
         self.length = 0
         self._text: list[str] = []
-        self._kept: list[Kept] = []
+        self._protected: list[ProtectedSpan] = []
         self._tags: list[Tag] = []
         self._opened: list[tuple[Hashable, int]] = []
         self._open_keys: Counter[Hashable] = Counter()
@@ -28,7 +28,7 @@ class Collector:
 
     def keep(self, text: str, raw: str) -> None:
         """Adds `raw`, which is kept; the model sees `text` in its place, which is not empty."""
-        self._kept.append(Kept(self.length, self.length + len(text), raw))
+        self._protected.append(ProtectedSpan(self.length, self.length + len(text), raw))
         self.text(text)
 
     def mark(self, raw: str, space: bool = False) -> None:
@@ -57,10 +57,13 @@ class Collector:
         whole = self.all(write)
         text = whole.text
         end, spoken = 0, False
-        for start, stop in [*((kept.start, kept.end) for kept in self._kept), (len(text), len(text))]:
+        for start, stop in [
+            *((protected.start, protected.end) for protected in self._protected),
+            (len(text), len(text)),
+        ]:
             spoken = spoken or any(map(str.isalpha, text[end:start]))
             end = stop
         return whole if spoken else None
 
     def all(self, write: Callable[[str], str]) -> Passage:
-        return Passage("".join(self._text), tuple(self._kept), tuple(self._tags), write)
+        return Passage("".join(self._text), tuple(self._protected), tuple(self._tags), write)

@@ -43,7 +43,7 @@ from app.markup.html_elements import (
 )
 from app.markup.html_tokenizer import Token, tokens
 from app.markup.inline_text import SPACE, Item, items
-from app.markup.passage import OBJECT, VALUE, Inset, Kept, Passage, Piece, Tag, can_refer, reference
+from app.markup.passage import OBJECT, VALUE, Inset, Passage, Piece, ProtectedSpan, Tag, can_refer, reference
 
 _LINK = re.compile(r"<a\b", re.IGNORECASE)
 _CODE = ("<%=", "<?=", "<?php")
@@ -187,15 +187,15 @@ def _tag(i: int, token: Token, owner: Element) -> Item:
     if token.kind == "close" and owner.last == i:
         return Item("close", token.raw)
     if token.kind in ("open", "empty") and owner.last == i:
-        return _kept(token.raw, _thing(owner.name))
-    return _kept(token.raw, token.raw if token.raw.startswith(_CODE) else _shown(token))
+        return _protected(token.raw, _thing(owner.name))
+    return _protected(token.raw, token.raw if token.raw.startswith(_CODE) else _shown(token))
 
 
 def _untouched(element: Element, inside: Sequence[Token]) -> Item:
     shown = _thing(element.name)
     if shown != OBJECT and local(element.name) not in UNSEEN:
         shown = "".join(map(_shown, inside)).strip() or shown
-    return _kept("".join(token.raw for token in inside), shown)
+    return _protected("".join(token.raw for token in inside), shown)
 
 
 def _thing(name: str) -> str:
@@ -203,10 +203,10 @@ def _thing(name: str) -> str:
     return OBJECT if local(name) in OBJECTS else VALUE if local(name) in VALUES else ""
 
 
-def _kept(raw: str, shown: str) -> Item:
+def _protected(raw: str, shown: str) -> Item:
     """A word of the sentence, if it displays one."""
     shown = SPACE.sub(" ", shown).strip()
-    return Item("kept", raw, shown) if shown else Item("mark", raw)
+    return Item("protected", raw, shown) if shown else Item("mark", raw)
 
 
 def _shown(token: Token) -> str:
@@ -229,7 +229,7 @@ def _bounds(line: Sequence[Item]) -> tuple[int, int]:
     if not any(item.kind == "text" and _is_speech(item.text) for item in line):
         return 0, 0
     mates = _mates(line)
-    seen = [0, *accumulate(item.kind in ("text", "kept") and item.text != OBJECT for item in line)]
+    seen = [0, *accumulate(item.kind in ("text", "protected") and item.text != OBJECT for item in line)]
     first, end = 0, len(line)
     while seen[first + 1] == seen[first]:
         mate = mates[first]
@@ -263,13 +263,13 @@ def _mates(line: Sequence[Item]) -> list[int | None]:
 
 def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None) -> Passage:
     text, size = list[str](), 0
-    kept: list[Kept] = []
+    protected: list[ProtectedSpan] = []
     tags: list[Tag] = []
     spellings = Spellings()
     for item in line:
         shown = item.text
-        if item.kind == "kept":
-            kept.append(Kept(size, size + len(shown), item.raw))
+        if item.kind == "protected":
+            protected.append(ProtectedSpan(size, size + len(shown), item.raw))
         elif item.kind == "space":
             # Consecutive white space is not displayed, but it is written.
             shown = "" if not text or text[-1][-1].isspace() else " "
@@ -282,4 +282,4 @@ def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None
         if shown:
             text.append(shown)
             size += len(shown)
-    return Passage("".join(text), tuple(kept), tuple(tags), Writer(spellings, document, quote))
+    return Passage("".join(text), tuple(protected), tuple(tags), Writer(spellings, document, quote))

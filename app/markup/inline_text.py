@@ -16,7 +16,7 @@ _ODD_SPACE = re.compile(r"\A[ \t\n\r\f]+|[ \t\n\r\f]+\Z|[\t\n\r\f][ \t\n\r\f]*| 
 class Item(NamedTuple):
     """A slice of a line: `raw` as written, and the `text` that it displays."""
 
-    kind: Literal["text", "space", "kept", "open", "close", "mark"]
+    kind: Literal["text", "space", "protected", "open", "close", "mark"]
     raw: str
     text: str = ""
 
@@ -56,9 +56,9 @@ def _item(part: Part) -> Item:
     if part.raw == part.text:
         return Item("space" if SPACE.fullmatch(part.raw) else "text", part.raw, part.raw)
     if part.text is None:
-        return Item("kept", part.raw, part.raw)
+        return Item("protected", part.raw, part.raw)
     if not part.text or (category(part.text[0]) in ("Cf", "Cc") and not part.text.isspace()):
         return Item("mark", part.raw)
     if part.text.isspace():
         return Item("space", part.raw)
-    return Item("text" if len(part.text) == 1 else "kept", part.raw, part.text)
+    return Item("text" if len(part.text) == 1 else "protected", part.raw, part.text)

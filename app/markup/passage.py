@@ -20,7 +20,7 @@ OBJECT = "\ufffc"
 it."""
 
 
-class Kept(NamedTuple):
+class ProtectedSpan(NamedTuple):
     """Characters [start, end) hidden from the model: the translation has `raw`, unchanged, in their place, once.
 
     A placeholder, whose `raw` is itself; a glossary term, with its required translation; or an untranslated element,
@@ -85,13 +85,13 @@ def as_it_is(text: str) -> str:
 class Passage:
     """Text that is translated as a whole: a paragraph, a heading, a string of a catalogue.
 
-    `kept` ranges are in order and do not overlap; `tags` are in order of position, well nested, every `open` with its
-    `close`, and none inside a kept range. `write` encodes translated text, in pieces, for the format; it does not apply
-    to any `raw`. A passage that is `whole` is one sentence, whatever ends it contains.
+    `protected` spans are in order and do not overlap; `tags` are in order of position, well nested, every `open` with
+    its `close`, and none inside a protected span. `write` encodes translated text, in pieces, for the format; it does
+    not apply to any `raw`. A passage that is `whole` is one sentence, whatever ends it contains.
     """
 
     text: str
-    kept: tuple[Kept, ...] = ()
+    protected: tuple[ProtectedSpan, ...] = ()
     tags: tuple[Tag, ...] = ()
     write: Callable[[str], str] = as_it_is
     whole: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.markup.passage import Kept, Passage, Tag, filled
+from app.markup.passage import Passage, ProtectedSpan, Tag, filled
 
 
 class Insertion(NamedTuple):
@@ -77,15 +77,15 @@ def insertions(root: Node) -> Iterator[Insertion]:
 
 def unchanged(passage: Passage) -> str:
     """The source of `passage`: its own text with its tags and protected parts, encoded for its format."""
-    pieces: list[str | Kept] = []
+    pieces: list[str | ProtectedSpan] = []
     moved, shift, end = [], 0, 0
-    kept = iter((*passage.kept, None))
-    following = next(kept)
+    protected = iter((*passage.protected, None))
+    following = next(protected)
     for tag in (*passage.tags, None):
         while following and (tag is None or following.end <= tag.at):
             pieces += [passage.text[end : following.start], following]
             end, shift = following.end, shift + len(following.raw) - (following.end - following.start)
-            following = next(kept)
+            following = next(protected)
         if tag:
             moved.append(Insertion(tag.at + shift, tag.at + shift + _covers(passage.text, tag), tag.raw))
     text = joined([*pieces, passage.text[end:]], moved, passage.write)
@@ -95,14 +95,14 @@ def unchanged(passage: Passage) -> str:
     return filled(text, insets.get)
 
 
-def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:
+def joined(pieces: Iterable[str | ProtectedSpan], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:
     """`pieces`, encoded, with the insertions, which are in order."""
     parts: list[str] = []
     waiting = iter(insertions)
     following = next(waiting, None)
     offset = 0
     for piece in pieces:
-        length = len(piece.raw) if isinstance(piece, Kept) else len(piece)
+        length = len(piece.raw) if isinstance(piece, ProtectedSpan) else len(piece)
         done = 0
         while following and following.start < offset + length:
             if isinstance(piece, str):
@@ -110,7 +110,7 @@ def joined(pieces: Iterable[str | Kept], insertions: Iterable[Insertion], write:
                 done = following.end - offset
             parts.append(following.raw)
             following = next(waiting, None)
-        parts.append(piece.raw if isinstance(piece, Kept) else write(piece[done:]))
+        parts.append(piece.raw if isinstance(piece, ProtectedSpan) else write(piece[done:]))
         offset += length
     while following:
         parts.append(following.raw)

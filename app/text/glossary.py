@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from app.markup.passage import Kept
+from app.markup.passage import ProtectedSpan
 from app.settings import PREFIX, SettingsError
 from model.languages import language_alone
 
@@ -70,7 +70,7 @@ class Glossary:
                 raise ValueError(fault)
             self._add(term.strip(), translation.strip())
 
-    def find(self, text: str) -> list[Kept]:
+    def find(self, text: str) -> list[ProtectedSpan]:
         """The terms in `text`, in order, with their translations; of overlapping ones the leftmost, then the longest.
 
         Terms match whole words, or anywhere in scripts without spaces, in any case; a term with capitals inside a word,
@@ -80,12 +80,12 @@ class Glossary:
             return []
         spans = [token.span() for token in _TOKEN.finditer(text)]
         words = [self._folded(text[start:end]) for start, end in spans]
-        found: list[Kept] = []
+        found: list[ProtectedSpan] = []
         place = 0
         while place < len(words):
             if words[place] in self._root.following and (longest := self._longest(text, spans, words, place)):
                 last, translation = longest
-                found.append(Kept(spans[place][0], spans[last][1], translation))
+                found.append(ProtectedSpan(spans[place][0], spans[last][1], translation))
                 place = last
             place += 1
         return found
@@ -125,9 +125,9 @@ class Ranked(Glossary):
         super().__init__({}, "")
         self._glossaries = glossaries
 
-    def find(self, text: str) -> list[Kept]:
+    def find(self, text: str) -> list[ProtectedSpan]:
         """Like that of one glossary; where terms of two glossaries overlap, the first glossary wins."""
-        found: list[Kept] = []
+        found: list[ProtectedSpan] = []
         for glossary in self._glossaries:
             found = merged(found, glossary.find(text))
         return found
@@ -170,9 +170,9 @@ def load_glossaries(folder: Path | None) -> Glossaries:
     return Glossaries(loaded)
 
 
-def merged(first: Sequence[Kept], second: Sequence[Kept]) -> list[Kept]:
+def merged(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """Both in order, without the ranges of `second` that overlap one of `first`."""
-    found: list[Kept] = []
+    found: list[ProtectedSpan] = []
     index = 0
     for one in second:
         while index < len(first) and first[index].end <= one.start:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from app.markup.passage import Kept, Passage, Piece
+from app.markup.passage import Passage, Piece, ProtectedSpan
 from app.markup.render import unchanged
 
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
@@ -189,20 +189,20 @@ class _Writer:
 
     def _passage(self, parts: Message, in_plural: bool) -> None:
         """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
-        text, kept, said = "", list[Kept](), False
+        text, protected, said = "", list[ProtectedSpan](), False
         for part in parts:
             if isinstance(part, _Raw):
-                kept.append(Kept(len(text), len(text) + len(part.raw), part.raw))
+                protected.append(ProtectedSpan(len(text), len(text) + len(part.raw), part.raw))
                 text += part.raw
             elif isinstance(part, _Text):
                 text += part.text
                 said = said or any(map(str.isalpha, part.text))
         write = partial(_written, self.doubled, in_plural)
         if not said:
-            self.found.append(unchanged(Passage(text, tuple(kept), write=write)))
+            self.found.append(unchanged(Passage(text, tuple(protected), write=write)))
             return
         start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        moved = tuple(Kept(one.start - start, one.end - start, one.raw) for one in kept)
+        moved = tuple(ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected)
         self.found += [text[:start], Passage(text[start:end], moved, write=write), text[end:]]
 
 

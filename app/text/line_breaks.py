@@ -117,14 +117,14 @@ def stretches(text: str, line_breaks: LineBreaks) -> list[Stretch]:
     starts = accumulate(map(len, raws), initial=0)
     lines = [_Line(start, raw, raw.strip(), _columns(raw.rstrip())) for start, raw in zip(starts, raws, strict=False)]
     if line_breaks == "keep":
-        return [_kept(line) for line in lines]
+        return [_single_line(line) for line in lines]
     blocks = list(_blocks(lines))
     widths = sorted(max(line.columns for line in block) for block in blocks if _is_wrapped(block))
     width = median_low(widths) if widths else None
     found: list[Stretch] = []
     for block in blocks:
         for paragraph in [block] if line_breaks == "join" else _paragraphs(block, width):
-            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _kept(paragraph[0]))
+            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _single_line(paragraph[0]))
     return found
 
 
@@ -250,7 +250,7 @@ def _joined(paragraph: Sequence[_Line], width: int | None) -> Stretch:
     return Stretch(first.start, last.start + len(last.raw), first.indent + text + last.line_end, wrapping)
 
 
-def _kept(line: _Line) -> Stretch:
+def _single_line(line: _Line) -> Stretch:
     return Stretch(line.start, line.start + len(line.raw), line.raw)
 
 

@@ -42,11 +42,11 @@ class Mnemonic(NamedTuple):
 
         If words have no letters to press, or there are none, both are appended in brackets.
         """
-        kept = placeholders(translation, language)
+        protected = placeholders(translation, language)
         free = [
             place
             for place, character in enumerate(translation)
-            if character.isalnum() and not any(one.start <= place < one.end for one in kept)
+            if character.isalnum() and not any(one.start <= place < one.end for one in protected)
         ]
         if not free or language_alone(language) in _BEHIND_IN:
             end = _END.search(translation)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, cached_property
 
-from app.markup.passage import Kept
+from app.markup.passage import ProtectedSpan
 from app.text.placeholder_patterns import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
 from model.foreign_scripts import foreign_letters
 from model.languages import language_alone
@@ -35,18 +35,18 @@ _NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])
 _FOLLOWING = ".,;:!?'*~"
 
 
-def placeholders(text: str, language: str) -> list[Kept]:
+def placeholders(text: str, language: str) -> list[ProtectedSpan]:
     """The parts of `text`, which is in `language`, to keep unchanged: in order, not overlapping, each its own `raw`."""
     trigger, foreign = _triggers(language)
     if not trigger.search(text):  # as for most sentences
         return []
     scan = _Scan(text, language, foreign)
-    found: list[Kept] = []
+    found: list[ProtectedSpan] = []
     place = 0
     while hit := trigger.search(text, place):
         start, end = scan.at(hit.start(), place) or (0, 0)
         if end:
-            found.append(Kept(start, end, text[start:end]))
+            found.append(ProtectedSpan(start, end, text[start:end]))
         place = end or hit.end()
     return found
 

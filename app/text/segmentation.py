@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import sentencex
 
-from app.markup.passage import Kept
+from app.markup.passage import ProtectedSpan
 from model.marks import has_end_mark
 from model.normalisation import INVISIBLE
 
@@ -87,7 +87,7 @@ _ABBREVIATED = {
 }
 """Abbreviations whose full stop does not end a sentence, in addition to the splitter's."""
 
-# Kept ranges are masked by private-use characters, which are neither letters, white space nor sentence ends. If the
+# Protected spans are masked by private-use characters, which are neither letters, white space nor sentence ends. If the
 # text itself has such characters, they count as words, which is harmless.
 _WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
 _SHOWN = str.maketrans(
@@ -107,22 +107,22 @@ class Segment(NamedTuple):
     translate: bool
 
 
-def segments(text: str, language: str, kept: Sequence[Kept] = (), whole: bool = False) -> list[Segment]:
-    """The segments of `text`, which cover it without gaps. Never cuts a range of `kept`; those are in order.
+def segments(text: str, language: str, protected: Sequence[ProtectedSpan] = (), whole: bool = False) -> list[Segment]:
+    """The segments of `text`, which cover it without gaps. Never cuts a span of `protected`; those are in order.
 
-    Text without letters outside `kept` is copied ("***", "12345", "{name}"), and so is what surrounds sentences: white
-    space, brackets, kept symbols, marks of lists, quotations and comments at the start of a line. A kept range in
-    copied text still needs its `raw` written. A `whole` text is one sentence, or is copied.
+    Text without letters outside `protected` is copied ("***", "12345", "{name}"), and so is what surrounds sentences:
+    white space, brackets, protected symbols, marks of lists, quotations and comments at the start of a line. A
+    protected span in copied text still needs its `raw` written. A `whole` text is one sentence, or is copied.
     """
-    if not kept and _PLAIN_SENTENCE.fullmatch(text):
+    if not protected and _PLAIN_SENTENCE.fullmatch(text):
         return [Segment(0, len(text), True)]
-    masked = _masked(text, 0, len(text), kept)
+    masked = _masked(text, 0, len(text), protected)
     if whole:
         return _with_gaps(filter(None, [_trimmed(masked, 0, len(text))]), 0, len(text))
     found = (
         sentence
         for column in _columns(masked)
-        for sentence in _sentences(masked, *_unmarked(masked, *column), language, kept)
+        for sentence in _sentences(masked, *_unmarked(masked, *column), language, protected)
     )
     return _with_gaps(filter(None, (_trimmed(masked, *sentence) for sentence in found)), 0, len(text))
 
@@ -131,19 +131,19 @@ def cut(
     text: str,
     start: int,
     end: int,
-    kept: Sequence[Kept],
+    protected: Sequence[ProtectedSpan],
     length: Callable[[int, int], int],
     limit: int,
-    terms: Sequence[Kept] = (),
+    terms: Sequence[ProtectedSpan] = (),
 ) -> list[Segment]:
     """Splits the sentence [start, end) of `text` into segments that cover it, those to translate at most `limit` long.
 
     `length` returns the length of the characters between its two arguments, in the unit of the limit. Cuts repeatedly
-    near the middle: after a clause mark, else at a space, else anywhere outside the ranges of `kept` and `terms`, which
-    do not overlap. A character or range that exceeds the limit by itself is copied, and so is text that nobody reads:
-    hundreds of letters without a space.
+    near the middle: after a clause mark, else at a space, else anywhere outside the spans of `protected` and `terms`,
+    which do not overlap. A character or range that exceeds the limit by itself is copied, and so is text that nobody
+    reads: hundreds of letters without a space.
     """
-    within = kept[bisect_left(kept, start, key=_start_of) : bisect_left(kept, end, key=_start_of)]
+    within = protected[bisect_left(protected, start, key=_start_of) : bisect_left(protected, end, key=_start_of)]
     masked = _masked(text, start, end, within)
 
     def pieces(first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -162,23 +162,23 @@ def cut(
     return _with_gaps(pieces(start, end), start, end)
 
 
-def _masked(text: str, start: int, end: int, kept: Sequence[Kept]) -> str:
-    """The characters [start, end) with all `kept` masked."""
+def _masked(text: str, start: int, end: int, protected: Sequence[ProtectedSpan]) -> str:
+    """The characters [start, end) with all `protected` spans masked."""
     parts: list[str] = []
-    for one in kept:
+    for one in protected:
         parts += text[start : one.start], _mask(text[one.start : one.end])
         start = one.end
     return "".join([*parts, text[start:end]])
 
 
-def _mask(kept: str) -> str:
-    if kept.startswith("</") or not kept.strip("*_~"):
-        return _END_TAG * len(kept)
-    if kept[-1] in "。！？":
-        return _WORD * (len(kept) - 1) + _STOP
-    if not kept.isascii() and not _is_speech(kept):
-        return _SYMBOL * len(kept)
-    return _WORD[: len(kept)] + "\ue001" * (len(kept) - 1)
+def _mask(protected: str) -> str:
+    if protected.startswith("</") or not protected.strip("*_~"):
+        return _END_TAG * len(protected)
+    if protected[-1] in "。！？":
+        return _WORD * (len(protected) - 1) + _STOP
+    if not protected.isascii() and not _is_speech(protected):
+        return _SYMBOL * len(protected)
+    return _WORD[: len(protected)] + "\ue001" * (len(protected) - 1)
 
 
 def _is_speech(stretch: str) -> bool:
@@ -240,14 +240,16 @@ def _unmarked(masked: str, start: int, end: int) -> tuple[int, int]:
     return start, closed.start() if closed else end
 
 
-def _sentences(masked: str, start: int, end: int, language: str, kept: Sequence[Kept]) -> Iterator[tuple[int, int]]:
+def _sentences(
+    masked: str, start: int, end: int, language: str, protected: Sequence[ProtectedSpan]
+) -> Iterator[tuple[int, int]]:
     """The sentences of the line [start, end), each with the white space after it."""
     while start < end:
         stop = min(start + WINDOW, end)
         lengths = _sentence_lengths(masked[start:stop], language)
         if stop < end:
             # The last one may continue; a sentence longer than the window is cut anyway.
-            lengths = lengths[:-1] or [_outside(kept, _place_to_cut(masked, start, stop), start, stop) - start]
+            lengths = lengths[:-1] or [_outside(protected, _place_to_cut(masked, start, stop), start, stop) - start]
         for length in lengths:
             yield start, start + length
             start += length
@@ -325,9 +327,9 @@ def _place_to_cut(masked: str, start: int, end: int) -> int:
     return max(start + 1, middle)
 
 
-def _outside(kept: Sequence[Kept], place: int, start: int, end: int) -> int:
-    """`place`, or if it is inside a kept range, that range's nearer end, within (start, end) if possible."""
-    one = kept[bisect_right(kept, place, key=_start_of) - 1] if kept else None
+def _outside(protected: Sequence[ProtectedSpan], place: int, start: int, end: int) -> int:
+    """`place`, or if it is inside a protected span, that range's nearer end, within (start, end) if possible."""
+    one = protected[bisect_right(protected, place, key=_start_of) - 1] if protected else None
     if one is None or not one.start < place < one.end:
         return place
     after = one.start <= start or (one.end < end and one.end - place < place - one.start)

@@ -33,14 +33,15 @@ _UNSPACED = _stray(_OTHER_MARKS, rf"|(?<={_IDEOGRAPH}) (?={_IDEOGRAPH}|\Z)")
 
 
 def without_stray_blanks(
-    texts: Sequence[str], kept: Collection[int], source: str, source_language: str, language: str
+    texts: Sequence[str], protected: Collection[int], source: str, source_language: str, language: str
 ) -> list[str]:
     """`texts`, which together translate `source` into `language`, without stray blanks.
 
-    `kept`: the indices of texts that are followed by protected text. If the source itself has a blank before a mark or
-    inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a language.
+    `protected`: the indices of texts that are followed by protected text. If the source itself has a blank before a
+    mark or inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a
+    language.
     """
-    shown = "".join(text + OPAQUE if number in kept else text for number, text in enumerate(texts))
+    shown = "".join(text + OPAQUE if number in protected else text for number, text in enumerate(texts))
     if " " not in shown:
         return list(texts)
     stray = {
@@ -48,8 +49,10 @@ def without_stray_blanks(
     }
     if not stray:
         return list(texts)
-    ends = accumulate(len(text) + (number in kept) for number, text in enumerate(texts))
-    starts = [end - len(text) - (number in kept) for number, (end, text) in enumerate(zip(ends, texts, strict=True))]
+    ends = accumulate(len(text) + (number in protected) for number, text in enumerate(texts))
+    starts = [
+        end - len(text) - (number in protected) for number, (end, text) in enumerate(zip(ends, texts, strict=True))
+    ]
     return [
         "".join(character for place, character in enumerate(text, start) if place not in stray)
         for start, text in zip(starts, texts, strict=True)

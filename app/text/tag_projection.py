@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.markup.passage import Kept, Link, Tag
+from app.markup.passage import Link, ProtectedSpan, Tag
 from app.markup.render import Node, insertions, joined, tree
 from app.text.word_units import OPAQUE, AlignedWords, Tie
 
@@ -38,7 +38,7 @@ def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[lis
 
 
 def woven(
-    translation: Sequence[str | Kept],
+    translation: Sequence[str | ProtectedSpan],
     tags: Sequence[Tag],
     length: int,
     links: Sequence[Link],
@@ -47,9 +47,9 @@ def woven(
     """The translation of a sentence of `length` characters, with `tags` inserted.
 
     `tags` are the sentence's share, so an element may have only one of its two tags. Positions in the translation count
-    its joined pieces, a Kept by its `raw`; `write` encodes everything that is not kept. Every tag occurs once, well
-    nested, inside its original parent, around whole words. Only a white-space mark is dropped if there is no space
-    nearby.
+    its joined pieces, a ProtectedSpan by its `raw`; `write` encodes everything that is not protected. Every tag occurs
+    once, well nested, inside its original parent, around whole words. Only a white-space mark is dropped if there is no
+    space nearby.
     """
     text = AlignedWords(translation, links)
     root = tree(tags, length)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from app.markup.passage import Kept, Link
+from app.markup.passage import Link, ProtectedSpan
 
 _SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -32,8 +32,8 @@ OPAQUE = "\ufffc"
 
 
 class Unit(NamedTuple):
-    """The smallest unit that tags may surround: a word, a kept piece, a punctuation mark. Characters [start, end) of
-    the translation."""
+    """The smallest unit that tags may surround: a word, a protected piece, a punctuation mark. Characters [start, end)
+    of the translation."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class Tie(NamedTuple):
 class AlignedWords:
     """The translation's units, and their aligned source characters."""
 
-    def __init__(self, pieces: Sequence[str | Kept], links: Sequence[Link]) -> None:
+    def __init__(self, pieces: Sequence[str | ProtectedSpan], links: Sequence[Link]) -> None:
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({link.target[0] for link in links})))
         self.ties = list(_ties(self.units, links))
@@ -74,11 +74,11 @@ class AlignedWords:
         return not any(self.units[i].is_word for i in range(first, end))
 
 
-def units(pieces: Iterable[str | Kept], cuts: Sequence[int]) -> Iterator[Unit]:
+def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterator[Unit]:
     """The units in order; in scripts without spaces, they end at `cuts`, where tokens begin."""
     offset = 0
     for piece in pieces:
-        if isinstance(piece, Kept):
+        if isinstance(piece, ProtectedSpan):
             yield Unit(offset, offset := offset + len(piece.raw), True)
             continue
         for found in _WORD.finditer(piece):

@@ -121,7 +121,7 @@ def is_unsure(sentence: Sentence) -> bool:
     """
     decoded, passage = sentence.best.decoded, sentence.passage
     scores = list(decoded.log_probs)
-    if passage.kept:
+    if passage.protected:
         symbols = set(sentence.bundle.tokenizer.reserved_ids)
         scores = [score for id, score in zip(decoded.tokens, scores, strict=True) if id not in symbols]
     if not scores or sum(scores) / len(scores) >= UNSURE or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
@@ -184,8 +184,8 @@ def overlooked(sentence: Sentence) -> list[str]:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]
     parts = with_endings(parts_of(sentence.passage), sentence.bundle.source)
-    kept = sentence.passage.kept
-    shown = "".join(p if isinstance(p, str) else " " * (kept[p].end - kept[p].start) for p in parts)
+    protected = sentence.passage.protected
+    shown = "".join(p if isinstance(p, str) else " " * (protected[p].end - protected[p].start) for p in parts)
     words = _WORD.finditer(shown)
     return [
         normalise_source(word[0]) for word in words if upto[word.end()] - upto[_begun(text, word.start())] < LOOKED_AT

@@ -301,7 +301,7 @@ def _has_suspects(plan: TextPlan | ServiceError) -> bool:
 def _lacks_terms(sentence: Sentence) -> bool:
     """If so, it is ready to be decoded again: from where the terms belong, or else with symbols for them."""
     terms = wanting(sentence, sentence.best)
-    if not terms or set(sentence.terms) <= set(sentence.passage.kept):
+    if not terms or set(sentence.terms) <= set(sentence.passage.protected):
         return False
     again = None if sentence.sequence.prefix else revised(sentence, terms)
     if again:

@@ -15,7 +15,7 @@ from operator import attrgetter
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import Kept, Link, Passage, Tag
+from app.markup.passage import Link, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
 from app.text.optional_endings import with_endings
 from app.text.placeholders import is_nesting
@@ -46,7 +46,7 @@ _BLANKS = re.compile(r"\s+")
 _END = re.compile(r"\s*[.!。！।]\s*$")
 
 
-def most_kept(bundle: Bundle) -> int:
+def max_protected_spans(bundle: Bundle) -> int:
     """How many kept ranges a sentence may have."""
     return min(RESERVED_SYMBOLS, bundle.limits.max_target)
 
@@ -55,9 +55,9 @@ def parts_of(passage: Passage, end: str = "") -> list[str | int]:
     """The text, in which the number of each kept range stands for it: what `Tokenizer.encode_parts` takes."""
     parts: list[str | int] = []
     done = 0
-    for number, kept in enumerate(passage.kept):
-        parts += [passage.text[done : kept.start], number]
-        done = kept.end
+    for number, protected in enumerate(passage.protected):
+        parts += [passage.text[done : protected.start], number]
+        done = protected.end
     return [part for part in [*parts, passage.text[done:] + end] if part != ""]
 
 
@@ -85,11 +85,11 @@ def end_of(sentence: str, bundle: Bundle) -> str:
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 
 
-def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[Kept]:
+def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
     """Symbols for which the vocabulary has no piece: they stay as they are, since a model makes words of them."""
     if text.isascii() and "&" not in text:
         return []
-    return [Kept(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
+    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
 
 
 def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
@@ -112,7 +112,7 @@ def is_in_capitals(passage: Passage, tokenizer: Tokenizer) -> bool:
     A word that stands alone and is one of these few is a name that the model knows, as HTML may be.
     """
     words = passage.text
-    if passage.kept:
+    if passage.protected:
         words = "".join(part for part in parts_of(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
@@ -130,7 +130,7 @@ def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bo
     "Annuler" instead of "Cancelle". Longer labels were no better in German.
     """
     text = passage.text
-    if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.kept:
+    if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
         return False
     return _has_fewer_pieces_in_small_letters(text, tokenizer)
 
@@ -174,7 +174,7 @@ class Sentence:
     start: int = 0
     """Of the sentence in the text that it is from."""
     warnings: list[str] = field(default_factory=list)
-    terms: tuple[Kept, ...] = ()
+    terms: tuple[ProtectedSpan, ...] = ()
     """A glossary's that are in it, with their translations as `raw`."""
     overlooked: Sequence[str] = ()
     """Words that the translation hardly attended to."""
@@ -196,7 +196,7 @@ class Sentence:
     def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], width: int, start: int) -> Sentence:
         """`ids`: of its parts. Each of its symbols is to come exactly once, and no other."""
         symbols = bundle.tokenizer.reserved_ids
-        count = len(passage.kept)
+        count = len(passage.protected)
         required, forbidden = (tuple(symbols[:count]), tuple(symbols[count:])) if count else ((), ())
         limit = bundle.limits.target(len(ids))
         sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, width)
@@ -206,7 +206,7 @@ class Sentence:
         """Has symbols in the place of its terms as well, and is to be decoded again."""
         # What is kept is not asked to be spelt as the format does: see Passage.
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
-        self.passage = replace(self.passage, kept=tuple(sorted([*self.passage.kept, *self.terms])))
+        self.passage = replace(self.passage, protected=tuple(sorted([*self.passage.protected, *self.terms])))
         ids = self.bundle.tokenizer.encode_source_parts(encodable(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
@@ -226,11 +226,11 @@ class Sentence:
 
     def _written(self, candidate: Candidate) -> str:
         passage = self.passage
-        if not (passage.kept or passage.tags):
+        if not (passage.protected or passage.tags):
             text = self.words(candidate)
             return passage.write(text if text.strip() else passage.text)
         pieces = self.pieces(candidate)
-        if not any(isinstance(piece, Kept) or piece.strip() for piece in pieces):
+        if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return unchanged(passage)
         links = list(self.links(candidate)) if passage.tags else []
         return woven(pieces, passage.tags, len(passage.text), links, passage.write)
@@ -246,39 +246,39 @@ class Sentence:
             candidate.words = text
         return candidate.words
 
-    def pieces(self, candidate: Candidate) -> list[str | Kept]:
+    def pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
         """The translation in plain characters, and what is kept where its symbol stands."""
         tokens = candidate.decoded.tokens
-        kept = self._kept_by_id(tokens)
-        pieces: list[str | Kept] = []
+        protected = self._protected_by_id(tokens)
+        pieces: list[str | ProtectedSpan] = []
         for token, text in zip(tokens, self._spelt(tokens), strict=True):
-            if token in kept:
-                pieces += [text, kept[token]] if text else [kept[token]]
+            if token in protected:
+                pieces += [text, protected[token]] if text else [protected[token]]
             elif pieces and isinstance(pieces[-1], str):
                 pieces[-1] += text
             else:
                 pieces.append(text)
         return self._capitalised(pieces)
 
-    def source_pieces(self) -> list[str | Kept]:
+    def source_pieces(self) -> list[str | ProtectedSpan]:
         """The sentence itself, with what is kept in it as it stands there."""
         text = self.passage.text
-        kept = (one._replace(raw=text[one.start : one.end]) for one in self.passage.kept)
-        return [part if isinstance(part, str) else next(kept) for part in parts_of(self.passage)]
+        protected = (one._replace(raw=text[one.start : one.end]) for one in self.passage.protected)
+        return [part if isinstance(part, str) else next(protected) for part in parts_of(self.passage)]
 
     def links(self, candidate: Candidate) -> Iterator[Link]:
         """Which characters of the sentence each token's characters of the translation attend to most."""
         spans = self.source_spans()
         tokens = candidate.decoded.tokens
-        kept = self._kept_by_id(tokens)
+        protected = self._protected_by_id(tokens)
         at = 0
         for token, text, source in zip(tokens, self._spelt(tokens), candidate.decoded.aligned, strict=True):
             if text:
                 yield Link(spans[source], (at, at + len(text)))
                 at += len(text)
-            if token in kept:
-                yield Link((kept[token].start, kept[token].end), (at, at + len(kept[token].raw)))
-                at += len(kept[token].raw)
+            if token in protected:
+                yield Link((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
+                at += len(protected[token].raw)
 
     def source_spans(self) -> list[tuple[int, int]]:
         """The characters of the sentence that each source token stands for, the end symbol's last: none."""
@@ -288,10 +288,10 @@ class Sentence:
         length = len(self.passage.text)
         for part in encodable(self.passage, self.bundle):
             if isinstance(part, int):
-                kept = self.passage.kept[part]
+                protected = self.passage.protected[part]
                 spans += [(at, at)] * len(tokenizer.encode_parts([part])[1:]) if before else []
-                spans.append((kept.start, kept.end))
-                at = kept.end
+                spans.append((protected.start, protected.end))
+                at = protected.end
             else:
                 pieces = tokenizer.source_pieces(part, before)
                 spans += [(min(at + piece.start, length), min(at + piece.end, length)) for piece in pieces]
@@ -301,15 +301,15 @@ class Sentence:
 
     def _read(self) -> list[str]:
         """The parts of the sentence that the model is given as text."""
-        if not self.passage.kept:
+        if not self.passage.protected:
             return [self.passage.text]
         return [part if isinstance(part, str) else "" for part in parts_of(self.passage)]
 
-    def _kept_by_id(self, tokens: Sequence[int]) -> dict[int, Kept]:
+    def _protected_by_id(self, tokens: Sequence[int]) -> dict[int, ProtectedSpan]:
         """What each symbol stands for. Marks that nest come in the order of the source, in the places of them all."""
-        kept = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.kept, strict=False))
-        marks = [token for token in tokens if token in kept and is_nesting(kept[token].raw)]
-        return kept | dict(zip(marks, sorted(kept[token] for token in marks), strict=True))
+        protected = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.protected, strict=False))
+        marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
+        return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
     def _spelt(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; what is kept comes after what its own token adds."""
@@ -319,28 +319,28 @@ class Sentence:
         first = next((number for number, text in enumerate(texts) if text), 0)
         if texts and is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
             texts[first] = _first_capital(texts[first])
-        kept = self._kept_by_id(tokens)
-        if texts and not any(token in kept for token in tokens[:first]):
+        protected = self._protected_by_id(tokens)
+        if texts and not any(token in protected for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
         texts = with_rows(self._read(), self._without_end(texts, tokens) if self.end else texts)
         for number, token in enumerate(tokens):
-            if token in kept:
-                self._space_around(kept[token], texts, number)
-                before = kept.get(tokens[number - 1]) if number else None
-                if before and before.end != kept[token].start:
+            if token in protected:
+                self._space_around(protected[token], texts, number)
+                before = protected.get(tokens[number - 1]) if number else None
+                if before and before.end != protected[token].start:
                     texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
-        return self._tidy(texts, [number for number, token in enumerate(tokens) if token in kept])
+        return self._tidy(texts, [number for number, token in enumerate(tokens) if token in protected])
 
-    def _tidy(self, texts: Sequence[str], kept: Collection[int]) -> list[str]:
+    def _tidy(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
         """`texts` of a translation, with what is kept behind some, without stray blanks."""
-        return without_stray_blanks(texts, kept, self.passage.text, self.bundle.source, self.bundle.target)
+        return without_stray_blanks(texts, protected, self.passage.text, self.bundle.source, self.bundle.target)
 
-    def _space_around(self, kept: Kept, texts: list[str], number: int) -> None:
+    def _space_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
         """What stood alone does not hang on a word: puts a space into the text beside it, if there is none.
 
         Beside an ideograph, all stands alone: "用{name}登录" is "log in with {name}".
         """
-        before, after = self.passage.text[: kept.start][-1:], self.passage.text[kept.end : kept.end + 1]
+        before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
         if number and is_apart(before) and _HANGS.match(texts[number - 1][-1:]):
             texts[number - 1] += SPACE
         if number + 1 < len(texts) and is_apart(after) and _LETTER.match(texts[number + 1]):
@@ -348,20 +348,20 @@ class Sentence:
 
     def _without_end(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
         """Without the mark that answers the one that the model got, if it is the last thing said."""
-        kept = self._kept_by_id(tokens)
-        first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in kept), 0)
+        protected = self._protected_by_id(tokens)
+        first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
         left = len(_END.sub("", "".join(texts[first:])))
         for number in range(first, len(texts)):
             texts[number] = texts[number][:left]
             left -= len(texts[number])
         return texts
 
-    def _capitalised(self, pieces: list[str | Kept]) -> list[str | Kept]:
+    def _capitalised(self, pieces: list[str | ProtectedSpan]) -> list[str | ProtectedSpan]:
         """A glossary's term at the start of a sentence that begins with a capital has one too."""
         blank = (isinstance(piece, str) and not piece.strip() for piece in pieces)
         first = next((number for number, is_blank in enumerate(blank) if not is_blank), 0)
         term = pieces[first] if pieces else ""
-        if isinstance(term, Kept) and term in self.terms and self.passage.text[:1].isupper():
+        if isinstance(term, ProtectedSpan) and term in self.terms and self.passage.text[:1].isupper():
             pieces[first] = term._replace(raw=term.raw[:1].upper() + term.raw[1:])
         return pieces
 
@@ -372,13 +372,13 @@ def with_tabs(passage: Passage) -> Passage:
         return passage
     tags = {tag.at: tag for tag in passage.tags}
     found = (run.start() + run[0].index("\t") for run in _BLANKS.finditer(passage.text) if "\t" in run[0])
-    outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.kept))
+    outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.protected))
     tabs = [Tag(at, "\t", space=True) for at in outside]
     return replace(passage, tags=tuple(sorted([*passage.tags, *tabs], key=lambda tag: tag.at)))
 
 
-def part_of(passage: Passage, kept: Sequence[Kept], tags: Sequence[Tag], start: int, end: int) -> Passage:
+def part_of(passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int) -> Passage:
     """Characters [start, end) of `passage`, with those of `kept` that are there, moved; `tags` are moved already."""
-    first, last = (bisect_left(kept, place, key=_start_of) for place in (start, end)) if kept else (0, 0)
-    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in kept[first:last])
+    first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
+    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
     return Passage(passage.text[start:end], within, tuple(tags), passage.write)

@@ -18,7 +18,7 @@ from operator import attrgetter
 from msgspec import structs
 
 from app.engine.sequence import Sequence as EngineSequence
-from app.markup.passage import Kept, Passage
+from app.markup.passage import Passage, ProtectedSpan
 from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
 from model.languages import language_alone
@@ -49,7 +49,7 @@ class Place:
         self.start, self.end, self.given = start, end, given
 
 
-def numbers_in(passage: Passage, terms: Sequence[Kept], most: int, target: str = "") -> list[Kept]:
+def numbers_in(passage: Passage, terms: Sequence[ProtectedSpan], most: int, target: str = "") -> list[ProtectedSpan]:
     """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
 
     With `terms` and what is kept they are at most so many.
@@ -58,9 +58,9 @@ def numbers_in(passage: Passage, terms: Sequence[Kept], most: int, target: str =
         return []
     counted = _COUNTED_MYRIADS if language_alone(target) in _MYRIADS else _COUNTED
     numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
-    found = (Kept(*number.span(), _with_plain_digits(number[0])) for number in numbers)
+    found = (ProtectedSpan(*number.span(), _with_plain_digits(number[0])) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
-    return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.kept))]
+    return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.protected))]
 
 
 def _with_plain_digits(text: str) -> str:
@@ -68,16 +68,16 @@ def _with_plain_digits(text: str) -> str:
     return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
-def wanting(sentence: Sentence, candidate: Candidate) -> list[Kept]:
+def wanting(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     """The sentence's terms that a translation of it does not have, or not often enough."""
     if not sentence.terms:
         return []
-    if sentence.passage.kept:
+    if sentence.passage.protected:
         text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
     else:
         text = sentence.words(candidate)
     there = {term.raw: _count(term.raw, text) for term in sentence.terms}
-    left: list[Kept] = []
+    left: list[ProtectedSpan] = []
     for term in sentence.terms:
         if there[term.raw] <= 0:
             left.append(term)
@@ -107,7 +107,7 @@ def _times_apart(number: str, text: str) -> int:
     return count
 
 
-def revised(sentence: Sentence, terms: Sequence[Kept]) -> EngineSequence | None:
+def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:
     """What to decode again: the sentence with each of `terms` in the place of the words that attended to it.
 
     Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
@@ -132,7 +132,7 @@ def revised(sentence: Sentence, terms: Sequence[Kept]) -> EngineSequence | None:
     return structs.replace(asked, limit=limit, prefix=prefix)
 
 
-def _run(words: AlignedWords, term: Kept, taken: Sequence[Place]) -> tuple[int, int] | None:
+def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Place]) -> tuple[int, int] | None:
     """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
     within: Counter[int] = Counter()
     outside: Counter[int] = Counter()
@@ -174,8 +174,8 @@ def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int
         length = len(piece) if isinstance(piece, str) else len(piece.raw)
         if at >= end:
             return
-        if isinstance(piece, Kept):
-            yield sentence.passage.kept.index(piece)
+        if isinstance(piece, ProtectedSpan):
+            yield sentence.passage.protected.index(piece)
         else:
             yield from _filled(piece, at, [p for p in places if p.start < at + length and p.end > at], end)
         at += length
@@ -189,12 +189,13 @@ def _filled(piece: str, offset: int, places: Sequence[Place], end: int) -> Itera
     yield piece[done : max(done, end - offset)]
 
 
-def terms_in(passage: Passage, found: Sequence[Kept]) -> tuple[Kept, ...]:
+def terms_in(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
     """Those of `found` that overlap nothing kept and hold no tag."""
     places = [tag.at for tag in passage.tags]
     return tuple(
         one
         for one in found
-        if bisect_right(passage.kept, one.start, key=_end_of) == bisect_left(passage.kept, one.end, key=_start_of)
+        if bisect_right(passage.protected, one.start, key=_end_of)
+        == bisect_left(passage.protected, one.end, key=_start_of)
         and bisect_right(places, one.start) == bisect_left(places, one.end)
     )

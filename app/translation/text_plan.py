@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from app.engine.waiting_queue import cost
-from app.markup.passage import Kept, Passage, Piece, Tag, as_it_is, filled
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, as_it_is, filled
 from app.markup.render import unchanged
 from app.text.glossary import Glossary, merged
 from app.text.mnemonics import Mnemonic
@@ -44,7 +44,7 @@ from app.translation.sentence import (
     Sentence,
     encodable,
     end_of,
-    most_kept,
+    max_protected_spans,
     part_of,
     unknown_symbols,
     with_tabs,
@@ -197,8 +197,8 @@ class _Cutter:
         self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[Located]
     ) -> None:
         self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
-        self.kept = _kept_of(passage, bundle)
-        self._starts = [one.start for one in self.kept]
+        self.protected = _protected_spans(passage, bundle)
+        self._starts = [one.start for one in self.protected]
         self.glossary = glossary
 
     @cached_property
@@ -207,7 +207,7 @@ class _Cutter:
 
     def parts(self) -> Iterator[str | Sentence]:
         passage = self.passage
-        all_of_it = segments(passage.text, self.bundle.source, self.kept, passage.whole) or [Segment(0, 0, False)]
+        all_of_it = segments(passage.text, self.bundle.source, self.protected, passage.whole) or [Segment(0, 0, False)]
         found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._fitting(one))
         tags: Iterable[Sequence[Tag]] = repeat(())
         if self.passage.tags:
@@ -226,22 +226,22 @@ class _Cutter:
             follows = segment.translate
 
     def _sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = with_tabs(part_of(self.passage, self.kept, share, segment.start, segment.end))
+        part = with_tabs(part_of(self.passage, self.protected, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
         terms = self._terms(part)
-        sentence.terms = (*terms, *numbers_in(part, terms, most_kept(self.bundle), self.bundle.target))
+        sentence.terms = (*terms, *numbers_in(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence
 
     def _copied(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
-        if not (self.kept or share):
+        if not (self.protected or share):
             return self.passage.write(self.passage.text[segment.start : segment.end])
-        return unchanged(part_of(self.passage, self.kept, share, segment.start, segment.end))
+        return unchanged(part_of(self.passage, self.protected, share, segment.start, segment.end))
 
     def _between(self, segment: Segment) -> str:
         """What is copied between two sentences, with the space that the target's have between them."""
         text = self.passage.text[segment.start : segment.end]
-        part = part_of(self.passage, self.kept, (), segment.start, segment.end)
-        if text.isspace() and not part.kept:
+        part = part_of(self.passage, self.protected, (), segment.start, segment.end)
+        if text.isspace() and not part.protected:
             return self.passage.write(spacing(text, self.bundle.source, self.bundle.target))
         space = "" if "|" in text or any(map(str.isspace, text)) else self.passage.write(self.joint)
         opens = _OPENS.match(text)
@@ -255,11 +255,12 @@ class _Cutter:
         if ids is not None and len(ids) <= limit:
             yield segment, ids
             return
-        whole = self._terms(part_of(self.passage, self.kept, (), segment.start, segment.end))
+        whole = self._terms(part_of(self.passage, self.protected, (), segment.start, segment.end))
         terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
-        cuts = cut(self.passage.text, segment.start, segment.end, self.kept, self._length, limit, terms)
+        cuts = cut(self.passage.text, segment.start, segment.end, self.protected, self._length, limit, terms)
         count = sum(part.translate for part in cuts)
-        much = f"of more than {limit} tokens" if ids else f"with more than {most_kept(self.bundle)} things to keep"
+        spans = max_protected_spans(self.bundle)
+        much = f"of more than {limit} tokens" if ids else f"with more than {spans} things to keep"
         done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
         self.warnings.append((segment.start, f"A sentence {much} was {done}."))
         for part in cuts:
@@ -279,25 +280,25 @@ class _Cutter:
                 # Most are, and this is what `encodable` makes of them.
                 return tokenizer.encode_source(text + end_of(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, encodable(Passage(text), self.bundle))))
-        part = part_of(self.passage, self.kept, (), start, end)
-        much = len(part.kept) + len(self._terms(part)) > most_kept(self.bundle)
+        part = part_of(self.passage, self.protected, (), start, end)
+        much = len(part.protected) + len(self._terms(part)) > max_protected_spans(self.bundle)
         return None if much else tokenizer.encode_source_parts(encodable(part, self.bundle))
 
-    def _terms(self, part: Passage) -> tuple[Kept, ...]:
+    def _terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
         return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
 
 
-def _kept_of(passage: Passage, bundle: Bundle) -> list[Kept]:
+def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     """What the format keeps, placeholders, and symbols of which the model knows nothing, in order."""
     found = merged(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
-        return list(passage.kept)
+        return list(passage.protected)
     if passage.write is not as_it_is:
         found = [one._replace(raw=passage.write(one.raw)) for one in found]
     places = [tag.at for tag in passage.tags]
     # No tag is inside what is kept.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
-    return merged(passage.kept, found)
+    return merged(passage.protected, found)
 
 
 def mend(sentence: Sentence) -> None:
@@ -313,7 +314,7 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
     translation = sentence.words(best)
     sentence.copied = copied_words(text, translation)
-    if not translation.strip() and not sentence.passage.kept:
+    if not translation.strip() and not sentence.passage.protected:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
     elif sentence.copied >= COPY:
         sentence.warnings.append(copy_warning(text))
