@@ -24,7 +24,7 @@ from app.http.forms import AROUND_BYTES
 from app.http.held_bytes import Holding
 from app.http.host_check import OneHost
 from app.http.json_body import StraightToJSON
-from app.http.problems import ProblemResponse, Voices, add_handlers
+from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import CutOff
 from app.runtime.byte_budgets import Rooms
 from app.runtime.event_loop_lag import LoopLag
@@ -131,13 +131,13 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    voices = _add_routes(app, settings, metrics)
+    renderers = _add_routes(app, settings, metrics)
     openapi.complete(app, with_keys=access_control.requires_key)
-    _add_middleware(app, settings, metrics, voices)
+    _add_middleware(app, settings, metrics, renderers)
     return app
 
 
-def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> Voices:
+def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
     for module in (translate, files, attention, models):
@@ -146,18 +146,18 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> Voices:
     app.include_router(libretranslate.router, prefix=theirs)
     app.include_router(deepl.router, prefix=DEEPL)
     app.include_router(page.router)
-    by_prefix = {ours: ProblemResponse, theirs: libretranslate.voice, DEEPL: deepl.voice}
-    voices = Voices({**by_prefix, **dict.fromkeys(OPERATION, ProblemResponse)})
-    add_handlers(app, metrics.refused, voices)
-    return voices
+    by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
+    renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION, ProblemResponse)})
+    add_handlers(app, metrics.refused, renderers)
+    return renderers
 
 
-def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, voices: Voices) -> None:
+def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
     """The last one added runs first."""
     straight = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=settings.prefixes[0])
-    app.add_middleware(OneHost, count=metrics.refused, voices=voices)
-    app.add_middleware(CutOff, count=metrics.refused, voices=voices)
+    app.add_middleware(OneHost, count=metrics.refused, renderers=renderers)
+    app.add_middleware(CutOff, count=metrics.refused, renderers=renderers)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -167,7 +167,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, voices: 
             expose_headers=EXPOSED,
         )
     app.add_middleware(ByGeneration)
-    app.add_middleware(Holding, voices=voices, count=metrics.refused)
+    app.add_middleware(Holding, renderers=renderers, count=metrics.refused)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)

@@ -19,7 +19,7 @@ def test_errors_are_documented_by_status_with_an_example_each() -> None:
 
 def test_an_api_documents_its_own_statuses_words_and_what_is_no_service_error() -> None:
     gone = Problem(type="", title="Not Found", status=404, detail="There is no such thing.")
-    responses = documented(NotAuthorised, voice=deepl.voice, others={"no-thing": gone, "no-other": gone})
+    responses = documented(NotAuthorised, renderer=deepl.render_problem, others={"no-thing": gone, "no-other": gone})
     assert list(responses) == [403, 404]
     assert responses[404]["description"] == "Not Found"
     examples = responses[404]["content"]["application/json"]["examples"]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
 from app.http.access_log import Access
-from app.http.problems import Voices, add_handlers
+from app.http.problems import ErrorRenderers, add_handlers
 from app.runtime.json_logs import JSONLines, Written, timestamp
 from app.runtime.metrics import Metrics
 
@@ -107,7 +107,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
 
     app = FastAPI()
     app.mount("/", fail)
-    add_handlers(app, lambda slug: None, Voices({}))
+    add_handlers(app, lambda slug: None, ErrorRenderers({}))
     app.add_middleware(Access, metrics=Metrics(), apis={})
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:

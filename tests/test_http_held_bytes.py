@@ -17,7 +17,7 @@ from servers import WAIT_S, becomes, post
 from starlette.types import Message, Receive, Scope, Send
 
 from app.http.held_bytes import PIECE_BYTES, Holding, hold
-from app.http.problems import ProblemResponse, Voices
+from app.http.problems import ErrorRenderers, ProblemResponse
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document
@@ -49,7 +49,7 @@ def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[
     async def receive() -> Message:
         raise AssertionError
 
-    holding = Holding(application, Voices({"": ProblemResponse}), lambda slug: None)
+    holding = Holding(application, ErrorRenderers({"": ProblemResponse}), lambda slug: None)
     asyncio.run(holding({"type": "http", "method": method, "path": "/x", "state": {"rooms": rooms}}, receive, note))
     assert rooms.bodies.taken == rooms.answers.taken == 0
     return found, rooms

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from app.errors import Overloaded, ServiceError
-from app.http.problems import Voices, add_handlers
+from app.http.problems import ErrorRenderers, add_handlers
 
 
 def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
@@ -26,7 +26,7 @@ def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
     counted: list[str] = []
     app = FastAPI()
     app.add_api_route("/", fail)
-    add_handlers(app, counted.append, Voices({}))
+    add_handlers(app, counted.append, ErrorRenderers({}))
     return asyncio.run(ask()), counted
 
 

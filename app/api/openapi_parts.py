@@ -11,7 +11,7 @@ from fastapi import Response
 from app import errors
 from app.errors import ServiceError
 from app.formats import FORMATS
-from app.http.problems import Problem, ProblemResponse, Voice, refusal
+from app.http.problems import ErrorRenderer, Problem, ProblemResponse, error_response
 
 ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
 """Errors before the body is read."""
@@ -41,16 +41,16 @@ class _Said(NamedTuple):
 
 def documented(
     *kinds: type[ServiceError],
-    voice: Voice = ProblemResponse,
+    renderer: ErrorRenderer = ProblemResponse,
     schema: Mapping[str, Any] = _PROBLEM,
     others: Mapping[str, Problem] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may end in these errors, each with an example.
 
-    `voice` formats them, as `schema`. `others`: problems that are not ServiceErrors, by name.
+    `renderer` formats them, as `schema`. `others`: problems that are not ServiceErrors, by name.
     """
-    said = [_Said(kind.slug, kind.title, refusal(kind(kind.example), voice)) for kind in kinds]
-    said += [_Said(slug, problem.title, voice(problem, {})) for slug, problem in (others or {}).items()]
+    said = [_Said(kind.slug, kind.title, error_response(kind(kind.example), renderer)) for kind in kinds]
+    said += [_Said(slug, problem.title, renderer(problem, {})) for slug, problem in (others or {}).items()]
     statuses = sorted({each.response.status_code for each in said})
     return {
         status: _documented_status([each for each in said if each.response.status_code == status], schema)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Overloaded
-from app.http.problems import Voices, refusal
+from app.http.problems import ErrorRenderers, error_response
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.server.paths import path_of
 
@@ -34,8 +34,8 @@ class Holding:
     with the error's slug.
     """
 
-    def __init__(self, app: ASGIApp, voices: Voices, count: Callable[[str], None]) -> None:
-        self.app, self.voices, self.count = app, voices, count
+    def __init__(self, app: ASGIApp, renderers: ErrorRenderers, count: Callable[[str], None]) -> None:
+        self.app, self.renderers, self.count = app, renderers, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,7 +82,7 @@ class _Answer:
         error = rooms.answers.full()
         self._is_refused = True
         self._holding.count(error.slug)
-        response = refusal(error, self._holding.voices.of(path_of(self._scope)))
+        response = error_response(error, self._holding.renderers.for_path(path_of(self._scope)))
         await response(self._scope, self._receive, self._send)
 
     async def _send_in_pieces(self, message: Message) -> None:

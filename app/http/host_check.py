@@ -10,16 +10,16 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import WrongHost
-from app.http.problems import Voices, refusal
+from app.http.problems import ErrorRenderers, error_response
 from app.server.paths import path_of
 
 
 class OneHost:
-    """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host. `count` gets the error's slug; `voices` format
+    """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host. `count` gets the error's slug; `renderers` format
     it."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
-        self.app, self.count, self.voices = app, count, voices
+    def __init__(self, app: ASGIApp, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
+        self.app, self.count, self.renderers = app, count, renderers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._is_fine(scope):
@@ -27,7 +27,7 @@ class OneHost:
             return
         self.count(WrongHost.slug)
         error = WrongHost("An HTTP/1.1 request must have exactly one Host header.")
-        await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)
+        await error_response(error, self.renderers.for_path(path_of(scope)))(scope, receive, send)
 
     def _is_fine(self, scope: Scope) -> bool:
         hosts = [name for name, _ in scope["headers"]].count(b"host")

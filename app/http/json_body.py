@@ -23,7 +23,7 @@ from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import hold
-from app.http.problems import LIBRETRANSLATES, refusal, validated
+from app.http.problems import LIBRETRANSLATES, error_response, validated
 from app.runtime.byte_budgets import Place, Rooms
 from app.runtime.timeouts import Deadlines
 from app.server.disconnect import Disconnect
@@ -180,7 +180,7 @@ class StraightToJSON:
             response = await route.answer(JSONRequest(scope, receive))
         except ServiceError as error:
             self.count(error.slug)
-            response = refusal(error)
+            response = error_response(error)
         await response(scope, receive, send)
 
     def _route(self, scope: Scope) -> JSONRoute | None:

@@ -76,40 +76,40 @@ class ProblemResponse(ASCIIResponse):
         super().__init__(problem.model_dump(exclude_defaults=True), problem.status, {**(headers or {}), **asked})
 
 
-Voice = Callable[[Problem, dict[str, str]], Response]
-"""Formats a problem as an API does, with these headers. Our own is ProblemResponse."""
+ErrorRenderer = Callable[[Problem, dict[str, str]], Response]
+"""Renders a problem in an API's error format, with these headers. Our own is ProblemResponse."""
 
 
-def refusal(error: ServiceError, voice: Voice = ProblemResponse) -> Response:
+def error_response(error: ServiceError, renderer: ErrorRenderer = ProblemResponse) -> Response:
     """`error` as a response."""
     retry = error.retry_after_s
     headers = {"Retry-After": str(max(1, math.ceil(retry)))} if retry is not None else {}
     if isinstance(error, (BodyTooSlow, WrongHost)):
         headers["Connection"] = "close"  # the rest of the body is not read, and the client cannot be relied on
-    return voice(problem_of(error), headers)
+    return renderer(problem_of(error), headers)
 
 
-class Voices:
-    """Maps paths to error formats: the voice with the longest matching prefix."""
+class ErrorRenderers:
+    """Finds the renderer of a path: the one with the longest matching prefix."""
 
-    def __init__(self, by_prefix: Mapping[str, Voice]) -> None:
+    def __init__(self, by_prefix: Mapping[str, ErrorRenderer]) -> None:
         self._by_prefix = sorted(by_prefix.items(), key=lambda entry: -len(entry[0]))
 
-    def of(self, path: str) -> Voice:
+    def for_path(self, path: str) -> ErrorRenderer:
         """`path`: as in a scope, without the root path."""
-        for prefix, voice in self._by_prefix:
+        for prefix, renderer in self._by_prefix:
             if path == prefix or path.startswith(f"{prefix}/"):
-                return voice
+                return renderer
         return ProblemResponse
 
 
-def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> None:
-    """Makes every error of `app` a problem, in the voice of its path; `count` is called with each error's slug."""
+def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
+    """Makes `app` render every error in the format of its path; `count` is called with each error's slug."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
         count(error.slug)
-        return refusal(error, voices.of(path_of(request.scope)))
+        return error_response(error, renderers.for_path(path_of(request.scope)))
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -127,7 +127,7 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], voices: Voices) -> 
             headers["Allow"] = allowed = _allowed(request)
             detail = f"{request.method[:20]} is not allowed at {request.url.path[:100]}, which accepts {allowed}."
         problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=detail)
-        return voices.of(path_of(request.scope))(problem, headers)
+        return renderers.for_path(path_of(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         # Starlette sends these outside of all middleware, so the headers common to all responses are still missing.

@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Unavailable
-from app.http.problems import Voices, refusal
+from app.http.problems import ErrorRenderers, error_response
 from app.runtime.shutdown import Stop
 from app.server.paths import path_of
 
 
 class CutOff:
     """Handles requests that uvicorn cancels because they did not finish in time. `count` gets the error's slug;
-    `voices` format it."""
+    `renderers` format it."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[str], None], voices: Voices) -> None:
-        self.app, self.count, self.voices = app, count, voices
+    def __init__(self, app: ASGIApp, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
+        self.app, self.count, self.renderers = app, count, renderers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -36,4 +36,4 @@ class CutOff:
                 raise
             self.count(Unavailable.slug)
             error = Unavailable("The service is shutting down, and this request was not finished in time.")
-            await refusal(error, self.voices.of(path_of(scope)))(scope, receive, send)
+            await error_response(error, self.renderers.for_path(path_of(scope)))(scope, receive, send)

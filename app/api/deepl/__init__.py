@@ -1,13 +1,13 @@
-"""DeepL's API, compatible with its clients: `/v2/translate` and the rest. Exports `router` and `voice`."""
+"""DeepL's API, compatible with its clients: `/v2/translate` and the rest. Exports `router` and `render_problem`."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from app.api.deepl import documents, glossaries, text
-from app.api.deepl.wire_format import voice
+from app.api.deepl.wire_format import render_problem
 
-__all__ = ["router", "voice"]
+__all__ = ["render_problem", "router"]
 
 router = APIRouter(tags=["DeepL"])
 for module in (text, documents, glossaries):

@@ -63,7 +63,7 @@ class DeepLError(BaseModel):
     detail: str = Field(description="Details of the error", examples=["No such glossary."])
 
 
-def voice(problem: Problem, headers: dict[str, str]) -> Response:
+def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     """Converts a problem to DeepL's format, with its status codes."""
     status = _SLUGS.get(problem.type.rpartition(":")[2]) or _STATUSES.get(problem.status, problem.status)
     return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
@@ -88,7 +88,9 @@ def documented(
     others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
         others["not-ready"] = _problem(503, "Service Unavailable", not_ready)
-    found = openapi_parts.documented(*openapi_parts.ENTERING, *kinds, voice=voice, schema=_ERROR, others=others)
+    found = openapi_parts.documented(
+        *openapi_parts.ENTERING, *kinds, renderer=render_problem, schema=_ERROR, others=others
+    )
     return {status: {**response, "model": DeepLError} for status, response in found.items()}
 
 

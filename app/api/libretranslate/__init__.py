@@ -1,10 +1,10 @@
-"""LibreTranslate's API, compatible with its clients. Exports `router` and `voice`.
+"""LibreTranslate's API, compatible with its clients. Exports `router` and `render_problem`.
 
 Imports what app.api may.
 """
 
 from __future__ import annotations
 
-from app.api.libretranslate.routes import router, voice
+from app.api.libretranslate.routes import render_problem, router
 
-__all__ = ["router", "voice"]
+__all__ = ["render_problem", "router"]

@@ -36,7 +36,7 @@ def missing(name: str) -> str:
     return f"Invalid request: missing {name} parameter"
 
 
-def voice(problem: Problem, headers: dict[str, str]) -> Response:
+def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     """Converts `problem` to LibreTranslate's format."""
     status = _STATUS.get(problem.status, problem.status)
     if problem.type.endswith(f":{PairNotServed.slug}"):
@@ -47,7 +47,7 @@ def voice(problem: Problem, headers: dict[str, str]) -> Response:
 
 
 def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
-    responses = documented(*kinds, voice=voice, schema=_ERROR)
+    responses = documented(*kinds, renderer=render_problem, schema=_ERROR)
     # Our errors point to fields as JSON does. Here usually one field is missing, and LibreTranslate has a message for
     # that.
     responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing("target")}

@@ -20,7 +20,7 @@ from app.api.libretranslate.openapi import (
     TRANSLATE,
     TRANSLATE_FILE,
     missing,
-    voice,
+    render_problem,
 )
 from app.api.libretranslate.schemas import (
     MOST_ALTERNATIVES,
@@ -51,7 +51,7 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, Translated
 from model.languages import language_name, served_code
 
-__all__ = ["router", "voice"]
+__all__ = ["render_problem", "router"]
 router = APIRouter(tags=["LibreTranslate"])
 A = TypeVar("A", bound=Asked)
 L = TypeVar("L", ToTranslate, FileToTranslate)
