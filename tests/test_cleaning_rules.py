@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from training.__main__ import cli
 from training.cleaning.language_check import LanguageCheck
 from training.cleaning.misalignment import FEWEST, in_step
-from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, mend
-from training.cleaning.rules import RULES, SWAPPED, Cleaned, CleaningOptions, clean
+from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, repair
+from training.cleaning.rules import RULES, SWAPPED, CleaningOptions, CleaningTally, clean
 from training.corpora.corpus import LineTally, Pair, read_pairs, write_pairs
 from training.corpora.text_file import CorpusError
 from training.data.options import PrepareOptions
@@ -40,8 +40,8 @@ GOOD = [
 
 def cleaned(
     pairs: list[Pair], source: str = "en", target: str = "fr", keep: tuple[str, ...] = ()
-) -> tuple[list[Pair], Cleaned]:
-    found = Cleaned(LineTally())
+) -> tuple[list[Pair], CleaningTally]:
+    found = CleaningTally(LineTally())
     options = CleaningOptions(source, target, keep=frozenset(keep))
     return [pair for _, pair in clean(enumerate(pairs, 1), options, found)], found
 
@@ -50,8 +50,8 @@ def cleaned(
 def test_good_pairs_stay_as_they_are() -> None:
     kept, found = cleaned(GOOD + PAIRS)
     assert kept == GOOD + PAIRS
-    assert not found.mended.counts
-    assert not found.left_out.counts
+    assert not found.repaired.counts
+    assert not found.dropped.counts
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_good_pairs_stay_as_they_are() -> None:
 def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> None:
     kept, found = cleaned([*GOOD, pair])
     assert kept == GOOD
-    assert dict(found.left_out.counts) == {reason: 1}
-    (example,) = found.left_out.examples[reason]
+    assert dict(found.dropped.counts) == {reason: 1}
+    (example,) = found.dropped.examples[reason]
     assert example.line == len(GOOD) + 1
     assert pair.source.startswith(example.source[:20])
 
@@ -88,12 +88,12 @@ def test_several_processes_find_what_one_finds(turned: bool) -> None:
     pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.98 else rng.choice(faults) for _ in range(3500)]
     if turned:
         pairs = [Pair(pair.target, pair.source) for pair in pairs]
-    options, found = CleaningOptions("en", "fr"), [Cleaned(LineTally()), Cleaned(LineTally())]
+    options, found = CleaningOptions("en", "fr"), [CleaningTally(LineTally()), CleaningTally(LineTally())]
     kept = [list(clean(enumerate(pairs, 1), options, found[n], processes)) for n, processes in enumerate((1, 2))]
     assert kept[0] == kept[1]
     assert found[0] == found[1]
-    assert len(found[0].left_out.counts) == 3
-    assert found[0].mended.counts[SWAPPED] > 3000 if turned else not found[0].mended.counts[SWAPPED]
+    assert len(found[0].dropped.counts) == 3
+    assert found[0].repaired.counts[SWAPPED] > 3000 if turned else not found[0].repaired.counts[SWAPPED]
 
 
 def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> None:
@@ -102,14 +102,14 @@ def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> No
         raise CorpusError("corpus.tsv.xz", "the file is cut off")
 
     with pytest.raises(CorpusError, match="cut off"):
-        list(clean(broken(), CleaningOptions("en", "fr"), Cleaned(LineTally()), 2))
+        list(clean(broken(), CleaningOptions("en", "fr"), CleaningTally(LineTally()), 2))
 
 
 @pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])
 def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None:
     options = CleaningOptions("en", "tlh")  # a language that nothing is known of
     pairs = [(1, Pair("He left in 1990.", f"X {year} Y")), (2, Pair("He left in 1984.", f"X {year} Y"))]
-    found = Cleaned(LineTally())
+    found = CleaningTally(LineTally())
     assert [number for number, _ in clean(pairs, options, found)] == [1]
 
 
@@ -127,7 +127,7 @@ def test_a_copy_of_a_sentence_is_left_out_where_languages_say_nothing() -> None:
     names = Pair("Anna, Bernard, Clara, David, Emma", "anna bernard clara david emma")
     kept, found = cleaned([*GOOD, names], keep=("languages",))
     assert kept == GOOD
-    assert dict(found.left_out.counts) == {"not translated": 1}
+    assert dict(found.dropped.counts) == {"not translated": 1}
 
 
 def test_lengths_far_out_of_proportion_are_left_out_once_there_is_a_usual_one() -> None:
@@ -135,7 +135,7 @@ def test_lengths_far_out_of_proportion_are_left_out_once_there_is_a_usual_one() 
     pairs = [Pair(f"{n}: {pair.source}", f"{n} : {pair.target}") for n in range(40) for pair in GOOD[:6]]
     kept, found = cleaned([*pairs, odd])
     assert kept == pairs
-    assert dict(found.left_out.counts) == {"lengths out of proportion": 1}
+    assert dict(found.dropped.counts) == {"lengths out of proportion": 1}
     assert cleaned([odd])[0] == [odd]
 
 
@@ -143,7 +143,7 @@ def test_a_pair_that_stands_the_other_way_round_is_turned() -> None:
     first = GOOD[0]
     kept, found = cleaned([*GOOD, Pair(first.target, first.source)])
     assert kept == [*GOOD, first]
-    assert dict(found.mended.counts) == {SWAPPED: 1}
+    assert dict(found.repaired.counts) == {SWAPPED: 1}
 
 
 def test_where_most_are_the_other_way_round_those_too_short_to_tell_are_turned_with_them() -> None:
@@ -151,7 +151,7 @@ def test_where_most_are_the_other_way_round_those_too_short_to_tell_are_turned_w
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     kept, found = cleaned([*turned[:-1], GOOD[2], turned[-1]])
     assert kept == [*pairs[:-1], GOOD[2], pairs[-1]]
-    assert found.mended.counts[SWAPPED] == len(pairs)
+    assert found.repaired.counts[SWAPPED] == len(pairs)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -191,7 +191,7 @@ def test_variants_of_one_language_are_never_swapped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pair", "mended", "done"),
+    ("pair", "repaired", "done"),
     [
         (
             Pair("The coffee.", "Le cafÃ© est dÃ©jÃ\xa0 prÃªt."),
@@ -206,8 +206,8 @@ def test_variants_of_one_language_are_never_swapped() -> None:
         (Pair("<p class='x'>One<br/>two</p>", "Un <i>deux</i>"), Pair("One two", "Un deux"), [TAGS]),
     ],
 )
-def test_what_can_be_put_right_is(pair: Pair, mended: Pair, done: list[str]) -> None:
-    assert mend(pair) == (mended, done)
+def test_what_can_be_put_right_is(pair: Pair, repaired: Pair, done: list[str]) -> None:
+    assert repair(pair) == (repaired, done)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r"), max_size=60)
@@ -216,16 +216,16 @@ HOSTILE = st.text(st.sampled_from("<>&;#aÃ©‰\x00\x85\u200b 1,.é中/b"), max
 
 @given(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE))
 def test_whatever_the_text_mending_ends_and_leaves_nothing_invisible_or_broken(pair: Pair) -> None:
-    mended, done = mend(pair)
-    assert not set("\x00\x07\x85\ufeff\t\n\r") & set("".join(mended))
-    assert (mended == pair) == (not done)
-    assert mend(mended)[0] == mended or done  # a second look only finds what the first uncovered
+    repaired, done = repair(pair)
+    assert not set("\x00\x07\x85\ufeff\t\n\r") & set("".join(repaired))
+    assert (repaired == pair) == (not done)
+    assert repair(repaired)[0] == repaired or done  # a second look only finds what the first uncovered
 
 
 @given(st.lists(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE), max_size=8))
 def test_whatever_the_lines_each_is_kept_or_left_out_with_its_reason(pairs: list[Pair]) -> None:
     kept, found = cleaned(pairs)
-    assert len(kept) + found.left_out.counts.total() == len(pairs)
+    assert len(kept) + found.dropped.counts.total() == len(pairs)
     assert all(all(pair) for pair in kept)
 
 
@@ -233,7 +233,7 @@ def test_whatever_the_lines_each_is_kept_or_left_out_with_its_reason(pairs: list
 def test_long_hostile_lines_come_to_an_end(text: str) -> None:
     text *= 1200
     kept, found = cleaned([Pair(text, "Oui."), Pair(text * 40, text)])
-    assert len(kept) + found.left_out.counts.total() == 2
+    assert len(kept) + found.dropped.counts.total() == 2
     assert all(len(pair.source) < 5000 for pair in kept)
 
 
@@ -305,12 +305,12 @@ def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tm
     (report,) = json.loads((tmp_path / "data/report.json").read_text(encoding="utf-8"))["corpora"]
     assert (report["read"], report["kept"]) == (summary.corpora[0]["read"], summary.corpora[0]["kept"])
     assert {entry["reason"]: entry["lines"] for entry in report["put_right"]} == {SWAPPED: 1, MOJIBAKE: 1}
-    left_out = {entry["reason"]: entry for entry in report["left_out"]}
-    assert left_out["the target is not fr but de"]["examples"] == [
+    dropped = {entry["reason"]: entry for entry in report["left_out"]}
+    assert dropped["the target is not fr but de"]["examples"] == [
         {"line": len(PAIRS) + 4, "source": "The weather is fine today.", "target": "Das Wetter ist heute sehr schön."}
     ]
-    assert {"an empty side", "1 instead of 2 columns", "a duplicate pair"} <= left_out.keys()
-    assert left_out["a duplicate pair"]["examples"][0]["source"] == PAIRS[0].source
+    assert {"an empty side", "1 instead of 2 columns", "a duplicate pair"} <= dropped.keys()
+    assert dropped["a duplicate pair"]["examples"][0]["source"] == PAIRS[0].source
     text = (tmp_path / "data/report.txt").read_text(encoding="utf-8")
     assert "UTF-8 with a byte order mark, CRLF line ends" in text
     assert f"line {len(PAIRS) + 3}: 'Où as-tu mis les clés ?' | 'Where did you put the keys?'" in text

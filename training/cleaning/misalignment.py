@@ -43,8 +43,8 @@ Words = NDArray[np.int64]
 _NOTHING: Words = np.zeros(1, np.int64)
 
 
-def in_step(pairs: Iterable[Numbered], left_out: LineTally) -> Iterator[Numbered]:
-    """The numbered pairs outside shifted runs, in order; the others go to `left_out`.
+def in_step(pairs: Iterable[Numbered], dropped: LineTally) -> Iterator[Numbered]:
+    """The numbered pairs outside shifted runs, in order; the others go to `dropped`.
 
     Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.
     """
@@ -60,7 +60,7 @@ def in_step(pairs: Iterable[Numbered], left_out: LineTally) -> Iterator[Numbered
             if shift == 0:
                 yield number, pair
             else:
-                left_out.add(_reason(shift), number, pair)
+                dropped.add(_reason(shift), number, pair)
 
 
 def _reason(shift: int) -> str:

@@ -38,15 +38,15 @@ _TWO_LETTERS = re.compile(r"[^\x00-\x7f]{2}")
 _SUSPECT = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
 
 
-def mend(pair: Pair) -> tuple[Pair, list[str]]:
+def repair(pair: Pair) -> tuple[Pair, list[str]]:
     """The repaired and stripped pair, and the kinds of repair above that were made; a side may end up empty."""
     if not any(_SUSPECT.search(side) for side in pair):
         return pair, []
     done = []
     for what, step in _STEPS.items():
-        mended = step(pair)
-        if mended != pair:
-            pair = mended
+        repaired = step(pair)
+        if repaired != pair:
+            pair = repaired
             done.append(what)
     return pair, done
 

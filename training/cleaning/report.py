@@ -17,20 +17,20 @@ _SHOWN_SIDE = 40
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """The fate of a corpus's lines: `kept`, `left_out`, and of both some `mended`."""
+    """The fate of a corpus's lines: `kept`, `dropped`, and of both some `repaired`."""
 
     corpus: Corpus
     kept: int
-    left_out: LineTally
-    mended: LineTally
+    dropped: LineTally
+    repaired: LineTally
 
     @property
     def read(self) -> int:
-        return self.kept + self.left_out.counts.total()
+        return self.kept + self.dropped.counts.total()
 
     def on_screen(self) -> Iterator[str]:
         """One line for each thing that was done, the most frequent first, and one for an example."""
-        for done, lines in (("put right", self.mended), ("left out", self.left_out)):
+        for done, lines in (("put right", self.repaired), ("left out", self.dropped)):
             for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
                 yield f"{self.corpus.name}: {line}"
                 yield from _example(lines, reason)
@@ -38,7 +38,7 @@ class CorpusReport:
     def in_full(self) -> Iterator[str]:
         yield self.corpus.describe()
         yield f"  {self.read:,} lines read, {self.kept:,} kept ({100 * self.kept / max(1, self.read):.1f} %)"
-        for title, lines in (("put right", self.mended), ("left out", self.left_out)):
+        for title, lines in (("put right", self.repaired), ("left out", self.dropped)):
             if lines.counts:
                 yield f"  {title}:"
             for reason in lines.reasons():
@@ -48,7 +48,7 @@ class CorpusReport:
 
     def as_json(self) -> dict[str, Any]:
         lines = {"read": self.read, "kept": self.kept}
-        done = {"put_right": _as_json(self.mended), "left_out": _as_json(self.left_out)}
+        done = {"put_right": _as_json(self.repaired), "left_out": _as_json(self.dropped)}
         return {"name": self.corpus.name, "assumed": self.corpus.describe(), **lines, **done}
 
 

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from training.cleaning.holdout import comparison_key
 from training.cleaning.language_check import VOTING, LanguageCheck
 from training.cleaning.misalignment import Numbered, in_step
-from training.cleaning.repair import mend
+from training.cleaning.repair import repair
 from training.corpora.corpus import LineTally, Pair
 from training.process_map import in_order, share
 
@@ -65,20 +65,20 @@ class CleaningOptions:
 
 
 @dataclass
-class Cleaned:
-    """The fate of a corpus's lines: what was `mended`, and what was then `left_out`, each with examples."""
+class CleaningTally:
+    """The fate of a corpus's lines: what was `repaired`, and what was then `dropped`, each with examples."""
 
-    left_out: LineTally
-    mended: LineTally = field(default_factory=LineTally)
+    dropped: LineTally
+    repaired: LineTally = field(default_factory=LineTally)
 
-    def add(self, later: Cleaned) -> None:
+    def merge(self, later: CleaningTally) -> None:
         """Adds the fate of the lines that follow."""
-        self.left_out.merge(later.left_out)
-        self.mended.merge(later.mended)
+        self.dropped.merge(later.dropped)
+        self.repaired.merge(later.repaired)
 
 
 def clean(
-    pairs: Iterable[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None = None
+    pairs: Iterable[Numbered], options: CleaningOptions, found: CleaningTally, processes: int | None = None
 ) -> Iterator[Numbered]:
     """The pairs with their line numbers, repaired where that is sure, without those dropped; in order.
 
@@ -87,80 +87,88 @@ def clean(
     """
     stream = _each_by_itself(iter(pairs), options, found, processes)
     if options.applies("shifted"):
-        stream = in_step(stream, found.left_out)
+        stream = in_step(stream, found.dropped)
     for rule, fault in _FAULTS.items():
         if options.applies(rule):
-            stream = _without(stream, fault, found.left_out)
+            stream = _without(stream, fault, found.dropped)
     if options.applies("lengths"):
-        stream = _proportionate(stream, options, found.left_out)
+        stream = _proportionate(stream, options, found.dropped)
     return stream
 
 
-def as_mended(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
+def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
     """The pairs as `clean` would train on them, if it kept them all."""
-    mended = _mended(enumerate(pairs), options, Cleaned(LineTally())) if options.applies("markup") else enumerate(pairs)
-    yield from (pair for _, pair in mended)
+    repaired = (
+        _repair_all(enumerate(pairs), options, CleaningTally(LineTally()))
+        if options.applies("markup")
+        else enumerate(pairs)
+    )
+    yield from (pair for _, pair in repaired)
 
 
 def _each_by_itself(
-    pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned, processes: int | None
+    pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally, processes: int | None
 ) -> Iterator[Numbered]:
     """Applies the rules that need no neighbours, except that the first pairs decide the order of languages for the
     others."""
     first = list(islice(pairs, _MANY))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
-        pair for _, pair in _mended_and_filled(iter(first[:VOTING]), options, Cleaned(LineTally()))
+        pair for _, pair in _repair_and_drop_empty(iter(first[:VOTING]), options, CleaningTally(LineTally()))
     )
     stream = chain(first, pairs)
     pieces = iter(lambda: list(islice(stream, _PIECE)), [])
     work = partial(_by_itself, options, mostly_swapped)
     for kept, found_here in in_order(work, pieces, share(processes, much=len(first) == _MANY)):
-        found.add(found_here)
+        found.merge(found_here)
         yield from kept
 
 
-def _by_itself(options: CleaningOptions, mostly_swapped: bool, pairs: list[Numbered]) -> tuple[list[Numbered], Cleaned]:
-    found = Cleaned(LineTally())
-    stream = _mended_and_filled(iter(pairs), options, found)
+def _by_itself(
+    options: CleaningOptions, mostly_swapped: bool, pairs: list[Numbered]
+) -> tuple[list[Numbered], CleaningTally]:
+    found = CleaningTally(LineTally())
+    stream = _repair_and_drop_empty(iter(pairs), options, found)
     if options.applies("languages"):
         stream = _in_their_languages(stream, options, mostly_swapped, found)
     return list(stream), found
 
 
-def _mended_and_filled(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+def _repair_and_drop_empty(
+    pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally
+) -> Iterator[Numbered]:
     if options.applies("markup"):
-        pairs = _mended(pairs, options, found)
-    return _filled(pairs, options, found.left_out)
+        pairs = _repair_all(pairs, options, found)
+    return _filled(pairs, options, found.dropped)
 
 
-def _mended(pairs: Iterator[Numbered], options: CleaningOptions, found: Cleaned) -> Iterator[Numbered]:
+def _repair_all(pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally) -> Iterator[Numbered]:
     for number, pair in pairs:
         if max(map(len, pair)) > 4 * options.max_chars:
             yield number, pair  # to be dropped for that, so that nothing waits for it
             continue
-        mended, done = mend(pair)
+        repaired, done = repair(pair)
         for what in done:
-            found.mended.add(what, number, pair)
-        yield number, mended
+            found.repaired.add(what, number, pair)
+        yield number, repaired
 
 
-def _filled(pairs: Iterator[Numbered], options: CleaningOptions, left_out: LineTally) -> Iterator[Numbered]:
+def _filled(pairs: Iterator[Numbered], options: CleaningOptions, dropped: LineTally) -> Iterator[Numbered]:
     """Drops pairs with a side that is empty by now, has no letters or digits, or is too long for any token limit."""
     for number, pair in pairs:
         says = [any(map(str.isalnum, side)) for side in pair]
         if not all(pair):
-            left_out.add("a side is empty after cleaning", number, pair)
+            dropped.add("a side is empty after cleaning", number, pair)
         elif max(map(len, pair)) > options.max_chars:
-            left_out.add(f"longer than {options.max_chars:,} characters", number, pair)
+            dropped.add(f"longer than {options.max_chars:,} characters", number, pair)
         elif says[0] != says[1]:
-            left_out.add("a side has no letters or digits", number, pair)
+            dropped.add("a side has no letters or digits", number, pair)
         else:
             yield number, pair
 
 
 def _in_their_languages(
-    pairs: Iterator[Numbered], options: CleaningOptions, mostly_swapped: bool, found: Cleaned
+    pairs: Iterator[Numbered], options: CleaningOptions, mostly_swapped: bool, found: CleaningTally
 ) -> Iterator[Numbered]:
     check = LanguageCheck(options.source, options.target)
     if check.unknown:
@@ -169,20 +177,20 @@ def _in_their_languages(
     for number, pair in pairs:
         verdict = check.judge(pair)
         if verdict.order == "swapped" or (mostly_swapped and verdict.order == "unsure"):
-            found.mended.add(SWAPPED, number, pair)
+            found.repaired.add(SWAPPED, number, pair)
             pair = Pair(pair.target, pair.source)
             verdict = check.judge(pair) if verdict.order == "unsure" else verdict
         if verdict.side is None:
             yield number, pair
         else:
             expected = options.source if verdict.side == "source" else options.target
-            found.left_out.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
+            found.dropped.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
 
 
-def _without(pairs: Iterator[Numbered], fault: Fault, left_out: LineTally) -> Iterator[Numbered]:
+def _without(pairs: Iterator[Numbered], fault: Fault, dropped: LineTally) -> Iterator[Numbered]:
     for number, pair in pairs:
         if fault.found(pair):
-            left_out.add(fault.reason, number, pair)
+            dropped.add(fault.reason, number, pair)
         else:
             yield number, pair
 
@@ -226,14 +234,14 @@ _FAULTS = {
 }
 
 
-def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, left_out: LineTally) -> Iterator[Numbered]:
+def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, dropped: LineTally) -> Iterator[Numbered]:
     """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
     first = list(islice(pairs, VOTING))
     usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0
     for number, pair in chain(first, pairs):
         expected, length = _SMOOTHING + usual * _length(pair.source), _SMOOTHING + _length(pair.target)
         if len(first) >= _FEWEST_FOR_LENGTHS and max(expected / length, length / expected) > options.max_ratio:
-            left_out.add("lengths out of proportion", number, pair)
+            dropped.add("lengths out of proportion", number, pair)
         else:
             yield number, pair
 

@@ -56,12 +56,12 @@ def simplified(text: str) -> str:
     return "".join(there if here == "著" else here for here, there in zip(plain, taiwanese, strict=True))
 
 
-def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], mended: LineTally) -> Iterator[Numbered]:
-    """The pairs, with the selected `sides` simplified; changes are counted in `mended`."""
+def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], repaired: LineTally) -> Iterator[Numbered]:
+    """The pairs, with the selected `sides` simplified; changes are counted in `repaired`."""
     for number, pair in pairs:
         changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))
         if changed != pair:
-            mended.add(SIMPLIFIED, number, pair)
+            repaired.add(SIMPLIFIED, number, pair)
         yield number, changed
 
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from training.cleaning.holdout import SideKeys, choose_development, development_size
 from training.cleaning.language_check import open_oriented_corpus
 from training.cleaning.misalignment import Numbered
-from training.cleaning.rules import Cleaned, as_mended, clean
+from training.cleaning.rules import CleaningTally, clean, repaired_pairs
 from training.cleaning.simplified_chinese import simplify
 from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, open_corpus
 from training.corpora.sources import resolve
@@ -49,15 +49,15 @@ def read_corpora(
     path: Path,
     corpora: Sequence[Corpus],
     skipped: Sequence[LineTally],
-    mended: Sequence[LineTally],
+    repaired: Sequence[LineTally],
 ) -> tuple[Pool, SideKeys]:
     """All distinct pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PoolWriter(path)
     may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # none of a bundle's translations may be usable
     for number, corpus in enumerate(corpora):
-        pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), mended[number])
+        pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), repaired[number])
         lines = progress(pairs, f"reading {corpus.name}")
-        found, cleaning = Cleaned(skipped[number], mended[number]), options.cleaning()
+        found, cleaning = CleaningTally(skipped[number], repaired[number]), options.cleaning()
         if number in may_be_empty:  # no rule fits variants, which are in no language
             cleaning = dataclasses.replace(cleaning, keep=frozenset({"all"}))
         kept = writer.add_all(number, clean(lines, cleaning, found, options.processes))
@@ -76,9 +76,9 @@ def read_corpora(
     return pool, keys
 
 
-def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, mended: LineTally) -> list[Numbered]:
+def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally) -> list[Numbered]:
     """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
-    pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), mended))
+    pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), repaired))
     if not pairs:
         raise _unusable(corpus, skipped)
     return pairs
@@ -95,7 +95,7 @@ def set_apart(
     """Training and development pairs, with no sentence in both; chooses `dev` if it is empty. Raises ValueError."""
     if dev:
         # Training pairs have been cleaned, and these have not: both forms of a pair count as known.
-        dev_keys = SideKeys.of([*dev, *as_mended(dev, options.cleaning())])
+        dev_keys = SideKeys.of([*dev, *repaired_pairs(dev, options.cleaning())])
     else:
         own = pool.corpora < len(options.pairs)  # [pairs]
         require(int(own.sum()) > 1, "there is only one pair: holding it out leaves none to train on")

@@ -80,9 +80,9 @@ def _prepare(
     say: Say,
 ) -> PreparedSummary:
     """Writes everything but the record into `folder`, which also holds the text read meanwhile."""
-    mended = [LineTally() for _ in skipped]
-    pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, mended)
-    of_given = zip(given, skipped[len(corpora) :], mended[len(corpora) :], strict=True)
+    repaired = [LineTally() for _ in skipped]
+    pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, repaired)
+    of_given = zip(given, skipped[len(corpora) :], repaired[len(corpora) :], strict=True)
     numbered = [pair for corpus in of_given for pair in read_all(options, *corpus)]
     pool, dev = set_apart(options, pool, keys, [pair for _, pair in numbered], skipped)
     pool = limited(options, pool, skipped)
@@ -93,7 +93,7 @@ def _prepare(
     written = write_tokens(options, pool, tokenizer, weights, folder, skipped, dev)
     pool = written.pool
     kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
-    reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, mended))
+    reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, repaired))
     _tell(options, folder, reports, say)
     (folder / TEXT).unlink()
     (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
@@ -123,7 +123,7 @@ def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport]
     for report in reports:
         for line in report.on_screen():
             say(line)
-    if any(report.left_out.counts or report.mended.counts for report in reports):
+    if any(report.dropped.counts or report.repaired.counts for report in reports):
         say(f"more examples of each are in {options.out / REPORT}")
 
 
