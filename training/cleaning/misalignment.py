@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.corpora.corpus import LineTally, Pair
+from training.corpora.corpus import LineTally, NumberedPair, Pair
 
 FEWEST = 1000
 """The minimum number of pairs to learn words from: smaller corpora are not searched."""
@@ -37,13 +37,12 @@ _WORDS = 20
 _STEM = 5
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
 
-Numbered = tuple[int, Pair]
 Floats = NDArray[np.floating[Any]]
 Words = NDArray[np.int64]
 _NOTHING: Words = np.zeros(1, np.int64)
 
 
-def in_step(pairs: Iterable[Numbered], dropped: LineTally) -> Iterator[Numbered]:
+def in_step(pairs: Iterable[NumberedPair], dropped: LineTally) -> Iterator[NumberedPair]:
     """The numbered pairs outside shifted runs, in order; the others go to `dropped`.
 
     Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.
@@ -68,10 +67,10 @@ def _reason(shift: int) -> str:
     return f"misaligned: the translation is {lines} {'below' if shift > 0 else 'above'}"
 
 
-def _chunks(pairs: Iterable[Numbered]) -> Iterator[tuple[list[Numbered], int, int]]:
+def _chunks(pairs: Iterable[NumberedPair]) -> Iterator[tuple[list[NumberedPair], int, int]]:
     """Chunks with some neighbouring lines before and after, and where the chunk itself begins and ends."""
     stream = iter(pairs)
-    before: list[Numbered] = []
+    before: list[NumberedPair] = []
     chunk = list(islice(stream, _CHUNK))
     while chunk:
         following = list(islice(stream, _CHUNK))

@@ -15,9 +15,9 @@ from itertools import chain, islice
 
 from training.cleaning.holdout import comparison_key
 from training.cleaning.language_check import VOTING, LanguageCheck
-from training.cleaning.misalignment import Numbered, in_step
+from training.cleaning.misalignment import in_step
 from training.cleaning.repair import repair
-from training.corpora.corpus import LineTally, Pair
+from training.corpora.corpus import LineTally, NumberedPair, Pair
 from training.process_map import in_order, share
 
 RULES = {
@@ -78,8 +78,8 @@ class CleaningTally:
 
 
 def clean(
-    pairs: Iterable[Numbered], options: CleaningOptions, found: CleaningTally, processes: int | None = None
-) -> Iterator[Numbered]:
+    pairs: Iterable[NumberedPair], options: CleaningOptions, found: CleaningTally, processes: int | None = None
+) -> Iterator[NumberedPair]:
     """The pairs with their line numbers, repaired where that is sure, without those dropped; in order.
 
     Adds what was done to `found`. `processes` share what takes longest; None: one per core, if there is much work.
@@ -98,17 +98,14 @@ def clean(
 
 def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
     """The pairs as `clean` would train on them, if it kept them all."""
-    repaired = (
-        _repair_all(enumerate(pairs), options, CleaningTally(LineTally()))
-        if options.applies("markup")
-        else enumerate(pairs)
-    )
-    yield from (pair for _, pair in repaired)
+    if not options.applies("markup"):
+        return iter(pairs)
+    return (pair for _, pair in _repair_all(enumerate(pairs), options, CleaningTally(LineTally())))
 
 
 def _each_by_itself(
-    pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally, processes: int | None
-) -> Iterator[Numbered]:
+    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally, processes: int | None
+) -> Iterator[NumberedPair]:
     """Applies the rules that need no neighbours, except that the first pairs decide the order of languages for the
     others."""
     first = list(islice(pairs, _MANY))
@@ -125,8 +122,8 @@ def _each_by_itself(
 
 
 def _by_itself(
-    options: CleaningOptions, mostly_swapped: bool, pairs: list[Numbered]
-) -> tuple[list[Numbered], CleaningTally]:
+    options: CleaningOptions, mostly_swapped: bool, pairs: list[NumberedPair]
+) -> tuple[list[NumberedPair], CleaningTally]:
     found = CleaningTally(LineTally())
     stream = _repair_and_drop_empty(iter(pairs), options, found)
     if options.applies("languages"):
@@ -135,14 +132,16 @@ def _by_itself(
 
 
 def _repair_and_drop_empty(
-    pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally
-) -> Iterator[Numbered]:
+    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally
+) -> Iterator[NumberedPair]:
     if options.applies("markup"):
         pairs = _repair_all(pairs, options, found)
     return _filled(pairs, options, found.dropped)
 
 
-def _repair_all(pairs: Iterator[Numbered], options: CleaningOptions, found: CleaningTally) -> Iterator[Numbered]:
+def _repair_all(
+    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally
+) -> Iterator[NumberedPair]:
     for number, pair in pairs:
         if max(map(len, pair)) > 4 * options.max_chars:
             yield number, pair  # to be dropped for that, so that nothing waits for it
@@ -153,7 +152,7 @@ def _repair_all(pairs: Iterator[Numbered], options: CleaningOptions, found: Clea
         yield number, repaired
 
 
-def _filled(pairs: Iterator[Numbered], options: CleaningOptions, dropped: LineTally) -> Iterator[Numbered]:
+def _filled(pairs: Iterator[NumberedPair], options: CleaningOptions, dropped: LineTally) -> Iterator[NumberedPair]:
     """Drops pairs with a side that is empty by now, has no letters or digits, or is too long for any token limit."""
     for number, pair in pairs:
         says = [any(map(str.isalnum, side)) for side in pair]
@@ -168,8 +167,8 @@ def _filled(pairs: Iterator[Numbered], options: CleaningOptions, dropped: LineTa
 
 
 def _in_their_languages(
-    pairs: Iterator[Numbered], options: CleaningOptions, mostly_swapped: bool, found: CleaningTally
-) -> Iterator[Numbered]:
+    pairs: Iterator[NumberedPair], options: CleaningOptions, mostly_swapped: bool, found: CleaningTally
+) -> Iterator[NumberedPair]:
     check = LanguageCheck(options.source, options.target)
     if check.unknown:
         yield from pairs
@@ -187,7 +186,7 @@ def _in_their_languages(
             found.dropped.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
 
 
-def _without(pairs: Iterator[Numbered], fault: Fault, dropped: LineTally) -> Iterator[Numbered]:
+def _without(pairs: Iterator[NumberedPair], fault: Fault, dropped: LineTally) -> Iterator[NumberedPair]:
     for number, pair in pairs:
         if fault.found(pair):
             dropped.add(fault.reason, number, pair)
@@ -234,7 +233,9 @@ _FAULTS = {
 }
 
 
-def _proportionate(pairs: Iterator[Numbered], options: CleaningOptions, dropped: LineTally) -> Iterator[Numbered]:
+def _proportionate(
+    pairs: Iterator[NumberedPair], options: CleaningOptions, dropped: LineTally
+) -> Iterator[NumberedPair]:
     """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
     first = list(islice(pairs, VOTING))
     usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0

@@ -12,8 +12,7 @@ from typing import Any
 
 from model.languages import language_alone
 from model.tokenizer import Tokenizer
-from training.cleaning.misalignment import Numbered
-from training.corpora.corpus import LineTally, Pair
+from training.corpora.corpus import LineTally, NumberedPair, Pair
 
 SIMPLIFIED = "traditional characters made simplified"
 _CHINESE = re.compile(r"(?i)zh|cmn")
@@ -56,7 +55,7 @@ def simplified(text: str) -> str:
     return "".join(there if here == "著" else here for here, there in zip(plain, taiwanese, strict=True))
 
 
-def simplify(pairs: Iterator[Numbered], sides: tuple[bool, bool], repaired: LineTally) -> Iterator[Numbered]:
+def simplify(pairs: Iterator[NumberedPair], sides: tuple[bool, bool], repaired: LineTally) -> Iterator[NumberedPair]:
     """The pairs, with the selected `sides` simplified; changes are counted in `repaired`."""
     for number, pair in pairs:
         changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))

@@ -46,6 +46,10 @@ class Pair(NamedTuple):
     target: str
 
 
+NumberedPair = tuple[int, Pair]
+"""A pair and the number of its line, from 1."""
+
+
 @dataclass(frozen=True)
 class CorpusSpec:
     """A corpus as the user named it: a TSV file, or two plain files in which line n translates line n.
@@ -186,7 +190,7 @@ class Corpus:
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
         return f"{self.name}: {make}; {header}; {taken}{weight}"
 
-    def pairs(self, skipped: LineTally) -> Iterator[tuple[int, Pair]]:
+    def pairs(self, skipped: LineTally) -> Iterator[NumberedPair]:
         """The usable pairs with their line numbers, in order, stripped of white space; the others go to `skipped`.
 
         Raises CorpusError if a file is truncated, or two plain files differ in length.

@@ -12,10 +12,9 @@ from tqdm import tqdm
 
 from training.cleaning.holdout import SideKeys, choose_development, development_size
 from training.cleaning.language_check import open_oriented_corpus
-from training.cleaning.misalignment import Numbered
 from training.cleaning.rules import CleaningTally, clean, repaired_pairs
 from training.cleaning.simplified_chinese import simplify
-from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, open_corpus
+from training.corpora.corpus import Corpus, CorpusSpec, LineTally, NumberedPair, Pair, open_corpus
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
 from training.data.options import REHEARSED, PrepareOptions, require
@@ -76,7 +75,7 @@ def read_corpora(
     return pool, keys
 
 
-def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally) -> list[Numbered]:
+def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally) -> list[NumberedPair]:
     """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
     pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), repaired))
     if not pairs:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
 from training.cleaning.holdout import comparison_key, in_parts
-from training.corpora.corpus import LineTally, Pair, hash64
+from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
 
@@ -89,7 +89,7 @@ class PoolWriter:
         self._path = path
         self._starts, self._corpora, self._lines = array("q"), array("h"), array("I")
 
-    def add_all(self, corpus: int, pairs: Iterable[tuple[int, Pair]]) -> int:
+    def add_all(self, corpus: int, pairs: Iterable[NumberedPair]) -> int:
         """Adds the pairs of corpus number `corpus` with their lines; returns how many there were."""
         before = len(self._starts)
         with open(self._path, "ab") as file:
