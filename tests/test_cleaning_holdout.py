@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.cleaning.holdout import SideKeys, choose_development, comparison_key, development_size, in_parts
+from training.cleaning.holdout import SideKeys, choose_dev_pairs, comparison_key, default_dev_size, partitions
 from training.corpora.corpus import Pair
 
 # Few letters, so that sides coincide often, with case, punctuation and spaces to differ in.
@@ -39,9 +39,9 @@ def test_letters_marks_and_numbers_do(one: str, other: str) -> None:
 @given(PAIRS, st.integers(1, 20), st.integers(0, 5))
 def test_development_and_training_share_no_sentence(pairs: list[Pair], size: int, seed: int) -> None:
     keys = SideKeys.of(pairs)
-    chosen = choose_development(keys, size, seed)
+    chosen = choose_dev_pairs(keys, size, seed)
     rest = keys[~chosen]
-    kept = np.flatnonzero(~chosen)[~rest.touching(keys[chosen])]
+    kept = np.flatnonzero(~chosen)[~rest.sharing_a_side(keys[chosen])]
     development = {comparison_key(side) for index in np.flatnonzero(chosen) for side in pairs[index]}
     training = {comparison_key(side) for index in kept for side in pairs[index]}
     assert not development & training
@@ -52,25 +52,25 @@ def test_pairs_whose_sentences_stand_alone_are_chosen_first() -> None:
     siblings = [Pair("Run!", f"Cours {n} !") for n in range(50)] + [Pair(f"Go {n}!", "Va !") for n in range(50)]
     alone = [Pair(f"Sentence {n}.", f"Phrase {n}.") for n in range(20)]
     keys = SideKeys.of(siblings + alone)
-    chosen = choose_development(keys, 15, seed=3)
+    chosen = choose_dev_pairs(keys, 15, seed=3)
     assert np.flatnonzero(chosen).min() >= len(siblings)
-    assert not keys[~chosen].touching(keys[chosen]).any()
+    assert not keys[~chosen].sharing_a_side(keys[chosen]).any()
 
 
 def test_the_seed_decides_which_pairs_are_chosen() -> None:
     keys = SideKeys.of([Pair(f"Sentence {n}.", f"Phrase {n}.") for n in range(500)])
-    assert (choose_development(keys, 50, 1) == choose_development(keys, 50, 1)).all()
-    assert (choose_development(keys, 50, 1) != choose_development(keys, 50, 2)).any()
+    assert (choose_dev_pairs(keys, 50, 1) == choose_dev_pairs(keys, 50, 1)).all()
+    assert (choose_dev_pairs(keys, 50, 1) != choose_dev_pairs(keys, 50, 2)).any()
 
 
 @pytest.mark.parametrize(("pairs", "size"), [(2, 1), (19, 1), (600, 30), (147_470, 1000)])
 def test_the_development_set_is_a_twentieth_within_bounds(pairs: int, size: int) -> None:
-    assert development_size(pairs) == size
+    assert default_dev_size(pairs) == size
 
 
 def test_however_many_pairs_there_are_they_are_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.cleaning.holdout._PART", 10)
     for count in (5, 100, 5000):
-        parts = list(in_parts(np.arange(count)))
+        parts = list(partitions(np.arange(count)))
         assert len(parts) == min(count // 10 + 1, 32)
         assert sorted(np.concatenate(parts).tolist()) == list(range(count))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from training.__main__ import cli
 from training.cleaning.language_check import LanguageCheck
-from training.cleaning.misalignment import FEWEST, in_step
+from training.cleaning.misalignment import MIN_PAIRS, drop_misaligned
 from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, repair
 from training.cleaning.rules import RULES, SWAPPED, CleaningOptions, CleaningTally, clean
 from training.corpora.corpus import LineTally, Pair, read_pairs, write_pairs
@@ -116,9 +116,9 @@ def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None
 @pytest.mark.parametrize("code", ["yue", "wuu", "arz", "ary", "nn"])
 def test_languages_that_are_taken_for_another_are_judged_as_that(code: str) -> None:
     check = LanguageCheck("en", code)
-    assert check.judge(Pair("The weather is fine today.", "Das Wetter ist heute sehr schön.")).other == "de"
-    assert check.judge(Pair("This was never translated.", "今日天氣好好，我哋去海邊行下啦。")).order in (
-        "straight",
+    assert check.identify(Pair("The weather is fine today.", "Das Wetter ist heute sehr schön.")).detected == "de"
+    assert check.identify(Pair("This was never translated.", "今日天氣好好，我哋去海邊行下啦。")).order in (
+        "expected",
         "unsure",
     )
 
@@ -182,7 +182,9 @@ def test_languages_that_nobody_knows_are_not_judged() -> None:
 
 def test_variants_of_one_language_are_never_swapped() -> None:
     assert (
-        LanguageCheck("en-GB", "en-US").judge(Pair("The colour of it is grey.", "The color of it is gray.")).side
+        LanguageCheck("en-GB", "en-US")
+        .identify(Pair("The colour of it is grey.", "The color of it is gray."))
+        .wrong_side
         is None
     )
 
@@ -259,7 +261,7 @@ def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end:
     for line in range(begin, end):
         moved[line] = Pair(pairs[line].source, pairs[(line - shift) % len(pairs)].target)
     skipped = LineTally()
-    kept = {line for line, _ in in_step(enumerate(moved), skipped)}
+    kept = {line for line, _ in drop_misaligned(enumerate(moved), skipped)}
     right = set(range(1500)) - set(range(begin, end))
     assert len(right - kept) <= 5
     assert len(kept - right) <= 5
@@ -269,13 +271,13 @@ def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end:
 
 def test_lines_in_step_stay_and_so_do_several_translations_of_one_sentence() -> None:
     pairs = [pair for pair in sentences(400) for pair in (pair, Pair(pair.source, pair.target[::-1]), pair)]
-    assert len(list(in_step(enumerate(pairs), LineTally()))) == len(pairs) > FEWEST
+    assert len(list(drop_misaligned(enumerate(pairs), LineTally()))) == len(pairs) > MIN_PAIRS
 
 
 def test_where_words_cannot_be_learnt_nothing_is_looked_for() -> None:
-    pairs = sentences(FEWEST - 1)
+    pairs = sentences(MIN_PAIRS - 1)
     moved = [Pair(pair.source, other.target) for pair, other in zip(pairs, pairs[1:] + pairs[:1], strict=True)]
-    assert len(list(in_step(enumerate(moved), LineTally()))) == len(moved)
+    assert len(list(drop_misaligned(enumerate(moved), LineTally()))) == len(moved)
 
 
 # ---- The report

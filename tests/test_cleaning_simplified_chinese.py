@@ -20,7 +20,7 @@ from model.transformer import Transformer
 from training.adapt.finetune import Initial, Tuning
 from training.cleaning.simplified_chinese import (
     SIMPLIFIED,
-    in_simplified,
+    is_simplified_chinese,
     references_in_script,
     simplification_rules,
     simplified,
@@ -73,12 +73,12 @@ def test_text_is_simplified_by_phrases(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize("code", ["zh", "zh-CN", "zh_Hans", "zh-SG", "ZH"])
 def test_chinese_is_simplified_unless_its_code_says_otherwise(code: str) -> None:
-    assert in_simplified(code)
+    assert is_simplified_chinese(code)
 
 
 @pytest.mark.parametrize("code", ["zh-TW", "zh-Hant", "zh_HK", "zh-Hant-TW", "ja", "yue", "en"])
 def test_what_is_not_simplified_chinese(code: str) -> None:
-    assert not in_simplified(code)
+    assert not is_simplified_chinese(code)
 
 
 def test_normalising_by_characters_is_what_opencc_does_to_most_text() -> None:

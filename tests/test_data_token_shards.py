@@ -13,7 +13,7 @@ from conftest import PAIRS, small_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.cleaning.holdout import SideKeys, choose_development
+from training.cleaning.holdout import SideKeys, choose_dev_pairs
 from training.corpora.corpus import LineTally, Pair, write_pairs
 from training.data.batches import load_pairs
 from training.data.options import PrepareOptions
@@ -162,6 +162,6 @@ def test_the_development_set_does_not_depend_on_how_the_work_is_divided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = SideKeys.of(PAIRS)
-    whole = choose_development(keys, 20, 1)
+    whole = choose_dev_pairs(keys, 20, 1)
     monkeypatch.setattr("training.cleaning.holdout._PART", 30)
-    assert (choose_development(keys, 20, 1) == whole).all()
+    assert (choose_dev_pairs(keys, 20, 1) == whole).all()

@@ -20,7 +20,7 @@ from model.bundle import VOCABULARY
 from model.config import ModelConfig
 from training.adapt.base import Origin
 from training.adapt.rehearsal import Rehearsal
-from training.cleaning.simplified_chinese import knows_simplified_only
+from training.cleaning.simplified_chinese import has_simplified_only
 from training.corpora.corpus import LineTally
 from training.corpora.general import general_pairs_of
 from training.data.batches import Pairs, load_pairs
@@ -76,7 +76,7 @@ class Initial(Origin):
 
     def in_its_script(self, options: PrepareOptions) -> PrepareOptions:
         """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
-        simplified = knows_simplified_only(self.bundle.tokenizer)
+        simplified = has_simplified_only(self.bundle.tokenizer)
         if options.normalises_characters() == simplified:
             return options
         return dataclasses.replace(options, script="simplified" if simplified else "keep")

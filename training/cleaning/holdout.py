@@ -18,8 +18,8 @@ from training.corpora.corpus import Pair, hash64
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[Any]
-_PART = 1 << 20
-_MOST_PARTS = 32
+_CODES_PER_PART = 1 << 20
+_MAX_PARTS = 32
 """Each part scans all codes: without a bound, ten times the pairs would take a hundred times as long."""
 
 
@@ -29,10 +29,10 @@ def comparison_key(text: str) -> str:
     Two sentences with the same key count as equal.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return unicodedata.normalize("NFKC", folded).translate(_LETTERS) or "".join(text.split())
+    return unicodedata.normalize("NFKC", folded).translate(_LETTER_TABLE) or "".join(text.split())
 
 
-class _Letters(dict[int, str]):
+class _LetterTable(dict[int, str]):
     """A translation table that keeps letters, their marks and numbers, and adds characters as it meets them."""
 
     def __missing__(self, code: int) -> str:
@@ -41,7 +41,7 @@ class _Letters(dict[int, str]):
         return self[code]
 
 
-_LETTERS = _Letters()
+_LETTER_TABLE = _LetterTable()
 
 
 @dataclass(frozen=True)
@@ -62,27 +62,27 @@ class SideKeys:
     def __getitem__(self, chosen: Mask) -> SideKeys:
         return SideKeys(self.source[chosen], self.target[chosen])
 
-    def touching(self, others: SideKeys) -> Mask:
+    def sharing_a_side(self, others: SideKeys) -> Mask:
         """Which pairs share a side with any of `others`, on either side: [pairs]."""
         keys = np.unique(np.concatenate([others.source, others.target]))
-        return _among(keys, self.source) | _among(keys, self.target)
+        return _is_in(keys, self.source) | _is_in(keys, self.target)
 
 
-def development_size(pairs: int, least: int = 1) -> int:
+def default_dev_size(pairs: int, least: int = 1) -> int:
     """A twentieth of the pairs, at most a thousand; or `least` if that is more, but then at most a fifth."""
     return max(1, min(1000, max(pairs // 20, min(least, pairs // 5))))
 
 
-def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
+def choose_dev_pairs(keys: SideKeys, size: int, seed: int) -> Mask:
     """Chooses `size` pairs as the development set: [pairs].
 
     Each one costs training the pairs that share a side with it, so those whose sentences occur nowhere else come first,
-    in an order drawn from `seed`; pairs with many such siblings come last.
+    in an order drawn from `seed`; pairs with many such collisions come last.
     """
-    siblings = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
-    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(siblings))
-    cheapest = order[np.argsort(siblings[order], kind="stable")]
-    chosen = np.zeros(len(siblings), np.bool_)
+    collisions = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(collisions))
+    cheapest = order[np.argsort(collisions[order], kind="stable")]
+    chosen = np.zeros(len(collisions), np.bool_)
     chosen[cheapest[:size]] = True
     return chosen
 
@@ -90,13 +90,13 @@ def choose_development(keys: SideKeys, size: int, seed: int) -> Mask:
 def _occurrences(keys: Integers) -> Integers:
     """How often the key of each pair occurs: [pairs]."""
     found = np.empty(len(keys), np.int32)
-    for part in in_parts(keys):
+    for part in partitions(keys):
         _, inverse, counts = np.unique(keys[part], return_inverse=True, return_counts=True)
         found[part] = counts[inverse]
     return found
 
 
-def _among(some: Integers, keys: Integers) -> Mask:
+def _is_in(some: Integers, keys: Integers) -> Mask:
     """Which `keys` are among `some`, which are sorted: [pairs]."""
     if not len(some):
         return np.zeros(len(keys), np.bool_)
@@ -104,8 +104,8 @@ def _among(some: Integers, keys: Integers) -> Mask:
     return found
 
 
-def in_parts(codes: Integers) -> Iterator[Integers]:
+def partitions(codes: Integers) -> Iterator[Integers]:
     """The indices of `codes` in parts, equal codes in the same part, so that sorting a part takes little memory."""
-    parts = min(len(codes) // _PART + 1, _MOST_PARTS)
+    parts = min(len(codes) // _CODES_PER_PART + 1, _MAX_PARTS)
     for part in range(parts):
         yield (codes % parts == part).nonzero()[0]

@@ -21,38 +21,38 @@ from training.corpora.corpus import Corpus, CorpusSpec, LineTally, Pair, open_co
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-_NO_WORDS = re.compile(r"<[^<>]{0,500}>|&#?\w{1,20};|\S*[\d_@/\\{}$%=()]\S*")
+_NON_TEXT = re.compile(r"<[^<>]{0,500}>|&#?\w{1,20};|\S*[\d_@/\\{}$%=()]\S*")
 """Markup, placeholders, URLs, paths and code: not in any language, or always English."""
-_LOOKED_AT = 200
+_MAX_EXAMINED_CHARS = 200
 """Characters of a side that are examined: more add no certainty, and take longer."""
-_SWAPPED = 3.0
+_MIN_SWAPPED_NATS = 3.0
 """How much more probable the swapped order must be, in nats (flattened, as py3langid's are, over both)."""
-VOTING = 1000
-_MOST_SWAPPED = 0.5
+SAMPLE_PAIRS = 1000
+_MIN_SWAPPED_SHARE = 0.5
 """Above this share among the first pairs with a verdict, uncertain pairs count as swapped."""
-_SURE = ((40, 2.0), (20, 3.0), (10, 4.5))
+_MIN_NATS_BY_LETTERS = ((40, 2.0), (20, 3.0), (10, 4.5))
 """By minimum number of letters, how much more probable another language must be than the expected one, in nats."""
-_RARE = 2.0
+_RARE_LANGUAGE_FACTOR = 2.0
 """The factor on this for languages other than these, which lists of names are mistaken for."""
-_MUCH_WRITTEN = {
+_COMMON_LANGUAGES = {
     *("ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "id"),
     *("it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta", "th", "tr"),
     *("uk", "ur", "vi", "zh"),
 }
-_OWN_LETTERS = {"zh": "[\u3400-\u9fff]", "ja": "[\u3040-\u30ff]", "ko": "[\uac00-\ud7af]", "ru": "[\u0400-\u04ff]"}
-_FEW_LETTERS = 4
+_SCRIPT_LETTERS = {"zh": "[\u3400-\u9fff]", "ja": "[\u3040-\u30ff]", "ko": "[\uac00-\ud7af]", "ru": "[\u0400-\u04ff]"}
+_MIN_SCRIPT_LETTERS = 4
 """A side with this many letters unique to its language is in it, whatever function names it contains."""
-_LABELS = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "cmn": "zh", "zsm": "ms", "fil": "tl"}
-_SAME = {"wuu": "zh", "yue": "zh", "nn": "no", "nb": "no", "arz": "ar", "ary": "ar"}
+_LABEL_OF_CODE = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "cmn": "zh", "zsm": "ms", "fil": "tl"}
+_MERGED_LABELS = {"wuu": "zh", "yue": "zh", "nn": "no", "nb": "no", "arz": "ar", "ary": "ar"}
 """Text in these languages counts as the other."""
 
 
-class Verdict(NamedTuple):
-    """`swapped`: each side is in the other's language; otherwise `side`, if any, is in the language `other`."""
+class PairLanguages(NamedTuple):
+    """`swapped`: each side is in the other's language; else `wrong_side`, if any, is in the language `detected`."""
 
-    order: Literal["straight", "swapped", "unsure"]
-    side: Literal["source", "target"] | None = None
-    other: str = ""
+    order: Literal["expected", "swapped", "unsure"]
+    wrong_side: Literal["source", "target"] | None = None
+    detected: str = ""
 
 
 class LanguageCheck:
@@ -69,36 +69,36 @@ class LanguageCheck:
         """Whether there are no criteria to judge by."""
         return self.source is None and self.target is None
 
-    def judge(self, pair: Pair) -> Verdict:
+    def identify(self, pair: Pair) -> PairLanguages:
         """The verdict on `pair`; "unsure" without clear evidence."""
         words = [_words(side) for side in pair]
         best = [self._best(side) for side in words]
         if best[0] == self.source and best[1] == self.target:
-            return Verdict("straight")
+            return PairLanguages("expected")
         shares = [self._shares(side) for side in words]
         if self._ordered and self._are_swapped(shares):
-            return Verdict("swapped")
-        other = self._other("source", self.source, words[0], shares[0])
-        return other or self._other("target", self.target, words[1], shares[1]) or Verdict("unsure")
+            return PairLanguages("swapped")
+        other = self._wrong_language("source", self.source, words[0], shares[0])
+        return other or self._wrong_language("target", self.target, words[1], shares[1]) or PairLanguages("unsure")
 
     def mostly_swapped(self, pairs: Iterable[Pair]) -> bool:
         """Whether a corpus that begins with `pairs` has its languages swapped, apart from single pairs."""
         if not self._ordered:  # otherwise none is ever found
             return False
-        votes = Counter(self.judge(pair).order for pair in pairs)
-        return votes["swapped"] > _MOST_SWAPPED * (votes["swapped"] + votes["straight"])
+        votes = Counter(self.identify(pair).order for pair in pairs)
+        return votes["swapped"] > _MIN_SWAPPED_SHARE * (votes["swapped"] + votes["expected"])
 
     def _best(self, text: str) -> str | None:
         if not text:
             return None
         label: str = self._identifier.classify(text)[0]
-        return _SAME.get(label, label)
+        return _MERGED_LABELS.get(label, label)
 
     def _shares(self, text: str) -> dict[str, float]:
         """The probability of each language, never 0: for languages treated as one, the highest."""
         shares: dict[str, float] = {}
         for label, share in self._identifier.rank(text) if text else ():
-            shares.setdefault(_SAME.get(label, label), max(share, 1e-30))
+            shares.setdefault(_MERGED_LABELS.get(label, label), max(share, 1e-30))
         return shares
 
     def _are_swapped(self, shares: list[dict[str, float]]) -> bool:
@@ -109,21 +109,21 @@ class LanguageCheck:
             math.log(shares[0][self.target] / shares[0][self.source]),
             math.log(shares[1][self.source] / shares[1][self.target]),
         )
-        return min(odds) > 0 and sum(odds) > _SWAPPED
+        return min(odds) > 0 and sum(odds) > _MIN_SWAPPED_NATS
 
-    def _other(
+    def _wrong_language(
         self, side: Literal["source", "target"], expected: str | None, words: str, shares: dict[str, float]
-    ) -> Verdict | None:
+    ) -> PairLanguages | None:
         if expected is None or not shares:
             return None
         best = max(shares, key=shares.__getitem__)
-        own = _OWN_LETTERS.get(expected)
-        if own and best not in _OWN_LETTERS and len(re.findall(own, words)) >= _FEW_LETTERS:
+        own = _SCRIPT_LETTERS.get(expected)
+        if own and best not in _SCRIPT_LETTERS and len(re.findall(own, words)) >= _MIN_SCRIPT_LETTERS:
             return None
         letters = sum(map(str.isalpha, words))
-        needed = next((odds for least, odds in _SURE if letters >= least), math.inf)
-        needed *= 1 if best in _MUCH_WRITTEN else _RARE
-        return Verdict("unsure", side, best) if math.log(shares[best] / shares[expected]) > needed else None
+        needed = next((odds for least, odds in _MIN_NATS_BY_LETTERS if letters >= least), math.inf)
+        needed *= 1 if best in _COMMON_LANGUAGES else _RARE_LANGUAGE_FACTOR
+        return PairLanguages("unsure", side, best) if math.log(shares[best] / shares[expected]) > needed else None
 
 
 def open_oriented_corpus(
@@ -138,20 +138,20 @@ def open_oriented_corpus(
     check = LanguageCheck(source, target)
     if columns is not None and not spec.source_first:
         return corpus
-    if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(LineTally()), VOTING)):
+    if not check.mostly_swapped(pair for _, pair in islice(corpus.pairs(LineTally()), SAMPLE_PAIRS)):
         return corpus
     return dataclasses.replace(corpus, source=corpus.target, target=corpus.source, swapped=True)
 
 
 def _words(text: str) -> str:
-    words = " ".join(_NO_WORDS.sub(" ", text[:_LOOKED_AT]).split())
+    words = " ".join(_NON_TEXT.sub(" ", text[:_MAX_EXAMINED_CHARS]).split())
     return words if any(map(str.isalpha, words)) else ""
 
 
 def _label(code: str) -> str:
     base = language_alone(code)
-    label = _LABELS.get(base, base)
-    return _SAME.get(label, label)
+    label = _LABEL_OF_CODE.get(base, base)
+    return _MERGED_LABELS.get(label, label)
 
 
 @cache

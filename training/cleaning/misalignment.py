@@ -17,39 +17,39 @@ from numpy.typing import NDArray
 
 from training.corpora.corpus import LineTally, NumberedPair, Pair
 
-FEWEST = 1000
+MIN_PAIRS = 1000
 """The minimum number of pairs to learn words from: smaller corpora are not searched."""
-_LEARNT = 10_000
-_FURTHEST = 5
+_SAMPLE_PAIRS = 10_000
+_MAX_SHIFT_LINES = 5
 """Maximum shift in lines."""
-_SHIFTS = 2 * _FURTHEST + 1
-_CHUNK = 1000
-_SWITCH = 0.75
+_SHIFTS = 2 * _MAX_SHIFT_LINES + 1
+_CHUNK_PAIRS = 1000
+_SHIFT_COST = 0.75
 """The cost of entering a shift, and of leaving it: about what three shifted lines gain."""
-_LEARNT_SOMETHING = 2.0
+_MIN_ALIGNED_RATIO = 2.0
 """Aligned pairs must be at least this many times as similar as unrelated lines."""
-_LOW = 0.5
+_MAX_UNSHIFTED_SHARE = 0.5
 """Lines stay if their similarity in place is at least this share of their similarity when shifted."""
-_SHORTEST = 8
+_MIN_RUN_LINES = 8
 """In lines: a shorter run may be chance in a sorted file."""
 _BUCKETS = 2048
-_WORDS = 20
-_STEM = 5
+_MAX_WORDS = 20
+_PREFIX_CHARS = 5
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+|\d+")
 
 Floats = NDArray[np.floating[Any]]
 Words = NDArray[np.int64]
-_NOTHING: Words = np.zeros(1, np.int64)
+_NO_WORDS: Words = np.zeros(1, np.int64)
 
 
-def in_step(pairs: Iterable[NumberedPair], dropped: LineTally) -> Iterator[NumberedPair]:
+def drop_misaligned(pairs: Iterable[NumberedPair], dropped: LineTally) -> Iterator[NumberedPair]:
     """The numbered pairs outside shifted runs, in order; the others go to `dropped`.
 
     Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.
     """
     stream = iter(pairs)
-    sample = list(islice(stream, _LEARNT))
-    if len(sample) < FEWEST:
+    sample = list(islice(stream, _SAMPLE_PAIRS))
+    if len(sample) < MIN_PAIRS:
         yield from sample
         return
     lexicon = Lexicon([pair for _, pair in sample])
@@ -71,11 +71,11 @@ def _chunks(pairs: Iterable[NumberedPair]) -> Iterator[tuple[list[NumberedPair],
     """Chunks with some neighbouring lines before and after, and where the chunk itself begins and ends."""
     stream = iter(pairs)
     before: list[NumberedPair] = []
-    chunk = list(islice(stream, _CHUNK))
+    chunk = list(islice(stream, _CHUNK_PAIRS))
     while chunk:
-        following = list(islice(stream, _CHUNK))
-        yield before + chunk + following[:_FURTHEST], len(before), len(before) + len(chunk)
-        before, chunk = chunk[-_FURTHEST:], following
+        following = list(islice(stream, _CHUNK_PAIRS))
+        yield before + chunk + following[:_MAX_SHIFT_LINES], len(before), len(before) + len(chunk)
+        before, chunk = chunk[-_MAX_SHIFT_LINES:], following
 
 
 class Lexicon:
@@ -83,36 +83,36 @@ class Lexicon:
 
     def __init__(self, pairs: list[Pair]) -> None:
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
-        self._goes_with = _goes_with(sources, targets, (0,))
-        likeness = self._likeness(sources, targets).mean(1)  # [shift]
-        if likeness[_FURTHEST] < _LEARNT_SOMETHING * likeness[[0, -1]].max():
-            self._goes_with = _goes_with(sources, targets, (-2, -1, 0, 1, 2))  # most of them are misaligned
+        self._association = _association(sources, targets, (0,))
+        similarity = self._similarity(sources, targets).mean(1)  # [shift]
+        if similarity[_MAX_SHIFT_LINES] < _MIN_ALIGNED_RATIO * similarity[[0, -1]].max():
+            self._association = _association(sources, targets, (-2, -1, 0, 1, 2))  # most of them are misaligned
 
     def shifts(self, pairs: list[Pair]) -> NDArray[np.int64]:
         """How many lines below each source its translation is, 0 if in place: [pairs]."""
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
-        likeness = self._likeness(sources, targets)
+        similarity = self._similarity(sources, targets)
         for line, source in enumerate(sources):  # all translations of a repeated sentence are in place
-            for near in range(max(0, line - _FURTHEST), min(len(sources), line + _FURTHEST + 1)):
+            for near in range(max(0, line - _MAX_SHIFT_LINES), min(len(sources), line + _MAX_SHIFT_LINES + 1)):
                 if np.array_equal(sources[near], source):
-                    likeness[_FURTHEST + near - line, line] = likeness[_FURTHEST, line]
-        return _checked(likest_path(likeness) - _FURTHEST, likeness)
+                    similarity[_MAX_SHIFT_LINES + near - line, line] = similarity[_MAX_SHIFT_LINES, line]
+        return _without_doubtful_runs(viterbi_path(similarity) - _MAX_SHIFT_LINES, similarity)
 
-    def _likeness(self, sources: list[Words], targets: list[Words]) -> Floats:
+    def _similarity(self, sources: list[Words], targets: list[Words]) -> Floats:
         """How well the words of the target this many lines below match some word of the source, on average: from 0 to
         1, [shift, pairs]; 0 where there is none."""
-        around = [_NOTHING] * _FURTHEST + targets + [_NOTHING] * _FURTHEST
-        likeness = np.zeros((_SHIFTS, len(sources)))
+        around = [_NO_WORDS] * _MAX_SHIFT_LINES + targets + [_NO_WORDS] * _MAX_SHIFT_LINES
+        similarity = np.zeros((_SHIFTS, len(sources)))
         for line, source in enumerate(sources):
             if len(source):
                 window = around[line : line + _SHIFTS]
-                best = self._goes_with[source].max(0)[np.concatenate(window)]
+                best = self._association[source].max(0)[np.concatenate(window)]
                 starts = np.cumsum([0, *map(len, window)])[:-1]
-                likeness[:, line] = np.add.reduceat(best, starts) / [len(target) for target in window]
-        return likeness
+                similarity[:, line] = np.add.reduceat(best, starts) / [len(target) for target in window]
+        return similarity
 
 
-def _goes_with(sources: list[Words], targets: list[Words], shifts: tuple[int, ...]) -> NDArray[np.float32]:
+def _association(sources: list[Words], targets: list[Words], shifts: tuple[int, ...]) -> NDArray[np.float32]:
     """For words that occur together n times, and c times by chance, n - c - 1 as a share of their total occurrences
     (the geometric mean): [source bucket, target bucket]."""
     together = np.zeros((_BUCKETS, _BUCKETS), np.float32)
@@ -130,21 +130,21 @@ def _goes_with(sources: list[Words], targets: list[Words], shifts: tuple[int, ..
     return np.maximum(together, 0, out=together)
 
 
-def likest_path(likeness: Floats) -> NDArray[np.int64]:
-    """The row of each column that maximises the sum of `likeness`, [shift, pairs], minus the cost of changing rows.
+def viterbi_path(similarity: Floats) -> NDArray[np.int64]:
+    """The row of each column that maximises the sum of `similarity`, [shift, pairs], minus the cost of changing rows.
 
     Viterbi's algorithm; beginning and ending in the middle row is free.
     """
-    shifts, lines = likeness.shape
-    start = np.full(shifts, -_SWITCH)
+    shifts, lines = similarity.shape
+    start = np.full(shifts, -_SHIFT_COST)
     start[shifts // 2] = 0.0
-    sums = start + likeness[:, 0]
+    sums = start + similarity[:, 0]
     came_from = np.zeros((lines, shifts), np.int64)
     for line in range(1, lines):
         best = int(sums.argmax())
-        stay = sums >= sums[best] - _SWITCH
+        stay = sums >= sums[best] - _SHIFT_COST
         came_from[line] = np.where(stay, np.arange(shifts), best)
-        sums = np.where(stay, sums, sums[best] - _SWITCH) + likeness[:, line]
+        sums = np.where(stay, sums, sums[best] - _SHIFT_COST) + similarity[:, line]
     path = np.empty(lines, np.int64)
     path[-1] = (sums + start).argmax()
     for line in range(lines - 1, 0, -1):
@@ -152,24 +152,21 @@ def likest_path(likeness: Floats) -> NDArray[np.int64]:
     return path
 
 
-def _checked(shifts: NDArray[np.int64], likeness: Floats) -> NDArray[np.int64]:
+def _without_doubtful_runs(shifts: NDArray[np.int64], similarity: Floats) -> NDArray[np.int64]:
     """`shifts` without runs that are short, or fit nearly as well unshifted: their sentences are nearly the same."""
     edges = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
     for begin, end in pairwise(edges.tolist()):
         shift = shifts[begin]
         run = slice(begin, end)
-        as_they_stand, shifted = likeness[_FURTHEST, run].sum(), likeness[_FURTHEST + shift, run].sum()
-        if shift and (end - begin < _SHORTEST or as_they_stand > _LOW * shifted):
+        unshifted = similarity[_MAX_SHIFT_LINES, run].sum()
+        shifted = similarity[_MAX_SHIFT_LINES + shift, run].sum()
+        if shift and (end - begin < _MIN_RUN_LINES or unshifted > _MAX_UNSHIFTED_SHARE * shifted):
             shifts[run] = 0
     return shifts
 
 
 def _words(text: str) -> Words:
     """The buckets of the prefixes of a sentence's words, or of its characters if it has no words."""
-    words = {word[:_STEM] for word in islice(_found(text), _WORDS)}
+    words = {match[0][:_PREFIX_CHARS] for match in islice(_WORD.finditer(text.casefold()), _MAX_WORDS)}
     buckets = {1 + zlib.crc32(word.encode()) % (_BUCKETS - 1) for word in words}
-    return np.array(sorted(buckets), np.int64) if buckets else _NOTHING
-
-
-def _found(text: str) -> Iterator[str]:
-    return (match[0] for match in _WORD.finditer(text.casefold()))
+    return np.array(sorted(buckets), np.int64) if buckets else _NO_WORDS

@@ -18,12 +18,12 @@ CONTROL = "control characters removed"
 ENTITIES = "HTML character references resolved"
 TAGS = "HTML tags removed"
 
-_BLANKS = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]+")
+_CONTROL_BLANKS = re.compile(r"[\x0b\x0c\x1c-\x1f\x85]+")
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u2060\ufeff]|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"
 )
 """Except the zero-width space, which Thai, Lao, Burmese and Khmer use between words."""
-_ENTITY = re.compile(
+_REFERENCE = re.compile(
     r"&(?:amp;)?(?:amp|quot|apos|nbsp|hellip|[lr][sd]quo|[mn]dash|laquo|raquo|#\d{2,6}|#x[\da-fA-F]{2,5});"
 )
 _SURROGATES = re.compile(r"&(?:amp;)?#(\d{5}|[xX][\da-fA-F]{4});&(?:amp;)?#(\d{5}|[xX][\da-fA-F]{4});")
@@ -33,17 +33,17 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 """HTML's own tags: `<name>` or `<file>` may be a placeholder that the translation words differently."""
-_TWO_LETTERS = re.compile(r"[^\x00-\x7f]{2}")
+_NON_ASCII_RUN = re.compile(r"[^\x00-\x7f]{2}")
 """What a letter becomes when read in a wrong encoding: at least two characters, none of them ASCII."""
-_SUSPECT = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
+_MAY_NEED_REPAIR = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
 
 
 def repair(pair: Pair) -> tuple[Pair, list[str]]:
     """The repaired and stripped pair, and the kinds of repair above that were made; a side may end up empty."""
-    if not any(_SUSPECT.search(side) for side in pair):
+    if not any(_MAY_NEED_REPAIR.search(side) for side in pair):
         return pair, []
     done = []
-    for what, step in _STEPS.items():
+    for what, step in _REPAIRS.items():
         repaired = step(pair)
         if repaired != pair:
             pair = repaired
@@ -51,23 +51,23 @@ def repair(pair: Pair) -> tuple[Pair, list[str]]:
     return pair, done
 
 
-def _readable(pair: Pair) -> Pair:
-    return Pair(*(ftfy.fix_encoding(side) if _TWO_LETTERS.search(side) else side for side in pair))
+def _fix_encoding(pair: Pair) -> Pair:
+    return Pair(*(ftfy.fix_encoding(side) if _NON_ASCII_RUN.search(side) else side for side in pair))
 
 
-def _visible(pair: Pair) -> Pair:
-    return Pair(*(_INVISIBLE.sub("", _BLANKS.sub(" ", side)).strip() for side in pair))
+def _remove_control_characters(pair: Pair) -> Pair:
+    return Pair(*(_INVISIBLE.sub("", _CONTROL_BLANKS.sub(" ", side)).strip() for side in pair))
 
 
-def _resolved(pair: Pair) -> Pair:
+def _resolve_references(pair: Pair) -> Pair:
     """Only where the sides differ in them: documentation of HTML has them on both."""
-    source, target = (Counter(_ENTITY.findall(side)) for side in pair)
+    source, target = (Counter(_REFERENCE.findall(side)) for side in pair)
     if source == target:
         return pair
-    return Pair(*(_ENTITY.sub(_character, _SURROGATES.sub(_joined, side)).strip() for side in pair))
+    return Pair(*(_REFERENCE.sub(_resolve_reference, _SURROGATES.sub(_join_surrogates, side)).strip() for side in pair))
 
 
-def _joined(halves: re.Match[str]) -> str:
+def _join_surrogates(halves: re.Match[str]) -> str:
     """The character of two references to UTF-16 surrogates, which some programs write for emoji."""
     high, low = (int(half[1:], 16) if half[0] in "xX" else int(half) for half in halves.groups())
     if not (0xD800 <= high < 0xDC00 <= low < 0xE000):
@@ -75,7 +75,7 @@ def _joined(halves: re.Match[str]) -> str:
     return chr(0x10000 + ((high - 0xD800) << 10) + low - 0xDC00)
 
 
-def _character(reference: re.Match[str]) -> str:
+def _resolve_reference(reference: re.Match[str]) -> str:
     """The character that it refers to; the reference itself if there is none."""
     character = html.unescape(html.unescape(reference[0]))
     if "\ufffd" in character:
@@ -83,17 +83,22 @@ def _character(reference: re.Match[str]) -> str:
     return character if character.isprintable() else " "
 
 
-def _untagged(pair: Pair) -> Pair:
+def _remove_tags(pair: Pair) -> Pair:
     """Removes tags if the sides differ in them; the model should learn those that are the same on both."""
     source, target = (Counter(tag.casefold() for tag in _TAG.findall(side)) for side in pair)
     if source == target:
         return pair
-    return Pair(*(" ".join(_TAG.sub(_gap, side).split()) for side in pair))
+    return Pair(*(" ".join(_TAG.sub(_tag_replacement, side).split()) for side in pair))
 
 
-def _gap(tag: re.Match[str]) -> str:
+def _tag_replacement(tag: re.Match[str]) -> str:
     """A tag that breaks a line separates words; others may be inside words."""
     return " " if re.match(r"</?(?:br|p|div|li|td|th|tr|h\d|hr)\b", tag[0], re.IGNORECASE) else ""
 
 
-_STEPS = {MOJIBAKE: _readable, CONTROL: _visible, ENTITIES: _resolved, TAGS: _untagged}
+_REPAIRS = {
+    MOJIBAKE: _fix_encoding,
+    CONTROL: _remove_control_characters,
+    ENTITIES: _resolve_references,
+    TAGS: _remove_tags,
+}

@@ -11,8 +11,8 @@ from typing import Any
 from training.corpora.corpus import Corpus, LineTally
 from training.corpora.text_file import short_repr
 
-TEXT, JSON = "report.txt", "report.json"
-_SHOWN_SIDE = 40
+TEXT_FILE, JSON_FILE = "report.txt", "report.json"
+_MAX_SIDE_CHARS = 40
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class CorpusReport:
     def read(self) -> int:
         return self.kept + self.dropped.counts.total()
 
-    def on_screen(self) -> Iterator[str]:
+    def summary_lines(self) -> Iterator[str]:
         """One line for each thing that was done, the most frequent first, and one for an example."""
         for done, lines in (("put right", self.repaired), ("left out", self.dropped)):
             for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
                 yield f"{self.corpus.name}: {line}"
                 yield from _example(lines, reason)
 
-    def in_full(self) -> Iterator[str]:
+    def detail_lines(self) -> Iterator[str]:
         yield self.corpus.describe()
         yield f"  {self.read:,} lines read, {self.kept:,} kept ({100 * self.kept / max(1, self.read):.1f} %)"
         for title, lines in (("put right", self.repaired), ("left out", self.dropped)):
@@ -53,16 +53,16 @@ class CorpusReport:
 
 
 def write_report(folder: Path, reports: Sequence[CorpusReport]) -> None:
-    text = "\n".join(line for report in reports for line in [*report.in_full(), ""])
-    (folder / TEXT).write_text(text, encoding="utf-8")
+    text = "\n".join(line for report in reports for line in [*report.detail_lines(), ""])
+    (folder / TEXT_FILE).write_text(text, encoding="utf-8")
     found = {"corpora": [report.as_json() for report in reports]}
-    (folder / JSON).write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    (folder / JSON_FILE).write_text(json.dumps(found, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def _example(lines: LineTally, reason: str) -> Iterator[str]:
     for example in lines.examples.get(reason, [])[:1]:
         if any(example[1:]):
-            yield f"    line {example.line}: {' | '.join(short_repr(side, _SHOWN_SIDE) for side in example[1:])}"
+            yield f"    line {example.line}: {' | '.join(short_repr(side, _MAX_SIDE_CHARS) for side in example[1:])}"
 
 
 def _as_json(lines: LineTally) -> list[dict[str, Any]]:

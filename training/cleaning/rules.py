@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain, islice
 
 from training.cleaning.holdout import comparison_key
-from training.cleaning.language_check import VOTING, LanguageCheck
-from training.cleaning.misalignment import in_step
+from training.cleaning.language_check import SAMPLE_PAIRS, LanguageCheck
+from training.cleaning.misalignment import drop_misaligned
 from training.cleaning.repair import repair
 from training.corpora.corpus import LineTally, NumberedPair, Pair
 from training.process_map import in_order, share
@@ -31,16 +31,16 @@ RULES = {
 """The rules by name, for `--keep`, with descriptions."""
 SWAPPED = "source and target swapped"
 COPIED = "not translated"
-_COPIED_WORDS = 5
+_MIN_COPIED_WORDS = 5
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f\u066c\uff0c ]\d{3}(?!\d))*")
-_LONG_NUMBER = 3
-_SMOOTHING, _FEWEST_FOR_LENGTHS = 25, 200
-_WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_WIDE_AS_LETTERS = 3
-_PIECE = 1000
+_MIN_NUMBER_DIGITS = 3
+_LENGTH_SMOOTHING_CHARS, _MIN_PAIRS_FOR_LENGTHS = 25, 200
+_WIDE_CHARACTER = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LETTERS_PER_WIDE_CHARACTER = 3
+_CHUNK_PAIRS = 1000
 """Pairs per task of a process."""
-_MANY = 10_000
+_MIN_PAIRS_FOR_PROCESSES = 10_000
 """Fewer pairs than this are done before other processes have started."""
 
 
@@ -78,21 +78,21 @@ class CleaningTally:
 
 
 def clean(
-    pairs: Iterable[NumberedPair], options: CleaningOptions, found: CleaningTally, processes: int | None = None
+    pairs: Iterable[NumberedPair], options: CleaningOptions, tally: CleaningTally, processes: int | None = None
 ) -> Iterator[NumberedPair]:
     """The pairs with their line numbers, repaired where that is sure, without those dropped; in order.
 
-    Adds what was done to `found`. `processes` share what takes longest; None: one per core, if there is much work.
+    Adds what was done to `tally`. `processes` share what takes longest; None: one per core, if there is much work.
     Holds at most some ten thousand pairs plus a few thousand per process, for a corpus of any size.
     """
-    stream = _each_by_itself(iter(pairs), options, found, processes)
+    stream = _apply_independent_rules(iter(pairs), options, tally, processes)
     if options.applies("shifted"):
-        stream = in_step(stream, found.dropped)
-    for rule, fault in _FAULTS.items():
-        if options.applies(rule):
-            stream = _without(stream, fault, found.dropped)
+        stream = drop_misaligned(stream, tally.dropped)
+    for name, rule in _PAIR_RULES.items():
+        if options.applies(name):
+            stream = _drop_matching(stream, rule, tally.dropped)
     if options.applies("lengths"):
-        stream = _proportionate(stream, options, found.dropped)
+        stream = _drop_disproportionate(stream, options, tally.dropped)
     return stream
 
 
@@ -103,44 +103,44 @@ def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[
     return (pair for _, pair in _repair_all(enumerate(pairs), options, CleaningTally(LineTally())))
 
 
-def _each_by_itself(
-    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally, processes: int | None
+def _apply_independent_rules(
+    pairs: Iterator[NumberedPair], options: CleaningOptions, tally: CleaningTally, processes: int | None
 ) -> Iterator[NumberedPair]:
     """Applies the rules that need no neighbours, except that the first pairs decide the order of languages for the
     others."""
-    first = list(islice(pairs, _MANY))
+    first = list(islice(pairs, _MIN_PAIRS_FOR_PROCESSES))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
-        pair for _, pair in _repair_and_drop_empty(iter(first[:VOTING]), options, CleaningTally(LineTally()))
+        pair for _, pair in _repair_and_drop_empty(iter(first[:SAMPLE_PAIRS]), options, CleaningTally(LineTally()))
     )
     stream = chain(first, pairs)
-    pieces = iter(lambda: list(islice(stream, _PIECE)), [])
-    work = partial(_by_itself, options, mostly_swapped)
-    for kept, found_here in in_order(work, pieces, share(processes, much=len(first) == _MANY)):
-        found.merge(found_here)
+    chunks = iter(lambda: list(islice(stream, _CHUNK_PAIRS)), [])
+    work = partial(_clean_chunk, options, mostly_swapped)
+    for kept, chunk_tally in in_order(work, chunks, share(processes, much=len(first) == _MIN_PAIRS_FOR_PROCESSES)):
+        tally.merge(chunk_tally)
         yield from kept
 
 
-def _by_itself(
+def _clean_chunk(
     options: CleaningOptions, mostly_swapped: bool, pairs: list[NumberedPair]
 ) -> tuple[list[NumberedPair], CleaningTally]:
-    found = CleaningTally(LineTally())
-    stream = _repair_and_drop_empty(iter(pairs), options, found)
+    tally = CleaningTally(LineTally())
+    stream = _repair_and_drop_empty(iter(pairs), options, tally)
     if options.applies("languages"):
-        stream = _in_their_languages(stream, options, mostly_swapped, found)
-    return list(stream), found
+        stream = _check_languages(stream, options, mostly_swapped, tally)
+    return list(stream), tally
 
 
 def _repair_and_drop_empty(
-    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally
+    pairs: Iterator[NumberedPair], options: CleaningOptions, tally: CleaningTally
 ) -> Iterator[NumberedPair]:
     if options.applies("markup"):
-        pairs = _repair_all(pairs, options, found)
-    return _filled(pairs, options, found.dropped)
+        pairs = _repair_all(pairs, options, tally)
+    return _drop_empty(pairs, options, tally.dropped)
 
 
 def _repair_all(
-    pairs: Iterator[NumberedPair], options: CleaningOptions, found: CleaningTally
+    pairs: Iterator[NumberedPair], options: CleaningOptions, tally: CleaningTally
 ) -> Iterator[NumberedPair]:
     for number, pair in pairs:
         if max(map(len, pair)) > 4 * options.max_chars:
@@ -148,55 +148,55 @@ def _repair_all(
             continue
         repaired, done = repair(pair)
         for what in done:
-            found.repaired.add(what, number, pair)
+            tally.repaired.add(what, number, pair)
         yield number, repaired
 
 
-def _filled(pairs: Iterator[NumberedPair], options: CleaningOptions, dropped: LineTally) -> Iterator[NumberedPair]:
+def _drop_empty(pairs: Iterator[NumberedPair], options: CleaningOptions, dropped: LineTally) -> Iterator[NumberedPair]:
     """Drops pairs with a side that is empty by now, has no letters or digits, or is too long for any token limit."""
     for number, pair in pairs:
-        says = [any(map(str.isalnum, side)) for side in pair]
+        has_text = [any(map(str.isalnum, side)) for side in pair]
         if not all(pair):
             dropped.add("a side is empty after cleaning", number, pair)
         elif max(map(len, pair)) > options.max_chars:
             dropped.add(f"longer than {options.max_chars:,} characters", number, pair)
-        elif says[0] != says[1]:
+        elif has_text[0] != has_text[1]:
             dropped.add("a side has no letters or digits", number, pair)
         else:
             yield number, pair
 
 
-def _in_their_languages(
-    pairs: Iterator[NumberedPair], options: CleaningOptions, mostly_swapped: bool, found: CleaningTally
+def _check_languages(
+    pairs: Iterator[NumberedPair], options: CleaningOptions, mostly_swapped: bool, tally: CleaningTally
 ) -> Iterator[NumberedPair]:
     check = LanguageCheck(options.source, options.target)
     if check.unknown:
         yield from pairs
         return
     for number, pair in pairs:
-        verdict = check.judge(pair)
-        if verdict.order == "swapped" or (mostly_swapped and verdict.order == "unsure"):
-            found.repaired.add(SWAPPED, number, pair)
+        languages = check.identify(pair)
+        if languages.order == "swapped" or (mostly_swapped and languages.order == "unsure"):
+            tally.repaired.add(SWAPPED, number, pair)
             pair = Pair(pair.target, pair.source)
-            verdict = check.judge(pair) if verdict.order == "unsure" else verdict
-        if verdict.side is None:
+            languages = check.identify(pair) if languages.order == "unsure" else languages
+        if languages.wrong_side is None:
             yield number, pair
         else:
-            expected = options.source if verdict.side == "source" else options.target
-            found.dropped.add(f"the {verdict.side} is not {expected} but {verdict.other}", number, pair)
+            expected = options.source if languages.wrong_side == "source" else options.target
+            tally.dropped.add(f"the {languages.wrong_side} is not {expected} but {languages.detected}", number, pair)
 
 
-def _without(pairs: Iterator[NumberedPair], fault: Fault, dropped: LineTally) -> Iterator[NumberedPair]:
+def _drop_matching(pairs: Iterator[NumberedPair], rule: PairRule, dropped: LineTally) -> Iterator[NumberedPair]:
     for number, pair in pairs:
-        if fault.found(pair):
-            dropped.add(fault.reason, number, pair)
+        if rule.matches(pair):
+            dropped.add(rule.reason, number, pair)
         else:
             yield number, pair
 
 
 def _is_copy(pair: Pair) -> bool:
     """For a few words, mostly names, a copy may well be the translation."""
-    if pair.source[:1].casefold() != pair.target[:1].casefold() or len(_WORD.findall(pair.source)) < _COPIED_WORDS:
+    if pair.source[:1].casefold() != pair.target[:1].casefold() or len(_WORD.findall(pair.source)) < _MIN_COPIED_WORDS:
         return False
     return comparison_key(pair.source) == comparison_key(pair.target)
 
@@ -205,9 +205,9 @@ def _numbers_differ(pair: Pair) -> bool:
     """Ignores short numbers, which may be words, hours or lists; 1990 may be the '90s, and 1,500,000 may be 1.5
     million."""
     source, target = ([_digits(number) for number in _NUMBER.findall(side)] for side in pair)
-    if not all(any(len(number) >= _LONG_NUMBER for number in side) for side in (source, target)):
+    if not all(any(len(number) >= _MIN_NUMBER_DIGITS for number in side) for side in (source, target)):
         return False
-    return not any(_agree(one, other) for one in source for other in target)
+    return not any(_numbers_match(one, other) for one in source for other in target)
 
 
 def _digits(number: str) -> str:
@@ -216,37 +216,44 @@ def _digits(number: str) -> str:
     return digits if digits.isascii() else "".join(str(unicodedata.decimal(digit)) for digit in digits)
 
 
-def _agree(one: str, other: str) -> bool:
+def _numbers_match(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
     return len(short) >= 2 and (long.endswith(short) or long.startswith(short.rstrip("0") or "0"))
 
 
 @dataclass(frozen=True)
-class Fault:
+class PairRule:
     reason: str
-    found: Callable[[Pair], bool]
+    matches: Callable[[Pair], bool]
 
 
-_FAULTS = {
-    "copies": Fault(COPIED, _is_copy),
-    "numbers": Fault("the numbers differ", _numbers_differ),
+_PAIR_RULES = {
+    "copies": PairRule(COPIED, _is_copy),
+    "numbers": PairRule("the numbers differ", _numbers_differ),
 }
 
 
-def _proportionate(
+def _drop_disproportionate(
     pairs: Iterator[NumberedPair], options: CleaningOptions, dropped: LineTally
 ) -> Iterator[NumberedPair]:
     """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
-    first = list(islice(pairs, VOTING))
-    usual = sorted(_length(pair.target) / _length(pair.source) for _, pair in first)[len(first) // 2] if first else 1.0
+    first = list(islice(pairs, SAMPLE_PAIRS))
+    usual = (
+        sorted(_letter_count(pair.target) / _letter_count(pair.source) for _, pair in first)[len(first) // 2]
+        if first
+        else 1.0
+    )
     for number, pair in chain(first, pairs):
-        expected, length = _SMOOTHING + usual * _length(pair.source), _SMOOTHING + _length(pair.target)
-        if len(first) >= _FEWEST_FOR_LENGTHS and max(expected / length, length / expected) > options.max_ratio:
+        expected, length = (
+            _LENGTH_SMOOTHING_CHARS + usual * _letter_count(pair.source),
+            _LENGTH_SMOOTHING_CHARS + _letter_count(pair.target),
+        )
+        if len(first) >= _MIN_PAIRS_FOR_LENGTHS and max(expected / length, length / expected) > options.max_ratio:
             dropped.add("lengths out of proportion", number, pair)
         else:
             yield number, pair
 
 
-def _length(text: str) -> int:
+def _letter_count(text: str) -> int:
     """In letters; an ideograph or syllable counts as three."""
-    return len(text) + (_WIDE_AS_LETTERS - 1) * len(_WIDE.findall(text))
+    return len(text) + (_LETTERS_PER_WIDE_CHARACTER - 1) * len(_WIDE_CHARACTER.findall(text))

@@ -17,13 +17,13 @@ from training.corpora.corpus import LineTally, NumberedPair, Pair
 SIMPLIFIED = "traditional characters made simplified"
 _CHINESE = re.compile(r"(?i)zh|cmn")
 _TRADITIONAL = re.compile(r"(?i)hant|tw|hk|mo")
-_HAN_WRITING = re.compile(r"(?i)zh|cmn|yue|wuu|lzh|nan|hak|gan|hsn|ja|ko|vi")
-_HAN = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
+_HAN_LANGUAGES = re.compile(r"(?i)zh|cmn|yue|wuu|lzh|nan|hak|gan|hsn|ja|ko|vi")
+_HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
 _AMBIGUOUS = "乾俱沈甦畫瞭藉覆鉅鍊"
 """Characters whose simplified form depends on the word, often enough to matter (docs/training.md): 畫 in 計畫."""
 
 
-def in_simplified(code: str) -> bool:
+def is_simplified_chinese(code: str) -> bool:
     """Whether `code` is Chinese in simplified characters: zh, zh-CN, zh-Hans, not zh-TW."""
     base, *rest = re.split("[-_]", code)
     return bool(_CHINESE.fullmatch(base)) and not any(map(_TRADITIONAL.fullmatch, rest))
@@ -34,9 +34,9 @@ def is_chinese(code: str) -> bool:
     return bool(_CHINESE.fullmatch(language_alone(code)))
 
 
-def writes_ideographs(code: str) -> bool:
+def has_own_ideographs(code: str) -> bool:
     """Whether text in the language has ideographs that must not change: Japanese, zh-TW."""
-    return bool(_HAN_WRITING.fullmatch(language_alone(code))) and not in_simplified(code)
+    return bool(_HAN_LANGUAGES.fullmatch(language_alone(code))) and not is_simplified_chinese(code)
 
 
 def simplified(text: str) -> str:
@@ -55,7 +55,9 @@ def simplified(text: str) -> str:
     return "".join(there if here == "著" else here for here, there in zip(plain, taiwanese, strict=True))
 
 
-def simplify(pairs: Iterator[NumberedPair], sides: tuple[bool, bool], repaired: LineTally) -> Iterator[NumberedPair]:
+def simplify_pairs(
+    pairs: Iterator[NumberedPair], sides: tuple[bool, bool], repaired: LineTally
+) -> Iterator[NumberedPair]:
     """The pairs, with the selected `sides` simplified; changes are counted in `repaired`."""
     for number, pair in pairs:
         changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))
@@ -64,14 +66,14 @@ def simplify(pairs: Iterator[NumberedPair], sides: tuple[bool, bool], repaired: 
         yield number, changed
 
 
-def knows_simplified_only(tokenizer: Tokenizer) -> bool:
+def has_simplified_only(tokenizer: Tokenizer) -> bool:
     """Whether the vocabulary, and so the model, has no traditional characters: see `simplification_rules`."""
     return tokenizer.normalise("龍") == "龙"
 
 
 def references_in_script(references: list[str], tokenizer: Tokenizer) -> list[str]:
     """References for comparison: simplified if the model writes only simplified characters."""
-    return list(map(simplified, references)) if knows_simplified_only(tokenizer) else references
+    return list(map(simplified, references)) if has_simplified_only(tokenizer) else references
 
 
 @cache
@@ -80,7 +82,7 @@ def simplification_rules() -> dict[str, str]:
 
     No rule applies to another's result, so normalising twice is the same as once.
     """
-    characters = [chr(code) for block in _HAN for code in block]
+    characters = [chr(code) for block in _HAN_BLOCKS for code in block]
     rules = {old: new for old, new in zip(characters, _converted(characters), strict=True) if old != new}
     rules = {old: new for old, new in rules.items() if new not in rules}
     return rules | _phrases(rules)

@@ -10,10 +10,10 @@ from typing import TypeVar
 import numpy as np
 from tqdm import tqdm
 
-from training.cleaning.holdout import SideKeys, choose_development, development_size
+from training.cleaning.holdout import SideKeys, choose_dev_pairs, default_dev_size
 from training.cleaning.language_check import open_oriented_corpus
 from training.cleaning.rules import CleaningTally, clean, repaired_pairs
-from training.cleaning.simplified_chinese import simplify
+from training.cleaning.simplified_chinese import simplify_pairs
 from training.corpora.corpus import Corpus, CorpusSpec, LineTally, NumberedPair, Pair, open_corpus
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
@@ -54,7 +54,7 @@ def read_corpora(
     writer = PoolWriter(path)
     may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # none of a bundle's translations may be usable
     for number, corpus in enumerate(corpora):
-        pairs = simplify(corpus.pairs(skipped[number]), options.simplified_sides(), repaired[number])
+        pairs = simplify_pairs(corpus.pairs(skipped[number]), options.simplified_sides(), repaired[number])
         lines = progress(pairs, f"reading {corpus.name}")
         found, cleaning = CleaningTally(skipped[number], repaired[number]), options.cleaning()
         if number in may_be_empty:  # no rule fits variants, which are in no language
@@ -77,7 +77,7 @@ def read_corpora(
 
 def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally) -> list[NumberedPair]:
     """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
-    pairs = list(simplify(corpus.pairs(skipped), options.simplified_sides(), repaired))
+    pairs = list(simplify_pairs(corpus.pairs(skipped), options.simplified_sides(), repaired))
     if not pairs:
         raise _unusable(corpus, skipped)
     return pairs
@@ -98,13 +98,13 @@ def set_apart(
     else:
         own = pool.corpora < len(options.pairs)  # [pairs]
         require(int(own.sum()) > 1, "there is only one pair: holding it out leaves none to train on")
-        wanted = options.dev_size or development_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
+        wanted = options.dev_size or default_dev_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
         chosen = np.zeros(len(own), np.bool_)
-        chosen[own] = choose_development(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
+        chosen[own] = choose_dev_pairs(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
         dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
         pool = pool.keep(~chosen, skipped, "held out for development")
-    pool = pool.keep(~keys.touching(dev_keys), skipped, IN_DEVELOPMENT)
+    pool = pool.keep(~keys.sharing_a_side(dev_keys), skipped, IN_DEVELOPMENT)
     left = pool.corpora < len(options.pairs)
     require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
     return pool, dev

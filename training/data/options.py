@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
 from training.cleaning.rules import RULES, CleaningOptions
-from training.cleaning.simplified_chinese import in_simplified, is_chinese, writes_ideographs
+from training.cleaning.simplified_chinese import has_own_ideographs, is_chinese, is_simplified_chinese
 from training.data.pair_store import Pool
 from training.data.vocabulary import check_size
 from training.options import SOURCE, TARGET, Columns, Encoding, Option
@@ -152,11 +152,11 @@ class PrepareOptions:
         codes = (self.source, self.target)
         wanted = list(map(self._is_simplified, codes))
         return any(wanted) and not any(
-            writes_ideographs(code) for code, here in zip(codes, wanted, strict=True) if not here
+            has_own_ideographs(code) for code, here in zip(codes, wanted, strict=True) if not here
         )
 
     def _is_simplified(self, code: str) -> bool:
-        by_script = {"auto": in_simplified(code), "simplified": is_chinese(code), "keep": False}
+        by_script = {"auto": is_simplified_chinese(code), "simplified": is_chinese(code), "keep": False}
         return by_script[self.script]
 
     def processes_for(self, pool: Pool) -> int:

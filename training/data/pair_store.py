@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.marks import has_end_mark
 from model.tokenizer import Tokenizer
-from training.cleaning.holdout import comparison_key, in_parts
+from training.cleaning.holdout import comparison_key, partitions
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
@@ -160,6 +160,6 @@ def _tokenizer(proto: bytes) -> Tokenizer:
 def first_of_each(codes: Integers) -> Mask:
     """Which codes are the first with their value: [pairs]."""
     first = np.zeros(len(codes), np.bool_)
-    for part in in_parts(codes):
+    for part in partitions(codes):
         first[part[np.unique(codes[part], return_index=True)[1]]] = True
     return first

@@ -12,7 +12,7 @@ from typing import Any
 
 from model.atomic_files import check_replaceable, written_whole
 from model.tokenizer import Tokenizer
-from training.cleaning.report import TEXT as REPORT
+from training.cleaning.report import TEXT_FILE as REPORT
 from training.cleaning.report import CorpusReport, write_report
 from training.cleaning.simplified_chinese import simplification_rules
 from training.corpora.corpus import Corpus, LineTally, Pair, write_pairs
@@ -121,7 +121,7 @@ def _prepare(
 def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport], say: Say) -> None:
     write_report(folder, reports)
     for report in reports:
-        for line in report.on_screen():
+        for line in report.summary_lines():
             say(line)
     if any(report.dropped.counts or report.repaired.counts for report in reports):
         say(f"more examples of each are in {options.out / REPORT}")
