@@ -443,7 +443,7 @@ def test_fuzzy_translations_are_made_anew_only_where_that_is_wanted() -> None:
     assert read("a.po", FUZZY.encode()).passages == []
     document = read("a.po", FUZZY.encode(), redo_fuzzy=True)
     assert texts(document) == ["The new %s", "One file", "%d files"]
-    assert [place.line for place in document.places] == [11, 16, 16]
+    assert [location.line for location in document.locations] == [11, 16, 16]
     expected = """#, fuzzy
 msgid ""
 msgstr "Content-Type: text/plain; charset=UTF-8\\n"
@@ -474,7 +474,7 @@ def test_a_message_s_branches_are_translated_in_catalogues() -> None:
     expected = "{n, plural, one {IT'S # \"FILE\".} other {IT'S # FILES.}}"
     document = read("a.json", json.dumps({"a": message, "b": "One"}).encode())
     assert texts(document) == ['It\'s # "file".', "It's # files.", "One"]
-    assert [place.name for place in document.places] == ["$.a", "$.a", "$.b"]
+    assert [location.name for location in document.locations] == ["$.a", "$.a", "$.b"]
     assert json.loads(shouted(document)) == {"a": expected, "b": "ONE"}
     assert as_it_was(document) == json.dumps({"a": message, "b": "One"}).encode()
     escaped = message.replace('"', '\\"')
@@ -501,13 +501,13 @@ def test_labels_are_translated_without_their_mnemonics(target: str, expected: li
 
 def test_a_file_s_places_are_its_lines_and_paths() -> None:
     document = read("a.json", b'{"a": [1, {"b c": "x"}],\r\n "d": {"e": [["y", "z,{"]]}, "@f": {"g": "no"}, "h": "w"}')
-    assert [str(place) for place in document.places] == [
+    assert [str(location) for location in document.locations] == [
         'line 1, $.a[1]["b c"]',
         "line 2, $.d.e[0][0]",
         "line 2, $.d.e[0][1]",
         "line 2, $.h",
     ]
-    assert [str(place) for place in read("a.srt", SRT.encode()).places] == [
+    assert [str(location) for location in read("a.srt", SRT.encode()).locations] == [
         "line 3, cue 1",
         "line 8, cue 2",
         "line 9, cue 2",

@@ -336,7 +336,7 @@ def test_two_parts_of_one_name_are_refused() -> None:
 
 def test_a_paragraph_is_told_by_its_number_among_those_with_text() -> None:
     document = read("a.docx", word(f"<w:p>{run('One')}</w:p><w:p/><w:p>{run('Two')}</w:p>"))
-    assert [str(place) for place in document.places] == [
+    assert [str(location) for location in document.locations] == [
         "paragraph 1",
         "paragraph 2",
         "word/footnotes.xml, paragraph 1",

@@ -188,6 +188,6 @@ def test_labels_are_translated_without_their_mnemonics_and_have_their_unit_s_pla
     content = f'<xliff version="1.2">\n<file><body>{unit}</body></file></xliff>'.encode()
     document = read("a.xliff", content, target)
     assert [passage.text for passage in document.passages] == [label.replace("&amp;", "")]
-    assert [str(place) for place in document.places] == ["line 2, unit menu"]
+    assert [str(location) for location in document.locations] == ["line 2, unit menu"]
     written = document.write([passage.text.upper().replace("%S", "%s") for passage in document.passages])
     assert f">{expected}</target>" in written.decode()

@@ -13,9 +13,9 @@ _SHOWN = 80
 def report_of(name: str, document: Document, done: Translations) -> FileReport:
     """`name`: of the translated file."""
     warnings = []
-    for passage, place, item in zip(document.passages, document.places, done.items, strict=True):
+    for passage, location, item in zip(document.passages, document.locations, done.items, strict=True):
         for offset, warning in item.located_warnings:
-            found = place.at(offset)
+            found = location.at(offset)
             text = passage.text[offset : offset + _SHOWN].strip().partition("\n")[0].rstrip()
             warnings.append(FileWarning(line=found.line, name=found.name or None, text=text, warning=warning))
     return FileReport(file=name, model=done.model, texts=len(done.items), warnings=warnings)

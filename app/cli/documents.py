@@ -20,12 +20,12 @@ from model.atomic_files import write_atomically
 
 def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
     """The path for the translation of `path`: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
-    place = out or path.with_name(formats.translated_name(path.name, target))
-    if place.exists() and not replace:
-        raise CommandError(UNREADABLE, f"{place} already exists; use --replace to overwrite it")
-    if not place.parent.is_dir():
-        raise CommandError(UNREADABLE, f"{place.parent} is not a folder")
-    return place
+    output = out or path.with_name(formats.translated_name(path.name, target))
+    if output.exists() and not replace:
+        raise CommandError(UNREADABLE, f"{output} already exists; use --replace to overwrite it")
+    if not output.parent.is_dir():
+        raise CommandError(UNREADABLE, f"{output.parent} is not a folder")
+    return output
 
 
 def read_document(
@@ -51,8 +51,8 @@ async def translate_document(
     async def translated(first: int, window: Sequence[Passage]) -> list[str]:
         async with room:
             done = await session.translate([[passage] for passage in window])
-        for place, item in zip(document.places[first:], done, strict=False):
-            report.add(place, item)
+        for location, item in zip(document.locations[first:], done, strict=False):
+            report.add(location, item)
         advance(sum(passage.size for passage in window))
         return [unchanged(p) if d.text is None else d.text for p, d in zip(window, done, strict=True)]
 
@@ -67,9 +67,9 @@ async def translate_document(
     return document.write([text for task in tasks for text in task.result()])
 
 
-def write_file(place: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Writes the file atomically. Raises CommandError."""
     try:
-        write_atomically(place, content)
+        write_atomically(path, content)
     except OSError as error:
-        raise CommandError(UNREADABLE, f"{place}: {error.strerror}") from None
+        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from app.cli.exit_codes import UNREADABLE
 from app.cli.line_reader import Line, NotUTF8, read_lines
 from app.cli.offline_engine import CommandError, Report, Session, Translate, windows_of
-from app.formats import Place
+from app.formats import TextLocation
 from app.translation.types import Translated
 
 Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
@@ -40,7 +40,7 @@ async def translate_lines(
                 done = await window
                 write(_written(line, translated) for line, translated in done)
                 for line, translated in done:
-                    report.add(Place(line.number), translated)
+                    report.add(TextLocation(line.number), translated)
                 advance(sum(len(line.text.encode()) + len(line.end) for line, _ in done))
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None

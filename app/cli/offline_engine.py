@@ -19,7 +19,7 @@ from app.engine.launch import Launch
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
-from app.formats import Place, Wishes
+from app.formats import TextLocation, Wishes
 from app.markup.extract import pieces
 from app.runtime.metrics import Metrics
 from app.services.startup import load_catalogue, worker_count, worker_order
@@ -91,17 +91,19 @@ class Report:
         self.texts = self.failed = self.warned = self.warnings = 0
         self._named: list[str] = []
 
-    def add(self, place: Place, done: Translated) -> None:
-        """`place`: where the text is in the input."""
+    def add(self, location: TextLocation, done: Translated) -> None:
+        """`location`: where the text is in the input."""
         self.texts += 1
         if done.error:
             self.failed += 1
             if self.failed <= NAMED:
-                say(f"{place} was not translated: {done.error.detail}")
+                say(f"{location} was not translated: {done.error.detail}")
         elif found := done.located_warnings:
             self.warned += 1
             self.warnings += len(found)
-            self._named += (f"{place.at(offset)}: {warning}" for offset, warning in found[: NAMED - len(self._named)])
+            self._named += (
+                f"{location.at(offset)}: {warning}" for offset, warning in found[: NAMED - len(self._named)]
+            )
 
     def close(self) -> int:
         """Prints the summary and returns the exit code."""

@@ -42,12 +42,12 @@ async def _run(request: Request, launch: Launch) -> int:
             with progress(os.fstat(0).st_size, shown) as advance:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
-    place = output_of(request.file, request.out, request.target, request.replace)
+    path = output_of(request.file, request.out, request.target, request.replace)
     document = await asyncio.to_thread(read_document, request.file, request.target, request.source, request.wishes)
     async with translating(request, launch) as session:
         with progress(sum(passage.size for passage in document.passages), not request.quiet) as advance:
             content = await translate_document(document, session, report, advance)
-    write_file(place, content)
+    write_file(path, content)
     return report.close()
 
 

@@ -10,10 +10,19 @@ from pathlib import PurePath
 from typing import TypedDict, Unpack
 
 from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
-from app.formats.document import Content, Document, Place, UnknownFormat, UnreadableDocument, few
+from app.formats.document import Content, Document, TextLocation, UnknownFormat, UnreadableDocument, few
 from app.text.line_breaks import LineBreaks
 
-__all__ = ["FORMATS", "Document", "Place", "UnknownFormat", "UnreadableDocument", "Wishes", "read", "translated_name"]
+__all__ = [
+    "FORMATS",
+    "Document",
+    "TextLocation",
+    "UnknownFormat",
+    "UnreadableDocument",
+    "Wishes",
+    "read",
+    "translated_name",
+]
 
 _Reader = Callable[..., Content]
 
@@ -74,8 +83,8 @@ def read(
     given = {"target": target, "source": source, "longest": longest, **wishes}
     found = reader(content, **{name: given[name] for name in _TOLD.get(reader, ()) if name in given})
     passages = few(found.passages)
-    places = found.places or [Place(name=f"passage {number}") for number in range(1, len(passages) + 1)]
-    return Document(passages, found.write, media_type, places)
+    locations = found.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
+    return Document(passages, found.write, media_type, locations)
 
 
 def translated_name(name: str, target: str) -> str:

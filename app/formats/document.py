@@ -1,4 +1,4 @@
-"""Types common to all formats: documents, passages' places, and slots of a text."""
+"""Types common to all formats: documents, locations of passages, and slots of a text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def few(found: Iterable[T]) -> list[T]:
     return listed
 
 
-class Place(NamedTuple):
+class TextLocation(NamedTuple):
     """A passage's location in its file, for display."""
 
     line: int | None = None
@@ -47,21 +47,21 @@ class Place(NamedTuple):
     """If the passage consists of lines of the file: for each, the offset in its text where it begins, and its
     number."""
 
-    def at(self, offset: int) -> Place:
-        """The place of a character of the passage."""
+    def at(self, offset: int) -> TextLocation:
+        """The location of a character of the passage."""
         found = bisect_right(self.lines, offset, key=itemgetter(0))
-        return Place(self.lines[found - 1][1], self.name) if found else Place(self.line, self.name)
+        return TextLocation(self.lines[found - 1][1], self.name) if found else TextLocation(self.line, self.name)
 
     def __str__(self) -> str:
         return ", ".join([*([f"line {self.line}"] if self.line else []), *([self.name] if self.name else [])])
 
 
 class Content(NamedTuple):
-    """What a reader finds. `places`: one per passage; if empty, passages are only counted."""
+    """What a reader finds. `locations`: one per passage; if empty, passages are only counted."""
 
     passages: Sequence[Passage]
     write: Callable[[Sequence[str]], bytes]
-    places: Sequence[Place] = ()
+    locations: Sequence[TextLocation] = ()
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class Document:
     passages: Sequence[Passage]
     write: Callable[[Sequence[str]], bytes]
     media_type: str
-    places: Sequence[Place]
+    locations: Sequence[TextLocation]
     """One per passage."""
 
 
 class Slot(NamedTuple):
     """Characters [start, end) of a text that contain `content`: a passage, or pieces of which some are passages.
 
-    `spell` encodes the content's translation for the file. `name` and `lines` are those of its place; without `lines`,
-    it has the line in which it begins.
+    `spell` encodes the content's translation for the file. `name` and `lines` are those of its location; without
+    `lines`, it has the line in which it begins.
     """
 
     start: int
@@ -117,8 +117,8 @@ def slotted(text: str, slots: Sequence[Slot], encode: Callable[[str], bytes]) ->
         return encode("".join(parts) + text[done:])
 
     line = line_numbers(text)
-    places = [Place(line(slot.start), slot.name, slot.lines) for slot in slots for _ in slot.passages]
-    return Content([passage for slot in slots for passage in slot.passages], write, places)
+    locations = [TextLocation(line(slot.start), slot.name, slot.lines) for slot in slots for _ in slot.passages]
+    return Content([passage for slot in slots for passage in slot.passages], write, locations)
 
 
 def filled(pieces: Sequence[Piece], translations: Iterator[str]) -> str:
@@ -129,4 +129,4 @@ def filled(pieces: Sequence[Piece], translations: Iterator[str]) -> str:
 def line_numbers(text: str) -> Callable[[int], int]:
     """Returns a function from a character's offset to its line, counted from 1; lines end as in editors."""
     ends = [found.end() for found in _LINE_END.finditer(text)]
-    return lambda place: bisect_right(ends, place) + 1
+    return lambda offset: bisect_right(ends, offset) + 1

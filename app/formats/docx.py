@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from app.formats.document import Content, Place, UnreadableDocument
+from app.formats.document import Content, TextLocation, UnreadableDocument
 from app.formats.docx_paragraphs import Paragraph, paragraphs
 from app.formats.package import Package
 from app.formats.xml_parts import Element, clean, local, parsed, written
@@ -65,13 +65,13 @@ def read(content: bytes) -> Content:
     parts = {name: package.read(name) for name in names}
     package.check()  # before the work rather than after it
     passages: list[Passage] = []
-    places: list[Place] = []
+    locations: list[TextLocation] = []
     for name in names:
         held = _held(parsed(parts[name], f"The part {name}"))
         found = dict(zip(_numbers(held), (one.passage for one in held), strict=True)).values()
         passages += found
         part = "" if types[name].endswith(_MAIN) else f"{name}, "
-        places += (Place(name=f"{part}paragraph {number}") for number in range(1, len(found) + 1))
+        locations += (TextLocation(name=f"{part}paragraph {number}") for number in range(1, len(found) + 1))
 
     def write(translations: Sequence[str]) -> bytes:
         assert len(translations) == len(passages)
@@ -83,7 +83,7 @@ def read(content: bytes) -> Content:
                 changed[name] = written(root)
         return package.written(changed)
 
-    return Content(passages, write, places)
+    return Content(passages, write, locations)
 
 
 def _held(root: Element) -> list[Paragraph | _Property]:

@@ -19,9 +19,9 @@ def decoded(content: bytes) -> tuple[str, Callable[[str], bytes]]:
     try:
         text = content[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
-        place = len(mark) + error.start
+        offset = len(mark) + error.start
         raise UnreadableDocument(
-            f"The file is not {encoding.upper()}: byte {place} is 0x{content[place]:02x}. Save it as UTF-8."
+            f"The file is not {encoding.upper()}: byte {offset} is 0x{content[offset]:02x}. Save it as UTF-8."
         ) from None
     return text, lambda text: mark + text.encode(encoding)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import polib
 
 from app.formats.catalogue_strings import String, read_string
-from app.formats.document import Content, Place, UnreadableDocument, filled
+from app.formats.document import Content, TextLocation, UnreadableDocument, filled
 from app.formats.encodings import decoded, refuse_other
 from app.markup.extract import phrase
 from app.text.icu_messages import has_choice
@@ -49,7 +49,7 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     marks = marks_in(entry.msgid for entry in catalogue)
     entries: list[_Entry] = []
     strings: list[String] = []
-    places: list[Place] = []
+    locations: list[TextLocation] = []
     starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
         if not _is_to_do(entry, redo_fuzzy):
@@ -62,7 +62,7 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
         found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
         strings += found
         line = next((i for i in range(start, end) if lines[i].lstrip().startswith("msgid")), start) + 1
-        places += [Place(line) for string in found for _ in string.passages]
+        locations += [TextLocation(line) for string in found for _ in string.passages]
 
     def write(translations: Sequence[str]) -> bytes:
         waiting = iter(translations)
@@ -75,7 +75,7 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
             done = entry.end
         return encode("".join([*parts, *lines[done:]]))
 
-    return Content([passage for string in strings for passage in string.passages], write, places)
+    return Content([passage for string in strings for passage in string.passages], write, locations)
 
 
 def _forms(entry: polib.POEntry) -> list[int]:
@@ -147,5 +147,5 @@ def _fuzzy(lines: Sequence[str], begins: Sequence[str], end: str) -> list[str]:
             if re.search(r"\bfuzzy\b", line):
                 return list(lines)
             return [*lines[:i], line.replace("#,", "#, fuzzy,", 1), *lines[i + 1 :]]
-    place = next(i for i, line in enumerate(begins) if line.startswith(("#|", "msgctxt", "msgid")))
-    return [*lines[:place], f"#, fuzzy{end}", *lines[place:]]
+    insert_at = next(i for i, line in enumerate(begins) if line.startswith(("#|", "msgctxt", "msgid")))
+    return [*lines[:insert_at], f"#, fuzzy{end}", *lines[insert_at:]]

@@ -13,7 +13,7 @@ from typing import cast
 
 from lxml import etree
 
-from app.formats.document import Content, Place, UnreadableDocument, few
+from app.formats.document import Content, TextLocation, UnreadableDocument, few
 from app.formats.passage_builder import Collector
 from app.formats.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
 from app.markup.passage import OBJECT, VALUE, Passage
@@ -59,7 +59,7 @@ def read(content: bytes, target: str = "") -> Content:
     return Content(
         [passage for passage in passages if passage],
         write,
-        [_place(inline.holder) for inline in found if inline.passage],
+        [_location(inline.holder) for inline in found if inline.passage],
     )
 
 
@@ -125,10 +125,10 @@ def _name_language(root: Element, target: str) -> None:
             element.set(attribute, target)
 
 
-def _place(holder: Element) -> Place:
-    """The place of its unit: line and identifier."""
+def _location(holder: Element) -> TextLocation:
+    """The location of its unit: line and identifier."""
     unit = next((e for e in holder.iterancestors() if local(e) in ("unit", "trans-unit")), holder)
-    return Place(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
+    return TextLocation(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
 
 
 class _Inline:
