@@ -181,7 +181,7 @@ def translate(
                 workers=workers,
                 quiet=quiet,
                 file=file,
-                wishes={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
+                format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
                 out=out,
                 replace=replace,
             )

@@ -113,10 +113,10 @@ async def _translated(
     request: Request, client: Client, file: File, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     settings: Settings = request.state.settings
-    wishes: formats.Wishes = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
-    document, characters = await open_document(file.name, file.content, target, settings, fields.source, wishes)
+    document, characters = await open_document(file.name, file.content, target, settings, fields.source, format_options)
     client.charge(characters)
     glossary = fields.glossary or None
     content, done = await translate_document(translator, document, fields.source, fields.target, glossary)

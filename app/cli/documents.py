@@ -29,11 +29,11 @@ def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
 
 
 def read_document(
-    path: Path, target: str, source: str = AUTO, wishes: formats.Wishes | None = None
+    path: Path, target: str, source: str = AUTO, format_options: formats.FormatOptions | None = None
 ) -> formats.Document:
     """Raises CommandError."""
     try:
-        return formats.read(path.name, path.read_bytes(), target, source=source, **(wishes or {}))
+        return formats.read(path.name, path.read_bytes(), target, source=source, **(format_options or {}))
     except formats.UnknownFormat as error:
         raise CommandError(WRONG_USAGE, str(error)) from None
     except formats.UnreadableDocument as error:

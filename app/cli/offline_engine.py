@@ -19,7 +19,7 @@ from app.engine.launch import Launch
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
-from app.formats import TextLocation, Wishes
+from app.formats import FormatOptions, TextLocation
 from app.markup.extract import pieces
 from app.runtime.metrics import Metrics
 from app.services.startup import load_catalogue, worker_count, worker_order
@@ -69,7 +69,7 @@ class Request:
     quiet: bool = False
     file: Path | None = None
     """A document, instead of standard input."""
-    wishes: Wishes = field(default_factory=Wishes)
+    format_options: FormatOptions = field(default_factory=FormatOptions)
     """How to read that document."""
     out: Path | None = None
     replace: bool = False

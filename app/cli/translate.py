@@ -43,7 +43,9 @@ async def _run(request: Request, launch: Launch) -> int:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
     path = output_of(request.file, request.out, request.target, request.replace)
-    document = await asyncio.to_thread(read_document, request.file, request.target, request.source, request.wishes)
+    document = await asyncio.to_thread(
+        read_document, request.file, request.target, request.source, request.format_options
+    )
     async with translating(request, launch) as session:
         with progress(sum(passage.size for passage in document.passages), not request.quiet) as advance:
             content = await translate_document(document, session, report, advance)

@@ -16,10 +16,10 @@ from app.text.line_breaks import LineBreaks
 __all__ = [
     "FORMATS",
     "Document",
+    "FormatOptions",
     "TextLocation",
     "UnknownFormat",
     "UnreadableDocument",
-    "Wishes",
     "read",
     "translated_name",
 ]
@@ -53,7 +53,7 @@ _TOLD: dict[_Reader, Sequence[str]] = {
 """Additional arguments of readers."""
 
 
-class Wishes(TypedDict, total=False):
+class FormatOptions(TypedDict, total=False):
     """Options of formats that can be read in more than one way."""
 
     line_breaks: LineBreaks
@@ -68,7 +68,7 @@ def read(
     target: str = "",
     longest: int | None = None,
     source: str = "",
-    **wishes: Unpack[Wishes],
+    **format_options: Unpack[FormatOptions],
 ) -> Document:
     """Reads `content` as a document; the suffix of `name` decides the format.
 
@@ -80,7 +80,7 @@ def read(
     if suffix not in FORMATS:
         raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
     reader, media_type = FORMATS[suffix]
-    given = {"target": target, "source": source, "longest": longest, **wishes}
+    given = {"target": target, "source": source, "longest": longest, **format_options}
     found = reader(content, **{name: given[name] for name in _TOLD.get(reader, ()) if name in given})
     passages = few(found.passages)
     locations = found.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]

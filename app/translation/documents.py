@@ -53,7 +53,7 @@ async def open_document(
     target: str,
     settings: Settings,
     source: str = AUTO,
-    wishes: formats.Wishes | None = None,
+    format_options: formats.FormatOptions | None = None,
 ) -> Opened:
     """The document in `content`, of the format that `name` ends in, which is to be translated from `source` into
     `target`.
@@ -64,7 +64,9 @@ async def open_document(
     if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
         raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
     try:
-        reading = partial(formats.read, name, content, target, settings.max_text_chars, source, **(wishes or {}))
+        reading = partial(
+            formats.read, name, content, target, settings.max_text_chars, source, **(format_options or {})
+        )
         document = await _in_turn(reading)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
