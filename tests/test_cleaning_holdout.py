@@ -69,7 +69,7 @@ def test_the_development_set_is_a_twentieth_within_bounds(pairs: int, size: int)
 
 
 def test_however_many_pairs_there_are_they_are_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.cleaning.holdout._PART", 10)
+    monkeypatch.setattr("training.cleaning.holdout._CODES_PER_PART", 10)
     for count in (5, 100, 5000):
         parts = list(partitions(np.arange(count)))
         assert len(parts) == min(count // 10 + 1, 32)

@@ -154,7 +154,7 @@ def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[
     wanted = [code not in codes[:row] for row, code in enumerate(codes)]
     with pytest.MonkeyPatch.context() as patch:
         for part in (2, 1 << 20):
-            patch.setattr("training.cleaning.holdout._PART", part)
+            patch.setattr("training.cleaning.holdout._CODES_PER_PART", part)
             assert first_of_each(np.array(codes, np.int64)).tolist() == wanted
 
 
@@ -163,5 +163,5 @@ def test_the_development_set_does_not_depend_on_how_the_work_is_divided(
 ) -> None:
     keys = SideKeys.of(PAIRS)
     whole = choose_dev_pairs(keys, 20, 1)
-    monkeypatch.setattr("training.cleaning.holdout._PART", 30)
+    monkeypatch.setattr("training.cleaning.holdout._CODES_PER_PART", 30)
     assert (choose_dev_pairs(keys, 20, 1) == whole).all()
