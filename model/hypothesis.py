@@ -86,7 +86,7 @@ class Hypothesis:
     """For each token the source token that it attended to most, excluding the end symbol: by the mean over all layers
     and heads, which finds shared words in Tatoeba's development set with 97.5 % accuracy (the last layer alone: 96.3
     %)."""
-    looked: Sequence[float] = ()
+    coverage: Sequence[float] = ()
     """Coverage: for each source token, including the end symbol, the attention it received from all tokens but the
     last."""
     finished: list[Hypothesis] = field(default_factory=list)

@@ -119,7 +119,7 @@ def test_demands_do_not_depend_on_the_company(runner: Runner) -> None:
         [own] = decoded(runner, [demanding(seed, width=1 + seed % 3)])
         assert (own.tokens, own.log_probs) == (hypothesis.tokens, hypothesis.log_probs)
         assert list(own.aligned) == list(hypothesis.aligned)
-        assert list(own.looked) == list(hypothesis.looked)
+        assert list(own.coverage) == list(hypothesis.coverage)
 
 
 @pytest.mark.slow
@@ -184,14 +184,14 @@ def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
 def test_attention_looked_at_is_that_of_the_recorded_weights(runner: Runner) -> None:
     [hypothesis] = decoded(runner, [Hypothesis([5, 9, 30, 12, 44], 20, record=True)])
     mean = hypothesis.cross_attention.mean((0, 1))  # [target, source]
-    assert list(hypothesis.looked) == pytest.approx(mean[:-1].sum(0).tolist(), abs=1e-5)
+    assert list(hypothesis.coverage) == pytest.approx(mean[:-1].sum(0).tolist(), abs=1e-5)
     assert list(hypothesis.aligned) == mean[:, :-1].argmax(-1).tolist()
 
 
 def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
     [hypothesis] = decoded(runner, [Hypothesis([], 5)])
     assert set(hypothesis.aligned) == {0}
-    assert len(hypothesis.looked) == 1
+    assert len(hypothesis.coverage) == 1
     assert len(encode_batch(MODEL, [[]]).lengths) == 1
 
 

@@ -33,7 +33,7 @@ def decoded_of(h: Hypothesis) -> Decoded:
 
 def _decoded(h: Hypothesis) -> Decoded:
     assert h.finish_reason
-    return Decoded(tuple(h.tokens), tuple(h.log_probs), h.finish_reason, tuple(h.aligned), tuple(h.looked))
+    return Decoded(tuple(h.tokens), tuple(h.log_probs), h.finish_reason, tuple(h.aligned), tuple(h.coverage))
 
 
 def _weights(tensor: Tensor) -> Weights:

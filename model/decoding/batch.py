@@ -50,7 +50,7 @@ class Slots(Protocol):
         are any."""
         ...
 
-    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+    def coverage(self, rows: Sequence[int]) -> list[list[float]]:
         """For each of `rows`, the attention that each source token received in all its steps but the last."""
         ...
 
@@ -178,8 +178,10 @@ class DecodeBatch:
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
-            for branch, looked in zip(branches, self._slots.looked([self._row_of[b] for b in branches]), strict=True):
-                branch.looked = looked
+            for branch, coverage in zip(
+                branches, self._slots.coverage([self._row_of[b] for b in branches]), strict=True
+            ):
+                branch.coverage = coverage
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
         copies = [copied(branch) for branch in branches]

@@ -26,7 +26,7 @@ class Rows(Protocol):
     """
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
-        """Sets `aligned` and `looked` of each branch."""
+        """Sets `aligned` and `coverage` of each branch."""
         ...
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -94,7 +94,7 @@ class Beam:
         best, sentence = self.finished[0], self.sentence
         sentence.finished = self.finished
         sentence.tokens, sentence.log_probs, sentence.finish_reason = best.tokens, best.log_probs, best.finish_reason
-        sentence.aligned, sentence.looked = best.aligned, best.looked
+        sentence.aligned, sentence.coverage = best.aligned, best.coverage
 
 
 def advance(beams: Sequence[Beam], candidates: Sequence[Sequence[Candidates]], rows: Rows) -> None:

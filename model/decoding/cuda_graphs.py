@@ -54,7 +54,11 @@ class GraphSlots(TorchSlots):
         logits = step_logits(self._model, self._cache, self._last, self._positions, attention)
         torch.log_softmax(logits.float(), -1, out=self._log_probs)  # [rows, vocabulary]
         scores, chosen = self._log_probs.max(-1)
-        self._outcome[0], self._outcome[1], self._outcome[2] = chosen, scores, self._cache.look(attention.cross)
+        self._outcome[0], self._outcome[1], self._outcome[2] = (
+            chosen,
+            scores,
+            self._cache.record_attention(attention.cross),
+        )
 
     def _replay(self) -> None:
         if self._cache.device.type != "cuda":
@@ -71,7 +75,7 @@ class GraphSlots(TorchSlots):
         # Its own stream: cuBLAS has a workspace per stream, and one that graphs share is freed with the first of them.
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), self._cache.unseen():
+        with torch.cuda.stream(stream), self._cache.coverage_unchanged():
             for _ in range(3):
                 self._compute()
         torch.cuda.current_stream().wait_stream(stream)

@@ -58,8 +58,8 @@ class KVCache:
         self._source_mask[:, 0] = True  # unused rows must attend to something too
         # The source without its end symbol; the cross-attention of the last step, and the sum of those before it.
         self._words = torch.zeros_like(self._source_mask)  # [rows, source]
-        self._look = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
-        self._looked = torch.zeros_like(self._look)
+        self._last_attention = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
+        self._coverage = torch.zeros_like(self._last_attention)
         self.device = self._source_mask.device
         # Fixed addresses, for a step that is captured in a CUDA graph.
         self._all_positions = torch.zeros(tiled_rows, dtype=torch.int64, device=device)  # [rows]
@@ -81,8 +81,8 @@ class KVCache:
         steps = torch.arange(self._source_mask.size(1), device=self.device)
         lengths = torch.tensor(source_lengths, device=self.device)[:, None]
         self._source_mask[first:last], self._words[first:last] = steps < lengths, steps < lengths - 1
-        self._look[first:last] = 0
-        self._looked[first:last] = 0
+        self._last_attention[first:last] = 0
+        self._coverage[first:last] = 0
         self.source_lengths.extend(source_lengths)
         self.lengths.extend([0] * len(source_lengths))
 
@@ -124,27 +124,27 @@ class KVCache:
         """True at real source tokens, [rows, 1, 1, source]."""
         return self._source_mask[: self.step_rows, None, None, : self._source_span]
 
-    def look(self, cross: Sequence[Tensor]) -> Tensor:
+    def record_attention(self, cross: Sequence[Tensor]) -> Tensor:
         """Records a step's cross-attention, [rows, heads, 1, source] per layer; returns what each row attended to most,
         [rows]."""
         rows, span = cross[0].size(0), cross[0].size(-1)
         mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
-        self._looked[:rows] += self._look[:rows]
-        self._look[:rows, :span] = mean
+        self._coverage[:rows] += self._last_attention[:rows]
+        self._last_attention[:rows, :span] = mean
         return mean.masked_fill(~self._words[:rows, :span], -1).argmax(-1)
 
-    def looked(self, rows: Sequence[int]) -> list[list[float]]:
+    def coverage(self, rows: Sequence[int]) -> list[list[float]]:
         """The attention that each source token of each of `rows` received in all steps but the last."""
-        seen: list[list[float]] = self._looked[list(rows)].tolist()  # synchronises with a GPU only once
+        seen: list[list[float]] = self._coverage[list(rows)].tolist()  # synchronises with a GPU only once
         return [row[: self.source_lengths[number]] for row, number in zip(seen, rows, strict=True)]
 
     @contextmanager
-    def unseen(self) -> Iterator[None]:
+    def coverage_unchanged(self) -> Iterator[None]:
         """Discards what is recorded inside: for steps that belong to no sentence."""
-        look, looked = self._look.clone(), self._looked.clone()
+        attention, coverage = self._last_attention.clone(), self._coverage.clone()
         yield
-        self._look.copy_(look)
-        self._looked.copy_(looked)
+        self._last_attention.copy_(attention)
+        self._coverage.copy_(coverage)
 
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]
@@ -162,7 +162,7 @@ class KVCache:
 
         They would break the next user of the row: values beyond its length are multiplied by 0, and 0 times NaN is NaN.
         """
-        for tensor in (*self._values, *self._memory_values, self._look, self._looked):
+        for tensor in (*self._values, *self._memory_values, self._last_attention, self._coverage):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -191,5 +191,5 @@ class KVCache:
             tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
         for tensor in (*self._memory_keys, *self._memory_values):
             tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
-        for tensor in (self._source_mask, self._words, self._look, self._looked):
+        for tensor in (self._source_mask, self._words, self._last_attention, self._coverage):
             tensor[to_rows] = tensor[from_rows]

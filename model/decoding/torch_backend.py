@@ -118,7 +118,7 @@ class TorchSlots:
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         scores, chosen = self.choose(log_probs)
-        aligned = self._cache.look(attention.cross)[: len(tokens)]
+        aligned = self._cache.record_attention(attention.cross)[: len(tokens)]
         outcome = torch.stack([chosen.double(), scores.double(), aligned.double()])
         return self._made(outcome, log_probs, demands, self._rows_of(attention) if record else [])
 
@@ -127,8 +127,8 @@ class TorchSlots:
         scores, chosen = log_probs.max(-1)
         return scores, chosen
 
-    def looked(self, rows: Sequence[int]) -> list[list[float]]:
-        return self._cache.looked(rows)
+    def coverage(self, rows: Sequence[int]) -> list[list[float]]:
+        return self._cache.coverage(rows)
 
     @torch.inference_mode()
     def fork(self, rows: Sequence[int]) -> None:

@@ -39,8 +39,8 @@ class KernelBatch:
         self._records: dict[int, tuple[Tensor, Tensor]] = {}
         self._finished = (c_int32 * rows)()
         self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
-        self._aligned, self._looked = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
-        self._aligned_bytes, self._looked_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._looked))
+        self._aligned, self._coverage = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
+        self._aligned_bytes, self._coverage_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._coverage))
         self._batch = self._library.batch_new(ctypes.byref(model), rows, limits.max_source + 1, longest)
         if not self._batch:
             raise MemoryError(f"no memory for {rows} sentences of up to {limits.max_source} tokens")
@@ -144,11 +144,11 @@ class KernelBatch:
         return hypothesis
 
     def _read(self, number: int, hypothesis: Hypothesis) -> int:
-        places = self._tokens, self._log_probs, self._aligned, self._looked
+        places = self._tokens, self._log_probs, self._aligned, self._coverage
         count: int = self._library.batch_read(self._batch, number, *places)
-        aligned, looked = count + (hypothesis.width > 1), len(hypothesis.source) + 1
-        hypothesis.aligned = array("i", self._aligned_bytes[: 4 * aligned].tobytes())
-        hypothesis.looked = array("f", self._looked_bytes[: 4 * looked].tobytes())
+        alignments, sources = count + (hypothesis.width > 1), len(hypothesis.source) + 1
+        hypothesis.aligned = array("i", self._aligned_bytes[: 4 * alignments].tobytes())
+        hypothesis.coverage = array("f", self._coverage_bytes[: 4 * sources].tobytes())
         return count
 
     def _drop(self, number: int) -> None:
