@@ -45,18 +45,19 @@ class Limits:
 class Demand:
     """Constraints on the next token, where it is not simply the best one.
 
-    If `only` is not empty, one of these. Otherwise none of `never`, and no end before all of `owed` have come: where
-    the end would be best, the best owed token comes instead. `count` is how many of the best allowed tokens are wanted.
+    If `only` is not empty, one of these. Otherwise none of `forbidden`, and no end before all of `owed` have come:
+    where the end would be best, the best owed token comes instead. `count` is how many of the best allowed tokens are
+    wanted.
     """
 
     only: Sequence[int] = ()
     owed: Sequence[int] = ()
-    never: Sequence[int] = ()
+    forbidden: Sequence[int] = ()
     count: int = 1
 
     @property
     def allows_all(self) -> bool:
-        return not (self.only or self.owed or self.never)
+        return not (self.only or self.owed or self.forbidden)
 
 
 @dataclass(eq=False)
@@ -64,9 +65,9 @@ class Hypothesis:
     """A sentence being decoded.
 
     `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice; scores and
-    attention are then the model's for that target. The target contains each of `once` exactly once and none of `never`;
-    `limit` must leave room for the former. With a beam `width` over 1, the tokens are those of the best hypothesis in
-    `finished`. The target begins with `prefix`.
+    attention are then the model's for that target. The target contains each of `required` exactly once and none of
+    `forbidden`; `limit` must leave room for the former. With a beam `width` over 1, the tokens are those of the best
+    hypothesis in `finished`. The target begins with `prefix`.
 
     `tokens` ends in `</s>` if and only if `finish_reason` is "stop"; `log_probs` has one natural logarithm per token.
     """
@@ -75,8 +76,8 @@ class Hypothesis:
     limit: int
     forced: Sequence[int] | None = None
     record: bool = False
-    once: Sequence[int] = ()
-    never: Sequence[int] = ()
+    required: Sequence[int] = ()
+    forbidden: Sequence[int] = ()
     width: int = 1
     prefix: Sequence[int] = ()
     tokens: list[int] = field(default_factory=list)
@@ -125,7 +126,16 @@ class Hypothesis:
 
     def started_again(self) -> Hypothesis:
         """A copy with the same constraints and an empty result."""
-        wishes = self.source, self.limit, self.forced, self.record, self.once, self.never, self.width, self.prefix
+        wishes = (
+            self.source,
+            self.limit,
+            self.forced,
+            self.record,
+            self.required,
+            self.forbidden,
+            self.width,
+            self.prefix,
+        )
         return Hypothesis(*wishes)
 
     def demand(self, eos: int) -> Demand | None:
@@ -135,11 +145,11 @@ class Hypothesis:
         count = 2 * self.width if self.width > 1 else 1
         if len(self.tokens) < len(self.prefix):
             return Demand(only=[self.prefix[len(self.tokens)]], count=count)
-        if not (self.once or self.never):
+        if not (self.required or self.forbidden):
             return Demand(count=count) if count > 1 else None
-        owed = [token for token in self.once if token not in self.tokens]
-        never = [*self.never, *(token for token in self.once if token in self.tokens)]
-        return Demand(owed if self.limit - len(self.tokens) <= len(owed) else (), owed, never, count)
+        owed = [token for token in self.required if token not in self.tokens]
+        forbidden = [*self.forbidden, *(token for token in self.required if token in self.tokens)]
+        return Demand(owed if self.limit - len(self.tokens) <= len(owed) else (), owed, forbidden, count)
 
     def extend(self, token: int, log_prob: float, eos: int) -> None:
         """Appends the next token, and sets `finish_reason` if it is the last, as it also is if its log probability is

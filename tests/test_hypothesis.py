@@ -70,14 +70,16 @@ def decoded(runner: Runner, hypotheses: list[Hypothesis], rows: int = 16) -> lis
 
 def demanding(seed: int, width: int = 1) -> Hypothesis:
     draw = random.Random(seed)
-    once = draw.sample(SYMBOLS, draw.randint(0, 12))
+    required = draw.sample(SYMBOLS, draw.randint(0, 12))
     source = [draw.randrange(3, 60) for _ in range(draw.randint(1, 15))]
-    limit = max(len(once), draw.randint(1, 30))
-    return Hypothesis(source, limit, once=once, never=[s for s in SYMBOLS if s not in once], width=width)
+    limit = max(len(required), draw.randint(1, 30))
+    return Hypothesis(
+        source, limit, required=required, forbidden=[s for s in SYMBOLS if s not in required], width=width
+    )
 
 
 def holds(hypothesis: Hypothesis) -> bool:
-    return all(hypothesis.tokens.count(symbol) == (symbol in hypothesis.once) for symbol in SYMBOLS)
+    return all(hypothesis.tokens.count(symbol) == (symbol in hypothesis.required) for symbol in SYMBOLS)
 
 
 @pytest.mark.slow
@@ -93,7 +95,7 @@ def test_without_the_demand_they_do_not_come(runner: Runner) -> None:
     """So the test above would fail without the constraint."""
     free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
     for hypothesis, wished in zip(decoded(runner, free), map(demanding, range(300)), strict=True):
-        hypothesis.once = wished.once
+        hypothesis.required = wished.required
     assert sum(map(holds, free)) < 150
 
 
@@ -106,7 +108,7 @@ def test_a_demand_that_the_model_meets_by_itself_changes_nothing(runner: Runner)
         others = [token for token in SYMBOLS if token not in free.tokens]
         if len(own) + len(others) < len(SYMBOLS) or free.finish_reason == "length":
             continue
-        [bound] = decoded(runner, [Hypothesis(free.source, free.limit, once=own, never=others)])
+        [bound] = decoded(runner, [Hypothesis(free.source, free.limit, required=own, forbidden=others)])
         assert (bound.tokens, bound.log_probs) == (free.tokens, free.log_probs)
         met += 1
     assert met
@@ -200,10 +202,10 @@ def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
 def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))
     tokens = st.lists(st.integers(3, len(values) - 1), unique=True, max_size=4)
-    owed, never, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
-    never = [token for token in never if token not in owed]
-    found = allowed_best(torch.tensor(values, dtype=torch.float32), Demand((), owed, never, count), EOS)
-    allowed = [token for token in range(len(values)) if token not in never]
+    owed, forbidden, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
+    forbidden = [token for token in forbidden if token not in owed]
+    found = allowed_best(torch.tensor(values, dtype=torch.float32), Demand((), owed, forbidden, count), EOS)
+    allowed = [token for token in range(len(values)) if token not in forbidden]
     best = max(allowed, key=lambda token: values[token])
     if owed:
         allowed = owed if best == EOS else [token for token in allowed if token != EOS]
@@ -215,13 +217,13 @@ def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
 @given(
     rows=st.lists(st.permutations([-math.inf, -5.0, -4.0, -3.0, -2.0, -1.0]), min_size=1, max_size=5),
     counts=st.lists(st.integers(1, 8), min_size=5, max_size=5),
-    never=st.lists(st.sampled_from([3, 4, 5]), max_size=1),
+    forbidden=st.lists(st.sampled_from([3, 4, 5]), max_size=1),
 )
 def test_rows_looked_at_together_get_what_each_would_get(
-    rows: list[list[float]], counts: list[int], never: list[int]
+    rows: list[list[float]], counts: list[int], forbidden: list[int]
 ) -> None:
     demands = {row: Demand(count=count) for row, count in enumerate(counts[: len(rows)])}
-    demands[0] = Demand(never=never, count=counts[0])
+    demands[0] = Demand(forbidden=forbidden, count=counts[0])
     log_probs = torch.tensor(rows, dtype=torch.float32)
     expected = {row: allowed_best(log_probs[row], demand, EOS) for row, demand in demands.items()}
     assert best_by_row(log_probs, demands, EOS) == expected

@@ -35,7 +35,7 @@ def allowed_best(log_probs: Tensor, demand: Demand, eos: int) -> list[tuple[int,
     scores, only = log_probs, demand.only
     if not only:
         scores = log_probs.clone()
-        scores[list(demand.never)] = -math.inf
+        scores[list(demand.forbidden)] = -math.inf
         if demand.owed:
             if scores.argmax() == eos:
                 only = demand.owed

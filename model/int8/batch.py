@@ -79,9 +79,9 @@ class KernelBatch:
             _integers([id for h in hypotheses for id in h.forced or h.prefix]),
             _integers([len(h.prefix) or -1 if h.forced is None else len(h.forced) for h in hypotheses]),
             _integers([h.forced is None for h in hypotheses]),
-            _integers([id for h in hypotheses for id in (*h.once, *h.never)]),
-            _integers([len(h.once) for h in hypotheses]),
-            _integers([len(h.never) for h in hypotheses]),
+            _integers([id for h in hypotheses for id in (*h.required, *h.forbidden)]),
+            _integers([len(h.required) for h in hypotheses]),
+            _integers([len(h.forbidden) for h in hypotheses]),
             _integers([h.width > 1 for h in hypotheses]),
             _addresses([h.encoder_attention for h in hypotheses]),
             numbers,
@@ -128,9 +128,9 @@ class KernelBatch:
             lengths = (len(source), limits.max_source), (max(hypothesis.limit, len(forced)), limits.max_target)
             if any(length > limit for length, limit in lengths):
                 raise ValueError(f"{len(source)} source tokens and a target of {lengths[1][0]} are beyond {limits}")
-            if max(len(hypothesis.once), len(hypothesis.never)) > DEMANDS:
+            if max(len(hypothesis.required), len(hypothesis.forbidden)) > DEMANDS:
                 raise ValueError(f"at most {DEMANDS} tokens can be demanded, and as many forbidden")
-            asked = (*forced, *hypothesis.once, *hypothesis.never)
+            asked = (*forced, *hypothesis.required, *hypothesis.forbidden)
             for ids, size in ((source, config.source_vocab_size), (asked, config.target_vocab_size)):
                 if ids and not 0 <= min(ids) <= max(ids) < size:
                     raise ValueError(f"token ids must be under {size} and not negative: {min(ids)} to {max(ids)}")
@@ -159,7 +159,7 @@ class KernelBatch:
         demand = branch.demand(self._config.eos_id)
         assert demand is not None
         tokens, log_probs = (c_int32 * demand.count)(), (c_float * demand.count)()
-        lists = [part for ids in (demand.only, demand.owed, demand.never) for part in (_integers(ids), len(ids))]
+        lists = [part for ids in (demand.only, demand.owed, demand.forbidden) for part in (_integers(ids), len(ids))]
         count = self._library.batch_candidates(
             self._batch, self._number_of(branch), *lists, demand.count, tokens, log_probs
         )
