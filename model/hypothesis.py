@@ -42,22 +42,22 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Demand:
+class TokenConstraint:
     """Constraints on the next token, where it is not simply the best one.
 
-    If `only` is not empty, one of these. Otherwise none of `forbidden`, and no end before all of `owed` have come:
-    where the end would be best, the best owed token comes instead. `count` is how many of the best allowed tokens are
+    If `allowed` is not empty, one of these. Otherwise none of `forbidden`, and no end before all of `unmet` have come:
+    where the end would be best, the best unmet token comes instead. `count` is how many of the best allowed tokens are
     wanted.
     """
 
-    only: Sequence[int] = ()
-    owed: Sequence[int] = ()
+    allowed: Sequence[int] = ()
+    unmet: Sequence[int] = ()
     forbidden: Sequence[int] = ()
     count: int = 1
 
     @property
     def allows_all(self) -> bool:
-        return not (self.only or self.owed or self.forbidden)
+        return not (self.allowed or self.unmet or self.forbidden)
 
 
 @dataclass(eq=False)
@@ -138,18 +138,18 @@ class Hypothesis:
         )
         return Hypothesis(*wishes)
 
-    def demand(self, eos: int) -> Demand | None:
+    def next_constraint(self, eos: int) -> TokenConstraint | None:
         """Constraints on the next token; None if the best token is wanted, whichever it is."""
         if self.forced is not None:
-            return Demand(only=[[*self.forced, eos][len(self.tokens)]])
+            return TokenConstraint(allowed=[[*self.forced, eos][len(self.tokens)]])
         count = 2 * self.width if self.width > 1 else 1
         if len(self.tokens) < len(self.prefix):
-            return Demand(only=[self.prefix[len(self.tokens)]], count=count)
+            return TokenConstraint(allowed=[self.prefix[len(self.tokens)]], count=count)
         if not (self.required or self.forbidden):
-            return Demand(count=count) if count > 1 else None
-        owed = [token for token in self.required if token not in self.tokens]
+            return TokenConstraint(count=count) if count > 1 else None
+        unmet = [token for token in self.required if token not in self.tokens]
         forbidden = [*self.forbidden, *(token for token in self.required if token in self.tokens)]
-        return Demand(owed if self.limit - len(self.tokens) <= len(owed) else (), owed, forbidden, count)
+        return TokenConstraint(unmet if self.limit - len(self.tokens) <= len(unmet) else (), unmet, forbidden, count)
 
     def extend(self, token: int, log_prob: float, eos: int) -> None:
         """Appends the next token, and sets `finish_reason` if it is the last, as it also is if its log probability is

@@ -16,7 +16,7 @@ from model.config import ModelConfig
 from model.decoding import TorchRunner, encode_batch, greedy_decode
 from model.decoding.batch import Runner
 from model.decoding.constraints import allowed_best, best_by_row
-from model.hypothesis import Demand, Hypothesis, Limits
+from model.hypothesis import Hypothesis, Limits, TokenConstraint
 from model.int8.library import KernelRunner, KernelsUnavailable
 from model.transformer import Transformer
 
@@ -202,13 +202,13 @@ def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
 def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))
     tokens = st.lists(st.integers(3, len(values) - 1), unique=True, max_size=4)
-    owed, forbidden, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
-    forbidden = [token for token in forbidden if token not in owed]
-    found = allowed_best(torch.tensor(values, dtype=torch.float32), Demand((), owed, forbidden, count), EOS)
+    unmet, forbidden, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
+    forbidden = [token for token in forbidden if token not in unmet]
+    found = allowed_best(torch.tensor(values, dtype=torch.float32), TokenConstraint((), unmet, forbidden, count), EOS)
     allowed = [token for token in range(len(values)) if token not in forbidden]
     best = max(allowed, key=lambda token: values[token])
-    if owed:
-        allowed = owed if best == EOS else [token for token in allowed if token != EOS]
+    if unmet:
+        allowed = unmet if best == EOS else [token for token in allowed if token != EOS]
     expected = sorted(allowed, key=lambda token: -values[token])[:count]
     assert found == [(token, float(values[token])) for token in expected]
     assert all(not math.isinf(value) for _, value in found)
@@ -222,8 +222,8 @@ def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
 def test_rows_looked_at_together_get_what_each_would_get(
     rows: list[list[float]], counts: list[int], forbidden: list[int]
 ) -> None:
-    demands = {row: Demand(count=count) for row, count in enumerate(counts[: len(rows)])}
-    demands[0] = Demand(forbidden=forbidden, count=counts[0])
+    constraints = {row: TokenConstraint(count=count) for row, count in enumerate(counts[: len(rows)])}
+    constraints[0] = TokenConstraint(forbidden=forbidden, count=counts[0])
     log_probs = torch.tensor(rows, dtype=torch.float32)
-    expected = {row: allowed_best(log_probs[row], demand, EOS) for row, demand in demands.items()}
-    assert best_by_row(log_probs, demands, EOS) == expected
+    expected = {row: allowed_best(log_probs[row], constraint, EOS) for row, constraint in constraints.items()}
+    assert best_by_row(log_probs, constraints, EOS) == expected

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.decoding.beam import Beam, Candidates, advance, copied
-from model.hypothesis import Demand, Hypothesis, Limits
+from model.hypothesis import Hypothesis, Limits, TokenConstraint
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Step:
     aligned: list[int]
     """The source token that each row attended to most; see `Hypothesis.aligned`."""
     candidates: Mapping[int, Candidates]
-    """By row, the tokens that its demand allows, best first; the first is its token."""
+    """By row, the tokens that its constraint allows, best first; the first is its token."""
     attention: list[tuple[Tensor, Tensor]]
     """The weights of the decoded position: over the target so far, [layer, head, target], and over the source, [layer,
     head, source]. One pair per row; empty unless recorded."""
@@ -45,9 +45,9 @@ class Slots(Protocol):
         """
         ...
 
-    def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
-        """Decodes one token for every live row. `tokens`: each row's last; `demands`: constraints by row, where there
-        are any."""
+    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> Step:
+        """Decodes one token for every live row. `tokens`: the last of each row; `constraints`: by row, for rows that
+        have one."""
         ...
 
     def coverage(self, rows: Sequence[int]) -> list[list[float]]:
@@ -140,8 +140,10 @@ class DecodeBatch:
         batch."""
         branches = self._branches
         last = [h.tokens[-1] if h.tokens else self._bos for h in branches]
-        demands = {row: demand for row, h in enumerate(branches) if (demand := h.demand(self._eos))}
-        step = self._slots.step(last, demands, any(h.record for h in branches))
+        constraints = {
+            row: constraint for row, h in enumerate(branches) if (constraint := h.next_constraint(self._eos))
+        }
+        step = self._slots.step(last, constraints, any(h.record for h in branches))
         for hypothesis, aligned in zip(branches, step.aligned, strict=True):
             hypothesis.aligned = [*hypothesis.aligned, aligned]
         for hypothesis, (decoder, cross) in zip(branches, step.attention, strict=False):

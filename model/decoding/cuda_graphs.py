@@ -10,7 +10,7 @@ from model.decoding.batch import Slots, Step
 from model.decoding.batch_invariance import UNTILED, Tiles
 from model.decoding.kv_cache import on_the_way
 from model.decoding.torch_backend import TorchRunner, TorchSlots, step_logits
-from model.hypothesis import Demand, Limits
+from model.hypothesis import Limits, TokenConstraint
 from model.transformer import AttentionRecord, Transformer
 
 
@@ -26,7 +26,7 @@ class GraphSlots(TorchSlots):
 
     One shape means one choice of kernels, so no row's arithmetic depends on how many others there are. A step sends
     tokens and positions without waiting, replays the graph and reads tokens and scores back, its only synchronisation.
-    Demands are applied after it. Without a GPU the same step runs uncaptured. It has **never run on a GPU**.
+    Constraints are applied after it. Without a GPU the same step runs uncaptured. It has **never run on a GPU**.
     """
 
     def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:
@@ -39,15 +39,15 @@ class GraphSlots(TorchSlots):
         self._graph: torch.cuda.CUDAGraph | None = None
 
     @torch.inference_mode()
-    def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
+    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> Step:
         if record:  # rare, and its weights have no place in the graph; shapes, and so kernels, are the same
-            return super().step(tokens, demands, record)
+            return super().step(tokens, constraints, record)
         device, live = self._cache.device, len(tokens)
         self._positions = self._cache.begin_step()
         self._last.copy_(on_the_way(self._filled(tokens, self._model.config.pad_id), device), non_blocking=True)
         self._replay()
         self._cache.end_step()
-        return self._made(self._outcome[:, :live], self._log_probs, demands, [])
+        return self._made(self._outcome[:, :live], self._log_probs, constraints, [])
 
     def _compute(self) -> None:
         attention = AttentionRecord()

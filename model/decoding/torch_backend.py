@@ -17,7 +17,7 @@ from model.decoding.batch import DecodeBatch, Slots, Step
 from model.decoding.batch_invariance import UNTILED, Tiles, tiles_for, with_tiled_products
 from model.decoding.constraints import best_by_row
 from model.decoding.kv_cache import KVCache
-from model.hypothesis import Demand, Limits
+from model.hypothesis import Limits, TokenConstraint
 from model.packing import Packing
 from model.transformer import AttentionRecord, Memory, Transformer
 
@@ -112,7 +112,7 @@ class TorchSlots:
         return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
 
     @torch.inference_mode()
-    def step(self, tokens: Sequence[int], demands: Mapping[int, Demand], record: bool) -> Step:
+    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> Step:
         attention = AttentionRecord()
         last = torch.tensor(self._filled(tokens, self._model.config.pad_id), device=self._cache.device)  # [rows]
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
@@ -120,7 +120,7 @@ class TorchSlots:
         scores, chosen = self.choose(log_probs)
         aligned = self._cache.record_attention(attention.cross)[: len(tokens)]
         outcome = torch.stack([chosen.double(), scores.double(), aligned.double()])
-        return self._made(outcome, log_probs, demands, self._rows_of(attention) if record else [])
+        return self._made(outcome, log_probs, constraints, self._rows_of(attention) if record else [])
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """Each row's next token without constraints, after its log probability; log_probs [rows, vocabulary]."""
@@ -152,13 +152,13 @@ class TorchSlots:
         self,
         outcome: Tensor,
         log_probs: Tensor,
-        demands: Mapping[int, Demand],
+        constraints: Mapping[int, TokenConstraint],
         attention: list[tuple[Tensor, Tensor]],
     ) -> Step:
         """outcome [3, rows]: the best tokens, their log probabilities, and the source tokens they attended to most."""
         tokens, scores, aligned = outcome.tolist()
         eos = self._model.config.eos_id
-        candidates = best_by_row(log_probs, demands, eos)
+        candidates = best_by_row(log_probs, constraints, eos)
         for row, found in candidates.items():
             tokens[row], scores[row] = found[0]
         self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}

@@ -156,12 +156,16 @@ class KernelBatch:
         self._library.batch_drop(self._batch, number)
 
     def _candidates(self, branch: Hypothesis) -> Candidates:
-        demand = branch.demand(self._config.eos_id)
-        assert demand is not None
-        tokens, log_probs = (c_int32 * demand.count)(), (c_float * demand.count)()
-        lists = [part for ids in (demand.only, demand.owed, demand.forbidden) for part in (_integers(ids), len(ids))]
+        constraint = branch.next_constraint(self._config.eos_id)
+        assert constraint is not None
+        tokens, log_probs = (c_int32 * constraint.count)(), (c_float * constraint.count)()
+        lists = [
+            part
+            for ids in (constraint.allowed, constraint.unmet, constraint.forbidden)
+            for part in (_integers(ids), len(ids))
+        ]
         count = self._library.batch_candidates(
-            self._batch, self._number_of(branch), *lists, demand.count, tokens, log_probs
+            self._batch, self._number_of(branch), *lists, constraint.count, tokens, log_probs
         )
         return list(zip(tokens[:count], log_probs[:count], strict=True))
 
