@@ -25,7 +25,7 @@ from model.backends import prepare
 from model.config import ModelConfig, named_architecture
 from model.decoding import TorchRunner
 from model.decoding.batch import Runner
-from model.decoding.cuda_graphs import GraphSlots
+from model.decoding.cuda_graphs import CudaGraphDecoderState
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
@@ -96,10 +96,10 @@ def decode_seconds(runner: Runner, rows: int, length: int, rounds: int) -> tuple
 
 
 class GraphRunner(TorchRunner):
-    """On a processor too the slots are a GPU's, so that the benchmark measures the same code everywhere."""
+    """Decodes with a GPU's fixed shapes on a CPU too, so that the benchmark measures the same code everywhere."""
 
-    def new_slots(self, rows: int, limits: Limits) -> GraphSlots:
-        return GraphSlots(self.model, rows, limits)
+    def new_state(self, rows: int, limits: Limits) -> CudaGraphDecoderState:
+        return CudaGraphDecoderState(self.model, rows, limits)
 
 
 def main(

@@ -365,7 +365,7 @@ def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> No
     def new_batch(station: Station) -> DecodeBatch:
         runner = station.runner
         assert isinstance(runner, TorchRunner)
-        return batch(runner.new_slots(station.rows, station.limits), runner.config)
+        return batch(runner.new_state(station.rows, station.limits), runner.config)
 
     def check_samples(station: Station) -> None:
         if [entry["source"] for entry in station.samples.entries] != [SURE]:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig, NormPlacement
 from model.decoding import TorchRunner, beam_decode, decode_step, encode_batch, greedy_decode
-from model.decoding.batch import DecodeBatch, Slots
-from model.decoding.cuda_graphs import GraphSlots
+from model.decoding.batch import DecodeBatch, DecoderState
+from model.decoding.cuda_graphs import CudaGraphDecoderState
 from model.decoding.kv_cache import KVCache
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import AttentionRecord, Embedding, Transformer
@@ -290,22 +290,22 @@ def test_sentences_that_do_not_fit_are_not_admitted() -> None:
     assert batch.running == []
 
 
-# ---- Fixed slots, as a GPU has them; here their step runs without a graph
+# ---- The fixed shapes of a GPU; here a step runs without a graph
 
 
 class FixedRunner(TorchRunner):
-    def new_slots(self, rows: int, limits: Limits) -> Slots:
-        return GraphSlots(self.model, rows, limits)
+    def new_state(self, rows: int, limits: Limits) -> DecoderState:
+        return CudaGraphDecoderState(self.model, rows, limits)
 
 
-def test_fixed_slots_give_the_tokens_and_scores_of_the_others() -> None:
+def test_fixed_shapes_give_the_tokens_and_scores_of_the_others() -> None:
     fixed = greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert [h.tokens for h in fixed] == ALONE
     for hypothesis, usual in zip(fixed, greedy_decode(MODEL, SOURCES, LIMITS, rows=6), strict=True):
         assert hypothesis.log_probs == pytest.approx(usual.log_probs, abs=1e-4)
 
 
-def test_fixed_slots_force_and_record_beside_free_sentences() -> None:
+def test_fixed_shapes_force_and_record_beside_free_sentences() -> None:
     sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
     sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
     batch = FixedRunner(MODEL, tiled=False).new_batch(5, LIMITS)
@@ -319,15 +319,15 @@ def test_fixed_slots_force_and_record_beside_free_sentences() -> None:
 def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A captured graph reads and writes where it did when it was captured."""
     seen = set()
-    compute = GraphSlots._compute
+    compute = CudaGraphDecoderState._compute
 
-    def noted(slots: GraphSlots) -> None:
-        compute(slots)
-        tensors = (slots._last, slots._outcome, slots._log_probs, slots._positions, slots._cache._row_indices)
-        masks = (slots._cache.mask(), slots._cache.memory_mask(), *slots._cache.memory(0), *slots._cache._keys)
+    def noted(state: CudaGraphDecoderState) -> None:
+        compute(state)
+        tensors = (state._last, state._outcome, state._log_probs, state._positions, state._cache._row_indices)
+        masks = (state._cache.mask(), state._cache.memory_mask(), *state._cache.memory(0), *state._cache._keys)
         seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
 
-    monkeypatch.setattr(GraphSlots, "_compute", noted)
+    monkeypatch.setattr(CudaGraphDecoderState, "_compute", noted)
     greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert len(seen) == 1
 

@@ -25,7 +25,7 @@ from training.corpora.corpus import Pair, write_pairs
 from training.synthetic import teacher as teacher_module
 from training.synthetic import translate as translate_module
 from training.synthetic.resumable_tsv import Unfinished
-from training.synthetic.sampling_decoder import DrawingSlots
+from training.synthetic.sampling_decoder import SamplingDecoderState
 from training.synthetic.teacher import fault
 from training.synthetic.translate import TranslateOptions
 
@@ -189,9 +189,9 @@ def test_draws_follow_the_seed_and_of_one_best_token_it_is_greedy(
 
 def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
     probabilities = torch.tensor([[0.05, 0.5, 0.15, 0.3]]).expand(20_000, 4)
-    slots = object.__new__(DrawingSlots)
-    slots.generator, slots.best = torch.Generator().manual_seed(1), 3
-    scores, tokens = slots.choose(probabilities.log())
+    state = object.__new__(SamplingDecoderState)
+    state.generator, state.best = torch.Generator().manual_seed(1), 3
+    scores, tokens = state.choose(probabilities.log())
     shares = torch.bincount(tokens, minlength=4) / len(tokens)
     assert shares.tolist() == pytest.approx([0, 0.5 / 0.95, 0.15 / 0.95, 0.3 / 0.95], abs=0.02)
     assert torch.equal(scores, probabilities.log()[0][tokens])

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from model.decoding.batch import Batch, Runner
-from model.decoding.torch_backend import TorchRunner, TorchSlots, decode_step, encode_batch
+from model.decoding.torch_backend import TorchDecoderState, TorchRunner, decode_step, encode_batch
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
 __all__ = [
+    "TorchDecoderState",
     "TorchRunner",
-    "TorchSlots",
     "as_runner",
     "beam_decode",
     "decode_in",

@@ -1,6 +1,6 @@
 """The running batch, which sentences join and leave between steps, and the interfaces of its backends.
 
-Arithmetic is that of Slots, which a Runner provides; waiting sentences are in `app.engine.scheduler`.
+The arithmetic is in DecoderState, which a Runner provides; waiting sentences are in `app.engine.scheduler`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Step:
     head, source]. One pair per row; empty unless recorded."""
 
 
-class Slots(Protocol):
+class DecoderState(Protocol):
     """The decoder state of the running sentences, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
 
     rows: int
@@ -106,12 +106,12 @@ def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
 
 
 class DecodeBatch:
-    """A Batch that keeps each sentence's tokens itself and leaves the arithmetic to Slots."""
+    """A Batch that keeps each sentence's tokens itself and leaves the arithmetic to a DecoderState."""
 
-    def __init__(self, slots: Slots, config: ModelConfig) -> None:
-        self.rows = slots.rows
+    def __init__(self, state: DecoderState, config: ModelConfig) -> None:
+        self.rows = state.rows
         self.running: list[Hypothesis] = []
-        self._slots, self._eos, self._bos = slots, config.eos_id, config.bos_id
+        self._state, self._eos, self._bos = state, config.eos_id, config.bos_id
         self._branches: list[Hypothesis] = []
         """The owners of the rows, in order: sentences, or a beam's branches in place of its sentence."""
         self._row_of: dict[Hypothesis, int] = {}
@@ -125,7 +125,7 @@ class DecodeBatch:
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
         """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
         assert rows_taken(hypotheses) <= self.free
-        attention = self._slots.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
+        attention = self._state.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
         self.running.extend(hypotheses)
         for hypothesis in hypotheses:
             if hypothesis.width > 1:
@@ -143,7 +143,7 @@ class DecodeBatch:
         constraints = {
             row: constraint for row, h in enumerate(branches) if (constraint := h.next_constraint(self._eos))
         }
-        step = self._slots.step(last, constraints, any(h.record for h in branches))
+        step = self._state.step(last, constraints, any(h.record for h in branches))
         for hypothesis, aligned in zip(branches, step.aligned, strict=True):
             hypothesis.aligned = [*hypothesis.aligned, aligned]
         for hypothesis, (decoder, cross) in zip(branches, step.attention, strict=False):
@@ -181,14 +181,14 @@ class DecodeBatch:
     def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
             for branch, coverage in zip(
-                branches, self._slots.coverage([self._row_of[b] for b in branches]), strict=True
+                branches, self._state.coverage([self._row_of[b] for b in branches]), strict=True
             ):
                 branch.coverage = coverage
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
         copies = [copied(branch) for branch in branches]
         if branches:
-            self._slots.fork([self._row_of[branch] for branch in branches])
+            self._state.fork([self._row_of[branch] for branch in branches])
         for copy in copies:
             self._place(copy)
         return copies
@@ -198,6 +198,6 @@ class DecodeBatch:
 
     def drop(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
-            order = self._slots.drop([self._row_of[branch] for branch in branches])
+            order = self._state.drop([self._row_of[branch] for branch in branches])
             self._branches = [self._branches[row] for row in order]
             self._row_of = {branch: row for row, branch in enumerate(self._branches)}

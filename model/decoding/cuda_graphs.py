@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from model.decoding.batch import Slots, Step
+from model.decoding.batch import DecoderState, Step
 from model.decoding.batch_invariance import UNTILED, Tiles
 from model.decoding.kv_cache import on_the_way
-from model.decoding.torch_backend import TorchRunner, TorchSlots, step_logits
+from model.decoding.torch_backend import TorchDecoderState, TorchRunner, step_logits
 from model.hypothesis import Limits, TokenConstraint
 from model.transformer import AttentionRecord, Transformer
 
@@ -17,12 +17,12 @@ from model.transformer import AttentionRecord, Transformer
 class GraphRunner(TorchRunner):
     """Decodes with the modules of a Transformer on a GPU."""
 
-    def new_slots(self, rows: int, limits: Limits) -> Slots:
-        return GraphSlots(self.model, rows, limits)
+    def new_state(self, rows: int, limits: Limits) -> DecoderState:
+        return CudaGraphDecoderState(self.model, rows, limits)
 
 
-class GraphSlots(TorchSlots):
-    """Slots for a GPU: every step computes all rows and all keys, used or not, as one CUDA graph.
+class CudaGraphDecoderState(TorchDecoderState):
+    """The decoder state on a GPU: every step computes all rows and all keys, used or not, as one CUDA graph.
 
     One shape means one choice of kernels, so no row's arithmetic depends on how many others there are. A step sends
     tokens and positions without waiting, replays the graph and reads tokens and scores back, its only synchronisation.

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.decoding.batch import DecodeBatch, Slots, Step
+from model.decoding.batch import DecodeBatch, DecoderState, Step
 from model.decoding.batch_invariance import UNTILED, Tiles, tiles_for, with_tiled_products
 from model.decoding.constraints import best_by_row
 from model.decoding.kv_cache import KVCache
@@ -85,14 +85,14 @@ class TorchRunner:
         self.model = with_tiled_products(model, self.tiles)
 
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
-        return DecodeBatch(self.new_slots(rows, limits), self.config)
+        return DecodeBatch(self.new_state(rows, limits), self.config)
 
-    def new_slots(self, rows: int, limits: Limits) -> Slots:
-        return TorchSlots(self.model, rows, limits, self.tiles)
+    def new_state(self, rows: int, limits: Limits) -> DecoderState:
+        return TorchDecoderState(self.model, rows, limits, self.tiles)
 
 
-class TorchSlots:
-    """Slots over a KVCache; see `Slots`."""
+class TorchDecoderState:
+    """A DecoderState over a KVCache."""
 
     def __init__(self, model: Transformer, rows: int, limits: Limits, tiles: Tiles = UNTILED) -> None:
         weight = model.target_embedding.tokens.weight

@@ -12,7 +12,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from model.decoding import TorchRunner, TorchSlots
+from model.decoding import TorchDecoderState, TorchRunner
 from model.hypothesis import Limits
 from model.transformer import Transformer
 
@@ -30,14 +30,14 @@ class DrawingRunner(TorchRunner):
         digest = hashlib.sha256(f"{seed} {place}".encode()).digest()
         self._generator.manual_seed(int.from_bytes(digest[:7], "big"))
 
-    def new_slots(self, rows: int, limits: Limits) -> DrawingSlots:
-        slots = DrawingSlots(self.model, rows, limits, self.tiles)
-        slots.generator, slots.best = self._generator, self._best
-        return slots
+    def new_state(self, rows: int, limits: Limits) -> SamplingDecoderState:
+        state = SamplingDecoderState(self.model, rows, limits, self.tiles)
+        state.generator, state.best = self._generator, self._best
+        return state
 
 
-class DrawingSlots(TorchSlots):
-    """Slots that sample from the `best` tokens with `generator`."""
+class SamplingDecoderState(TorchDecoderState):
+    """A decoder state that samples from the `best` tokens with `generator`."""
 
     generator: torch.Generator
     best: int
