@@ -27,14 +27,14 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     keep_freed_memory()
     torch.set_num_threads(1)
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
-    runner = prepare(bundle.model, precision)
+    backend = prepare(bundle.model, precision)
     sources = [bundle.tokenizer.encode_source(text) for text in texts]
-    rows = ROWS_INT8 if runner.precision == "int8" else ROWS["cpu"]
-    greedy_decode(runner, sources[:rows], bundle.limits, rows)
+    rows = ROWS_INT8 if backend.precision == "int8" else ROWS["cpu"]
+    greedy_decode(backend, sources[:rows], bundle.limits, rows)
     sentences = tokens = 0
     began = perf_counter()
     while perf_counter() - began < seconds:
-        done = greedy_decode(runner, sources, bundle.limits, rows)
+        done = greedy_decode(backend, sources, bundle.limits, rows)
         sentences += len(done)
         tokens += sum(len(hypothesis.tokens) for hypothesis in done)
     spent = perf_counter() - began

@@ -23,8 +23,8 @@ import typer
 from benchmarks.cores import processor
 from model.backends import prepare
 from model.config import ModelConfig, named_architecture
-from model.decoding import TorchRunner
-from model.decoding.batch import Runner
+from model.decoding import TorchBackend
+from model.decoding.batch import Backend
 from model.decoding.cuda_graphs import CudaGraphDecoderState
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
@@ -72,21 +72,21 @@ def measured_ceilings(device: torch.device, dtype: torch.dtype, size: int) -> Co
     return Cost(2 * large.numel() * large.element_size() / copy_s, 2.0 * size**3 / product_s)
 
 
-def decode_seconds(runner: Runner, rows: int, length: int, rounds: int) -> tuple[float, float]:
+def decode_seconds(backend: Backend, rows: int, length: int, rounds: int) -> tuple[float, float]:
     """Seconds to encode `rows` sentences of `length` tokens, and to decode as many for each: medians of `rounds`.
 
     The model's choices are its own, as in serving: to force a target would be another, slower path. It never ends a
     sentence by itself.
     """
     limits = Limits(max_source=length, max_target=length)
-    batch = runner.new_batch(rows, limits)
+    batch = backend.new_batch(rows, limits)
     encode, decode = [], []
     for _ in range(rounds + 1):
         hypotheses = [Hypothesis([5] * length, length) for _ in range(rows)]
         began = perf_counter()
         batch.admit(hypotheses)
-        if runner.device.type == "cuda":
-            torch.cuda.synchronize(runner.device)
+        if backend.device.type == "cuda":
+            torch.cuda.synchronize(backend.device)
         encoded = perf_counter()
         while batch.running:
             batch.step()
@@ -95,7 +95,7 @@ def decode_seconds(runner: Runner, rows: int, length: int, rounds: int) -> tuple
     return statistics.median(encode[1:]), statistics.median(decode[1:])
 
 
-class GraphRunner(TorchRunner):
+class FixedShapeBackend(TorchBackend):
     """Decodes with a GPU's fixed shapes on a CPU too, so that the benchmark measures the same code everywhere."""
 
     def new_state(self, rows: int, limits: Limits) -> CudaGraphDecoderState:
@@ -123,16 +123,16 @@ def main(
     model = Transformer(config).eval().to(device)
     with torch.no_grad():  # a logit of 0 is never the highest: every sentence becomes as long as it may
         model.output.weight[config.eos_id] = 0
-    runner = prepare(model, precision) if device.type == "cuda" else GraphRunner(model, tiled=False)
-    dtype = getattr(torch, runner.precision)
+    backend = prepare(model, precision) if device.type == "cuda" else FixedShapeBackend(model, tiled=False)
+    dtype = getattr(torch, backend.precision)
     ceilings = measured_ceilings(device, dtype, ceiling_size)
-    typer.echo(f"{name}, torch {torch.__version__}; {architecture} in {runner.precision}, {length} tokens in and out")
+    typer.echo(f"{name}, torch {torch.__version__}; {architecture} in {backend.precision}, {length} tokens in and out")
     typer.echo(
         f"ceilings measured: {ceilings.bytes / 1e9:,.0f} GB/s, {ceilings.operations / 1e12:,.2f} T operations/s\n"
     )
     typer.echo("  rows  target tokens/s  of it decoding  a step, us  roofline, us  bound by  of the roofline")
     for count in rows:
-        encode_s, decode_s = decode_seconds(runner, count, length, rounds)
+        encode_s, decode_s = decode_seconds(backend, count, length, rounds)
         cost = step_cost(config, count, length + 1, dtype.itemsize)
         least = cost.seconds(ceilings)
         bound = "bytes" if cost.bytes / ceilings.bytes >= least else "operations"

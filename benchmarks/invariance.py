@@ -26,8 +26,8 @@ from benchmarks.cores import processor
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
-from model.decoding import TorchRunner, greedy_decode
-from model.decoding.batch import Runner
+from model.decoding import TorchBackend, greedy_decode
+from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis, Limits
 from model.int8.reference import with_quantised_products
 from model.machine import PRECISIONS, keep_freed_memory
@@ -58,11 +58,11 @@ def bits(hypothesis: Hypothesis) -> Bits:
     return tuple(hypothesis.tokens), tuple(log_prob.hex() for log_prob in hypothesis.log_probs)
 
 
-def decode_together(runner: Runner, sources: Sequence[Source], limits: Limits, size: int, seed: int) -> list[Bits]:
+def decode_together(backend: Backend, sources: Sequence[Source], limits: Limits, size: int, seed: int) -> list[Bits]:
     """In batches of `size` that random neighbours begin together; each leaves when it ends. In order."""
     hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
     waiting = random.Random(seed).sample(hypotheses, len(hypotheses))
-    batch = runner.new_batch(size, limits)
+    batch = backend.new_batch(size, limits)
     while waiting:
         batch.admit([waiting.pop() for _ in range(min(size, len(waiting)))])
         while batch.running:
@@ -70,14 +70,14 @@ def decode_together(runner: Runner, sources: Sequence[Source], limits: Limits, s
     return [bits(hypothesis) for hypothesis in hypotheses]
 
 
-def decode_at_random(runner: Runner, sources: Sequence[Source], limits: Limits, rows: int, seed: int) -> list[Bits]:
+def decode_at_random(backend: Backend, sources: Sequence[Source], limits: Limits, rows: int, seed: int) -> list[Bits]:
     """Some join whenever there is room; some are dropped half done, once, and come again later. In order."""
     draw = random.Random(seed)
     finished: dict[int, Bits] = {}
     waiting = draw.sample(range(len(sources)), len(sources))
     numbers: dict[int, int] = {}  # of the sentences in the batch, by identity
     dropped: set[int] = set()
-    batch = runner.new_batch(rows, limits)
+    batch = backend.new_batch(rows, limits)
     while waiting or batch.running:
         joining = min(batch.free, len(waiting), draw.choice([0, 0, 1, 2, 5, 16, 40]))
         if joining:
@@ -100,24 +100,26 @@ def decode_at_random(runner: Runner, sources: Sequence[Source], limits: Limits, 
 Decode = Callable[[], list[Bits]]
 
 
-def companies(runner: Runner, sources: Sequence[Source], limits: Limits) -> dict[str, Decode]:
+def companies(backend: Backend, sources: Sequence[Source], limits: Limits) -> dict[str, Decode]:
     """The ways to decode `sources` that must give what each gives alone."""
-    together = {f"batches of {n}": partial(decode_together, runner, sources, limits, n, seed=n) for n in SIZES}
-    mixed = {f"coming and going, {n} rows": partial(decode_at_random, runner, sources, limits, n, seed=n) for n in ROWS}
+    together = {f"batches of {n}": partial(decode_together, backend, sources, limits, n, seed=n) for n in SIZES}
+    mixed = {
+        f"coming and going, {n} rows": partial(decode_at_random, backend, sources, limits, n, seed=n) for n in ROWS
+    }
     return {**together, **mixed}
 
 
-def differences(runner: Runner, sources: Sequence[Source], limits: Limits) -> Iterator[tuple[str, int]]:
+def differences(backend: Backend, sources: Sequence[Source], limits: Limits) -> Iterator[tuple[str, int]]:
     """For each way, how many sentences have other bits than alone."""
-    alone = decode_together(runner, sources, limits, 1, seed=0)
-    for name, decode in companies(runner, sources, limits).items():
+    alone = decode_together(backend, sources, limits, 1, seed=0)
+    for name, decode in companies(backend, sources, limits).items():
         yield name, sum(own != other for own, other in zip(alone, decode(), strict=True))
 
 
-def runner_of(model: Transformer, precision: str, tiled: bool = True) -> Runner:
+def backend_of(model: Transformer, precision: str, tiled: bool = True) -> Backend:
     """As `model.backends.prepare`, which also knows int8 without the C kernels, here TORCH_INT8."""
     if precision == TORCH_INT8:
-        return TorchRunner(with_quantised_products(model), "int8", tiled)
+        return TorchBackend(with_quantised_products(model), "int8", tiled)
     return prepare(model, precision, tiled)
 
 
@@ -131,14 +133,14 @@ class Cost:
 
 def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: Limits, rounds: int = 5) -> Cost | None:
     """What the guarantee costs the saturated engine, in turns; None where it costs nothing, being how it computes."""
-    runners = [runner_of(model, precision, tiled) for tiled in (True, False)]
-    if not isinstance(runners[0], TorchRunner):
+    backends = [backend_of(model, precision, tiled) for tiled in (True, False)]
+    if not isinstance(backends[0], TorchBackend):
         return None
     speeds: list[list[float]] = [[], []]
     for _ in range(rounds + 1):  # the first warms up
-        for runner, found in zip(runners, speeds, strict=True):
+        for backend, found in zip(backends, speeds, strict=True):
             started = perf_counter()
-            hypotheses = greedy_decode(runner, sources, limits)
+            hypotheses = greedy_decode(backend, sources, limits)
             found.append(sum(len(h.tokens) for h in hypotheses) / (perf_counter() - started))
     return Cost(*(statistics.median(found[1:]) for found in speeds))
 
@@ -172,8 +174,8 @@ def main(
     typer.echo(f"{loaded.name}, {len(sources):,} sentences of {pairs.name if pairs else 'random tokens'}")
     changed = 0
     for name in precision or [*PRECISIONS["cpu"], TORCH_INT8]:
-        runner = runner_of(loaded.model, name)
-        for company, count in differences(runner, sources, loaded.limits):
+        backend = backend_of(loaded.model, name)
+        for company, count in differences(backend, sources, loaded.limits):
             changed += count
             typer.echo(f"{name:<16}{company:<32}{count:>6} of {len(sources):,} differ")
         if costs and (speeds := cost(loaded.model, name, sources[:512], loaded.limits)):

@@ -7,10 +7,10 @@ import logging
 
 import torch
 
-from model.decoding.batch import Runner
-from model.decoding.cuda_graphs import GraphRunner
-from model.decoding.torch_backend import TorchRunner
-from model.int8.library import KernelRunner, KernelsUnavailable
+from model.decoding.batch import Backend
+from model.decoding.cuda_graphs import CudaGraphBackend
+from model.decoding.torch_backend import TorchBackend
+from model.int8.library import Int8Backend, KernelsUnavailable
 from model.int8.reference import with_quantised_products
 from model.machine import PRECISIONS
 from model.transformer import Transformer
@@ -18,32 +18,32 @@ from model.transformer import Transformer
 log = logging.getLogger(__name__)
 
 
-def prepare(model: Transformer, precision: str, tiled: bool = True) -> Runner:
-    """A runner of `model` at `precision`, on the device of its weights; `model` itself does not change.
+def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:
+    """A backend of `model` at `precision`, on the device of its weights; `model` itself does not change.
 
     "auto" is half precision on a GPU; on a CPU int8 if the C kernels can run, else float32. Raises ValueError for a
-    precision that the device does not offer. `tiled`: see TorchRunner.
+    precision that the device does not offer. `tiled`: see TorchBackend.
     """
     device = model.output.weight.device.type
-    kernels = _kernels(model) if device == "cpu" and precision in ("auto", "int8") else None
+    int8 = _int8_backend(model) if device == "cpu" and precision in ("auto", "int8") else None
     if precision == "auto":
-        precision = "float16" if device == "cuda" else "int8" if kernels else "float32"
+        precision = "float16" if device == "cuda" else "int8" if int8 else "float32"
     offered = PRECISIONS.get(device, ("float32",))
     if precision not in offered:
         raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
     if precision == "int8":
-        return kernels or TorchRunner(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
-    runner = GraphRunner if device == "cuda" else TorchRunner
-    return runner(_as(model, getattr(torch, precision)), tiled=tiled)
+        return int8 or TorchBackend(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
+    backend_class = CudaGraphBackend if device == "cuda" else TorchBackend
+    return backend_class(_as(model, getattr(torch, precision)), tiled=tiled)
 
 
 def _as(model: Transformer, dtype: torch.dtype) -> Transformer:
     return model if model.output.weight.dtype == dtype else copy.deepcopy(model).to(dtype)
 
 
-def _kernels(model: Transformer) -> KernelRunner | None:
+def _int8_backend(model: Transformer) -> Int8Backend | None:
     try:
-        return KernelRunner(model)
+        return Int8Backend(model)
     except KernelsUnavailable as reason:
         log.info("int8 without the C kernels: %s", reason)
         return None

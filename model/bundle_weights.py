@@ -30,8 +30,8 @@ from model.bundle import (
     checked,
     read_bundle,
 )
-from model.decoding import as_runner, decode_in
-from model.decoding.batch import Batch, Runner
+from model.decoding import as_backend, decode_in
+from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -93,9 +93,9 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
             parameter.copy_(weights[name])
 
 
-def check_samples(bundle: LoadedBundle, runner: Runner | None = None) -> None:
-    """Translates the bundle's samples, with `runner` or the model itself; BundleError if a token differs."""
-    bundle.samples.check(as_runner(runner or bundle.model).new_batch(64, bundle.limits))
+def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
+    """Translates the bundle's samples, with `backend` or the model itself; BundleError if a token differs."""
+    bundle.samples.check(as_backend(backend or bundle.model).new_batch(64, bundle.limits))
 
 
 def save_bundle(

@@ -39,7 +39,7 @@ from app.settings import Settings
 from app.text.language_id import _Loaded
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import TorchRunner, greedy_decode
+from model.decoding import TorchBackend, greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
@@ -363,9 +363,9 @@ def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> No
     check = Station.check_samples
 
     def new_batch(station: Station) -> DecodeBatch:
-        runner = station.runner
-        assert isinstance(runner, TorchRunner)
-        return batch(runner.new_state(station.rows, station.limits), runner.config)
+        backend = station.backend
+        assert isinstance(backend, TorchBackend)
+        return batch(backend.new_state(station.rows, station.limits), backend.config)
 
     def check_samples(station: Station) -> None:
         if [entry["source"] for entry in station.samples.entries] != [SURE]:

@@ -29,7 +29,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, Translated
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.decoding import TorchRunner
+from model.decoding import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
@@ -93,11 +93,11 @@ class Wild(Fake):
         pieces = list(map(tokenizer.piece, range(tokenizer.vocab_size)))
         rude = [id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id]
         model = wild_model(tokenizer.vocab_size, rude if manners else ())
-        self.limits, self.runner = bundle.limits, TorchRunner(model)
+        self.limits, self.backend = bundle.limits, TorchBackend(model)
         self.decoded: list[engine.Sequence] = []
 
     def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
-        batch = self.runner.new_batch(ROWS, self.limits)
+        batch = self.backend.new_batch(ROWS, self.limits)
         hypotheses = [hypothesis_of(sequence, sequence.beam_size) for sequence in sequences]
         waiting = sorted(hypotheses, key=lambda hypothesis: -hypothesis.limit)
         self.decoded += sequences

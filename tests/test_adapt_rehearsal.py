@@ -31,7 +31,7 @@ def test_our_sentences_are_rehearsed_or_the_different_lines_of_a_text(bundle: Lo
 def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_changed_file(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "translated", lambda bundle, runner, texts: [Pair(text, "x") for text in texts])
+    monkeypatch.setattr(rehearsal, "translated", lambda bundle, backend, texts: [Pair(text, "x") for text in texts])
     work = tmp_path / "work"
     ours = Rehearsal(bundle, ["One.", "Two."], work, enough=2)
     assert not ours.is_made
@@ -57,7 +57,7 @@ def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_ou
 def test_where_there_are_too_few_sentences_variants_of_them_are_rehearsed(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "translated", lambda bundle, runner, texts: [Pair(text, "x") for text in texts])
+    monkeypatch.setattr(rehearsal, "translated", lambda bundle, backend, texts: [Pair(text, "x") for text in texts])
     said: list[str] = []
     few = Rehearsal(bundle, ["The cat sleeps.", "How are you?"], tmp_path, enough=7)
     few.make(said.append)

@@ -11,7 +11,7 @@ from conftest import Service
 
 from app.translation import attention_svg
 from model.bundle_weights import LoadedBundle
-from model.decoding import TorchRunner, greedy_decode
+from model.decoding import TorchBackend, greedy_decode
 from model.hypothesis import Hypothesis
 
 SENTENCE = {"text": "How are you?", "source": "en", "target": "fr"}
@@ -34,7 +34,7 @@ def show_views(service: Service, **fields: Any) -> list[dict[str, Any]]:
 def decoded(bundle: LoadedBundle, text: str) -> Hypothesis:
     ids = bundle.tokenizer.encode(text)
     hypothesis = Hypothesis(ids, bundle.limits.target(len(ids)), record=True)
-    batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
+    batch = TorchBackend(bundle.model).new_batch(1, bundle.limits)
     batch.admit([hypothesis])
     while not batch.step():
         pass

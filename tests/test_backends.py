@@ -1,4 +1,4 @@
-"""Which runner a precision becomes, with the C kernels and where they cannot be."""
+"""Which backend a precision becomes, with the C kernels and where they cannot be."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 import model.int8.library as kernels
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
-from model.decoding import TorchRunner
-from model.int8.library import KernelRunner
+from model.decoding import TorchBackend
+from model.int8.library import Int8Backend
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 
@@ -34,10 +34,10 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("no_kernels")
 def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: LoadedBundle) -> None:
     assert prepare(shipped.model, "auto").precision == "float32"
-    runner = prepare(shipped.model, "int8")
-    assert isinstance(runner, TorchRunner)
-    assert runner.precision == "int8"
-    check_samples(shipped, runner)
+    backend = prepare(shipped.model, "int8")
+    assert isinstance(backend, TorchBackend)
+    assert backend.precision == "int8"
+    check_samples(shipped, backend)
 
 
 def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
@@ -45,16 +45,16 @@ def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
         kernels.library()
     except kernels.KernelsUnavailable as reason:
         pytest.skip(f"the int8 kernels: {reason}")
-    runner = prepare(shipped.model, "auto")
-    assert isinstance(runner, KernelRunner)
-    check_samples(shipped, runner)
+    backend = prepare(shipped.model, "auto")
+    assert isinstance(backend, Int8Backend)
+    check_samples(shipped, backend)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: LoadedBundle, precision: str) -> None:
-    runner = prepare(shipped.model, precision)
-    assert runner.precision == precision
-    check_samples(shipped, runner)
+    backend = prepare(shipped.model, precision)
+    assert backend.precision == precision
+    check_samples(shipped, backend)
     assert {parameter.dtype for parameter in shipped.model.parameters()} == {torch.float32}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from model.config import ModelConfig, NormPlacement
-from model.decoding import TorchRunner, beam_decode, decode_step, encode_batch, greedy_decode
+from model.decoding import TorchBackend, beam_decode, decode_step, encode_batch, greedy_decode
 from model.decoding.batch import DecodeBatch, DecoderState
 from model.decoding.cuda_graphs import CudaGraphDecoderState
 from model.decoding.kv_cache import KVCache
@@ -230,7 +230,7 @@ ALONE = alone(MODEL, SOURCES)
 @settings(max_examples=60)
 @given(schedule=schedules())
 def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
-    batch = TorchRunner(MODEL).new_batch(6, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     everybody = [Hypothesis(source, LIMITS.target(len(source))) for source in SOURCES]
     waiting, finished, abandoned = list(everybody), list[Hypothesis](), list[Hypothesis]()
     for verb, number in schedule:
@@ -264,7 +264,7 @@ def test_scores_do_not_depend_on_the_company() -> None:
 
 
 def test_removing_nobody_changes_nothing() -> None:
-    batch = TorchRunner(MODEL).new_batch(3, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(3, LIMITS)
     batch.admit([Hypothesis(source, 8) for source in SOURCES[:3]])
     running = list(batch.running)
     assert batch.remove([]) == []
@@ -272,7 +272,7 @@ def test_removing_nobody_changes_nothing() -> None:
 
 
 def test_equal_sentences_are_told_apart() -> None:
-    batch = TorchRunner(MODEL).new_batch(3, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(3, LIMITS)
     first, second, third = (Hypothesis(SOURCES[0], LIMITS.target(len(SOURCES[0]))) for _ in range(3))
     batch.admit([first, second, third])
     batch.remove([second])
@@ -282,7 +282,7 @@ def test_equal_sentences_are_told_apart() -> None:
 
 
 def test_sentences_that_do_not_fit_are_not_admitted() -> None:
-    batch = TorchRunner(MODEL).new_batch(2, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(2, LIMITS)
     with pytest.raises(AssertionError):
         batch.admit([Hypothesis([5], 4) for _ in range(3)])
     with pytest.raises(AssertionError):
@@ -293,13 +293,13 @@ def test_sentences_that_do_not_fit_are_not_admitted() -> None:
 # ---- The fixed shapes of a GPU; here a step runs without a graph
 
 
-class FixedRunner(TorchRunner):
+class FixedShapeBackend(TorchBackend):
     def new_state(self, rows: int, limits: Limits) -> DecoderState:
         return CudaGraphDecoderState(self.model, rows, limits)
 
 
 def test_fixed_shapes_give_the_tokens_and_scores_of_the_others() -> None:
-    fixed = greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
+    fixed = greedy_decode(FixedShapeBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert [h.tokens for h in fixed] == ALONE
     for hypothesis, usual in zip(fixed, greedy_decode(MODEL, SOURCES, LIMITS, rows=6), strict=True):
         assert hypothesis.log_probs == pytest.approx(usual.log_probs, abs=1e-4)
@@ -308,7 +308,7 @@ def test_fixed_shapes_give_the_tokens_and_scores_of_the_others() -> None:
 def test_fixed_shapes_force_and_record_beside_free_sentences() -> None:
     sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
     sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
-    batch = FixedRunner(MODEL, tiled=False).new_batch(5, LIMITS)
+    batch = FixedShapeBackend(MODEL, tiled=False).new_batch(5, LIMITS)
     batch.admit(sentences)
     run_to_the_end(batch)
     assert sentences[0].tokens == [7, 8, EOS]
@@ -328,7 +328,7 @@ def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch:
         seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
 
     monkeypatch.setattr(CudaGraphDecoderState, "_compute", noted)
-    greedy_decode(FixedRunner(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
+    greedy_decode(FixedShapeBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert len(seen) == 1
 
 
@@ -336,7 +336,7 @@ def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch:
 
 
 def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None:
-    batch = TorchRunner(MODEL).new_batch(6, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     draw = random.Random(5)
     targets = [[draw.randrange(3, TARGET_VOCABULARY) for _ in range(length)] for length in (0, 1, 5, 17)]
     forced = [Hypothesis(SOURCES[n], len(t), forced=t) for n, t in enumerate(targets)]
@@ -352,7 +352,7 @@ def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None
 
 def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
     [own] = [h for h in greedy_decode(MODEL, SOURCES, LIMITS) if h.finish_reason == "stop"][:1]
-    batch = TorchRunner(MODEL).new_batch(1, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(1, LIMITS)
     forced = Hypothesis(own.source, len(own.tokens) - 1, forced=own.tokens[:-1])
     batch.admit([forced])
     run_to_the_end(batch)
@@ -365,7 +365,7 @@ def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
 
 def recorded(model: Transformer) -> list[Hypothesis]:
     """Six sentences decoded together, all but one recorded, in a batch that changed on the way; one was forced."""
-    batch = TorchRunner(model).new_batch(4, LIMITS)
+    batch = TorchBackend(model).new_batch(4, LIMITS)
     waiting = [Hypothesis(s, LIMITS.target(len(s)), record=n != 1) for n, s in enumerate(random_sources(6, seed=11))]
     everybody = list(waiting)
     forced = waiting[4]
@@ -441,7 +441,7 @@ def test_recording_changes_no_tokens() -> None:
 def test_decoding_makes_no_gradients() -> None:
     [hypothesis] = greedy_decode(MODEL, [[5, 6]], LIMITS)
     assert all(parameter.grad is None for parameter in MODEL.parameters())
-    batch = TorchRunner(MODEL).new_batch(1, LIMITS)
+    batch = TorchBackend(MODEL).new_batch(1, LIMITS)
     again = Hypothesis([5, 6], hypothesis.limit, record=True)
     batch.admit([again])
     run_to_the_end(batch)

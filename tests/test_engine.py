@@ -29,7 +29,7 @@ from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from model.bundle_weights import LoadedBundle, load_bundle
-from model.decoding import TorchRunner, greedy_decode
+from model.decoding import TorchBackend, greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
 
@@ -160,7 +160,7 @@ def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: LoadedBu
     asked = Sequence(bundle.name, tuple(source), len(target), tuple(target), attention=True)
     served = asyncio.run(scenario())
     here = Hypothesis(source, len(target), target, record=True)
-    batch = TorchRunner(bundle.model).new_batch(1, bundle.limits)
+    batch = TorchBackend(bundle.model).new_batch(1, bundle.limits)
     batch.admit([here])
     while batch.running:
         batch.step()

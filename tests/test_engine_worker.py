@@ -27,7 +27,7 @@ from app.engine.messages import Task as Assigned
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
 from model.bundle_weights import LoadedBundle, Samples, load_bundle
-from model.decoding import TorchRunner, greedy_decode
+from model.decoding import TorchBackend, greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
 
@@ -62,7 +62,7 @@ def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
 
 
 def station(bundle: LoadedBundle, rows: int = 8) -> Station:
-    return Station(TorchRunner(bundle.model), bundle, rows)
+    return Station(TorchBackend(bundle.model), bundle, rows)
 
 
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[Task]:

@@ -1,4 +1,4 @@
-"""Constraints on a target hold whatever the model prefers, greedily and in beams, with every runner."""
+"""Constraints on a target hold whatever the model prefers, greedily and in beams, with every backend."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from model.config import ModelConfig
-from model.decoding import TorchRunner, encode_batch, greedy_decode
-from model.decoding.batch import Runner
+from model.decoding import TorchBackend, encode_batch, greedy_decode
+from model.decoding.batch import Backend
 from model.decoding.constraints import allowed_best, best_by_row
 from model.hypothesis import Hypothesis, Limits, TokenConstraint
-from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.library import Int8Backend, KernelsUnavailable
 from model.transformer import Transformer
 
 EOS, VOCABULARY = 2, 96
@@ -48,18 +48,18 @@ MODEL = lively_model()
 
 
 @pytest.fixture(scope="module", params=["float32", "int8 kernels"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     if request.param == "float32":
-        yield TorchRunner(MODEL)
+        yield TorchBackend(MODEL)
         return
     try:
-        yield KernelRunner(MODEL)
+        yield Int8Backend(MODEL)
     except KernelsUnavailable as reason:
         pytest.skip(f"int8 kernels: {reason}")
 
 
-def decoded(runner: Runner, hypotheses: list[Hypothesis], rows: int = 16) -> list[Hypothesis]:
-    batch = runner.new_batch(rows, LIMITS)
+def decoded(backend: Backend, hypotheses: list[Hypothesis], rows: int = 16) -> list[Hypothesis]:
+    batch = backend.new_batch(rows, LIMITS)
     waiting = list(hypotheses)
     while waiting or batch.running:
         while waiting and waiting[0].width <= batch.free:
@@ -83,50 +83,50 @@ def holds(hypothesis: Hypothesis) -> bool:
 
 
 @pytest.mark.slow
-def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(runner: Runner) -> None:
-    done = decoded(runner, [demanding(seed) for seed in range(300)])
+def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(backend: Backend) -> None:
+    done = decoded(backend, [demanding(seed) for seed in range(300)])
     assert all(map(holds, done))
     assert all(len(h.tokens) <= h.limit and len(h.aligned) == len(h.tokens) for h in done)
     assert {h.finish_reason for h in done} == {"stop", "length"}
 
 
 @pytest.mark.slow
-def test_without_the_demand_they_do_not_come(runner: Runner) -> None:
+def test_without_the_demand_they_do_not_come(backend: Backend) -> None:
     """So the test above would fail without the constraint."""
     free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
-    for hypothesis, wished in zip(decoded(runner, free), map(demanding, range(300)), strict=True):
+    for hypothesis, wished in zip(decoded(backend, free), map(demanding, range(300)), strict=True):
         hypothesis.required = wished.required
     assert sum(map(holds, free)) < 150
 
 
 @pytest.mark.slow
-def test_a_demand_that_the_model_meets_by_itself_changes_nothing(runner: Runner) -> None:
+def test_a_demand_that_the_model_meets_by_itself_changes_nothing(backend: Backend) -> None:
     met = 0
     for seed in range(40):
-        [free] = greedy_decode(runner, [demanding(seed).source], LIMITS)
+        [free] = greedy_decode(backend, [demanding(seed).source], LIMITS)
         own = [token for token in SYMBOLS if free.tokens.count(token) == 1]
         others = [token for token in SYMBOLS if token not in free.tokens]
         if len(own) + len(others) < len(SYMBOLS) or free.finish_reason == "length":
             continue
-        [bound] = decoded(runner, [Hypothesis(free.source, free.limit, required=own, forbidden=others)])
+        [bound] = decoded(backend, [Hypothesis(free.source, free.limit, required=own, forbidden=others)])
         assert (bound.tokens, bound.log_probs) == (free.tokens, free.log_probs)
         met += 1
     assert met
 
 
 @pytest.mark.slow
-def test_demands_do_not_depend_on_the_company(runner: Runner) -> None:
-    together = decoded(runner, [demanding(seed, width=1 + seed % 3) for seed in range(24)])
+def test_demands_do_not_depend_on_the_company(backend: Backend) -> None:
+    together = decoded(backend, [demanding(seed, width=1 + seed % 3) for seed in range(24)])
     for seed, hypothesis in enumerate(together):
-        [own] = decoded(runner, [demanding(seed, width=1 + seed % 3)])
+        [own] = decoded(backend, [demanding(seed, width=1 + seed % 3)])
         assert (own.tokens, own.log_probs) == (hypothesis.tokens, hypothesis.log_probs)
         assert list(own.aligned) == list(hypothesis.aligned)
         assert list(own.coverage) == list(hypothesis.coverage)
 
 
 @pytest.mark.slow
-def test_every_hypothesis_of_a_beam_meets_the_demands(runner: Runner) -> None:
-    done = decoded(runner, [demanding(seed, width=4) for seed in range(60)])
+def test_every_hypothesis_of_a_beam_meets_the_demands(backend: Backend) -> None:
+    done = decoded(backend, [demanding(seed, width=4) for seed in range(60)])
     for hypothesis in done:
         assert hypothesis.finished
         assert all(map(holds, hypothesis.finished))
@@ -138,33 +138,33 @@ def test_every_hypothesis_of_a_beam_meets_the_demands(runner: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(runner: Runner) -> None:
+def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(backend: Backend) -> None:
     """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
     for seed in range(12):
         draw = random.Random(seed)
         wide = Hypothesis([draw.randrange(3, 60) for _ in range(12)], 40, width=5)
-        decoded(runner, [wide])
+        decoded(backend, [wide])
         assert max(len(found.tokens) for found in wide.finished) > 16 or seed
         for found in wide.finished:
             target = [token for token in found.tokens if token != EOS]
-            [forced] = decoded(runner, [Hypothesis(wide.source, len(target), forced=target)])
+            [forced] = decoded(backend, [Hypothesis(wide.source, len(target), forced=target)])
             count = len(found.tokens)
             assert forced.log_probs[:count] == pytest.approx(found.log_probs, abs=1e-4)
             assert list(forced.aligned)[:count] == list(found.aligned)
 
 
 @pytest.mark.slow
-def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(runner: Runner) -> None:
+def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(backend: Backend) -> None:
     sources = [demanding(seed).source for seed in range(40)]
-    wide = decoded(runner, [Hypothesis(source, 30, width=6) for source in sources])
-    greedy = decoded(runner, [Hypothesis(source, 30) for source in sources])
+    wide = decoded(backend, [Hypothesis(source, 30, width=6) for source in sources])
+    greedy = decoded(backend, [Hypothesis(source, 30) for source in sources])
     assert sum(w.score >= g.score - 1e-6 for w, g in zip(wide, greedy, strict=True)) >= 36
     assert any(w.tokens != g.tokens for w, g in zip(wide, greedy, strict=True))
 
 
 @pytest.mark.slow
-def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
-    batch = runner.new_batch(9, LIMITS)
+def test_a_removed_beam_leaves_nothing_behind(backend: Backend) -> None:
+    batch = backend.new_batch(9, LIMITS)
     for seed in range(20):
         wide, alone = Hypothesis([5, 6, 7], 30, width=5), demanding(seed)
         batch.admit([wide, alone])
@@ -175,7 +175,7 @@ def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
         assert batch.remove(left) == left
         assert (batch.free, list(batch.running)) == (9, [])
     expected = demanding(1)
-    decoded(runner, [expected])
+    decoded(backend, [expected])
     again = demanding(1)
     batch.admit([again])
     while batch.running:
@@ -183,15 +183,15 @@ def test_a_removed_beam_leaves_nothing_behind(runner: Runner) -> None:
     assert (again.tokens, again.log_probs) == (expected.tokens, expected.log_probs)
 
 
-def test_attention_looked_at_is_that_of_the_recorded_weights(runner: Runner) -> None:
-    [hypothesis] = decoded(runner, [Hypothesis([5, 9, 30, 12, 44], 20, record=True)])
+def test_attention_looked_at_is_that_of_the_recorded_weights(backend: Backend) -> None:
+    [hypothesis] = decoded(backend, [Hypothesis([5, 9, 30, 12, 44], 20, record=True)])
     mean = hypothesis.cross_attention.mean((0, 1))  # [target, source]
     assert list(hypothesis.coverage) == pytest.approx(mean[:-1].sum(0).tolist(), abs=1e-5)
     assert list(hypothesis.aligned) == mean[:, :-1].argmax(-1).tolist()
 
 
-def test_nothing_to_look_at_is_the_end_symbol(runner: Runner) -> None:
-    [hypothesis] = decoded(runner, [Hypothesis([], 5)])
+def test_nothing_to_look_at_is_the_end_symbol(backend: Backend) -> None:
+    [hypothesis] = decoded(backend, [Hypothesis([], 5)])
     assert set(hypothesis.aligned) == {0}
     assert len(hypothesis.coverage) == 1
     assert len(encode_batch(MODEL, [[]]).lengths) == 1

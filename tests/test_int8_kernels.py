@@ -21,8 +21,8 @@ from torch import Tensor, nn
 import model.int8.library as kernels
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
-from model.int8.batch import KernelBatch
-from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.batch import Int8Batch
+from model.int8.library import Int8Backend, KernelsUnavailable
 from model.int8.reference import quantise_rows
 from model.machine import cache_folder
 from model.transformer import AttentionRecord, Transformer
@@ -69,15 +69,15 @@ def new_hypotheses(sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypo
     return [Hypothesis(source, LIMITS.target(len(source)), **fields) for source in sources]
 
 
-def run_to_the_end(batch: KernelBatch) -> None:
+def run_to_the_end(batch: Int8Batch) -> None:
     while batch.running:
         batch.step()
 
 
-def decoded(runner: KernelRunner, sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
+def decoded(backend: Int8Backend, sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
     """All of them together."""
     hypotheses = new_hypotheses(sources, **fields)
-    batch = runner.new_batch(len(sources), LIMITS)
+    batch = backend.new_batch(len(sources), LIMITS)
     batch.admit(hypotheses)
     run_to_the_end(batch)
     return hypotheses
@@ -108,8 +108,8 @@ def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[floa
 
 
 @pytest.fixture(scope="module")
-def runner() -> KernelRunner:
-    return KernelRunner(make_model())
+def backend() -> Int8Backend:
+    return Int8Backend(make_model())
 
 
 SHAPES: list[dict[str, Any]] = [
@@ -129,7 +129,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model(**fields)
-    hypotheses = decoded(KernelRunner(model), random_sources(24))
+    hypotheses = decoded(Int8Backend(model), random_sources(24))
     assert len({tuple(h.tokens) for h in hypotheses}) > 12
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     errors = []
@@ -145,7 +145,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
 @here
 def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    hypotheses = decoded(KernelRunner(model), random_sources(24, seed=1))
+    hypotheses = decoded(Int8Backend(model), random_sources(24, seed=1))
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     for hypothesis in hypotheses:
         src, tgt = torch.tensor([[*hypothesis.source, EOS]]), torch.tensor([[BOS, *hypothesis.tokens[:-1]]])
@@ -156,25 +156,25 @@ def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @here
-def test_no_bit_depends_on_the_company(runner: KernelRunner) -> None:
+def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
     sources = random_sources(150, seed=2)
-    alone = [answer(decoded(runner, [source])[0]) for source in sources]
+    alone = [answer(decoded(backend, [source])[0]) for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 10
     for size in (2, 7, 16, 33, 64, 150):
         order = random.Random(size).sample(range(len(sources)), len(sources))
         for first in range(0, len(order), size):
             numbers = order[first : first + size]
-            for number, hypothesis in zip(numbers, decoded(runner, [sources[n] for n in numbers]), strict=True):
+            for number, hypothesis in zip(numbers, decoded(backend, [sources[n] for n in numbers]), strict=True):
                 assert answer(hypothesis) == alone[number]
 
 
 @here
-def test_who_joins_and_leaves_when_changes_no_bit(runner: KernelRunner) -> None:
+def test_who_joins_and_leaves_when_changes_no_bit(backend: Int8Backend) -> None:
     """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
     sources = random_sources(600, seed=4)
-    alone = {tuple(source): answer(decoded(runner, [source])[0]) for source in sources}
+    alone = {tuple(source): answer(decoded(backend, [source])[0]) for source in sources}
     draw, waiting, finished = random.Random(5), new_hypotheses(sources), list[Hypothesis]()
-    batch = runner.new_batch(23, LIMITS)
+    batch = backend.new_batch(23, LIMITS)
     while waiting or batch.running:
         count = draw.randint(0, batch.free)
         batch.admit([waiting.pop() for _ in range(min(count, len(waiting)))] if count else [])
@@ -188,8 +188,8 @@ def test_who_joins_and_leaves_when_changes_no_bit(runner: KernelRunner) -> None:
 
 
 @here
-def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(runner: KernelRunner) -> None:
-    hypotheses = decoded(runner, random_sources(60, seed=6))
+def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend) -> None:
+    hypotheses = decoded(backend, random_sources(60, seed=6))
     reasons = {h.finish_reason for h in hypotheses}
     assert reasons == {"stop", "length"}
     for hypothesis in hypotheses:
@@ -200,10 +200,10 @@ def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(runner: KernelRunner
 
 
 @here
-def test_forcing_what_was_chosen_gives_the_same_scores(runner: KernelRunner) -> None:
-    for free in decoded(runner, random_sources(20, seed=8)):
+def test_forcing_what_was_chosen_gives_the_same_scores(backend: Int8Backend) -> None:
+    for free in decoded(backend, random_sources(20, seed=8)):
         if free.finish_reason == "stop":
-            (forced,) = decoded(runner, [free.source], forced=free.tokens[:-1])
+            (forced,) = decoded(backend, [free.source], forced=free.tokens[:-1])
             assert answer(forced) == answer(free)
 
 
@@ -211,7 +211,7 @@ def test_forcing_what_was_chosen_gives_the_same_scores(runner: KernelRunner) -> 
 def test_a_forced_target_comes_back_with_the_models_scores_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     target = [149, 3, 64, 63, 127, 128]
-    (forced,) = decoded(KernelRunner(model), [[9, 8, 7]], forced=target)
+    (forced,) = decoded(Int8Backend(model), [[9, 8, 7]], forced=target)
     assert forced.tokens == [*target, EOS]
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     assert forced.log_probs == pytest.approx(parallel_pass(model, forced)[0], abs=0.05)
@@ -219,11 +219,11 @@ def test_a_forced_target_comes_back_with_the_models_scores_for_it(monkeypatch: p
 
 @here
 def test_recorded_attention_is_the_modules_and_changes_no_bit(
-    runner: KernelRunner, monkeypatch: pytest.MonkeyPatch
+    backend: Int8Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, sources = make_model(), random_sources(9, seed=9)
-    plain = decoded(runner, sources)
-    batch = runner.new_batch(9, LIMITS)
+    plain = decoded(backend, sources)
+    batch = backend.new_batch(9, LIMITS)
     mixed = [Hypothesis(s, LIMITS.target(len(s)), record=number % 2 == 0) for number, s in enumerate(sources)]
     batch.admit(mixed)
     run_to_the_end(batch)
@@ -242,22 +242,22 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
 
 
 @here
-def test_a_sentence_without_numbers_spoils_no_other(runner: KernelRunner) -> None:
+def test_a_sentence_without_numbers_spoils_no_other(backend: Int8Backend) -> None:
     """An embedding of NaN: whoever has that token gets NaN as scores, and the neighbours what they would alone."""
     model = make_model()
     with torch.no_grad():
         model.source_embedding.tokens.weight[77] = math.nan
-    spoilt = KernelRunner(model)
+    spoilt = Int8Backend(model)
     sources = [source for source in random_sources(30, seed=10) if 77 not in source]
     hypotheses = decoded(spoilt, [*sources, [5, 77, 6]])
     assert len(hypotheses[-1].log_probs) == 1 and math.isnan(hypotheses[-1].log_probs[0])
-    assert list(map(answer, hypotheses[:-1])) == list(map(answer, decoded(runner, sources)))
+    assert list(map(answer, hypotheses[:-1])) == list(map(answer, decoded(backend, sources)))
 
 
 @here
-def test_the_longest_source_and_target_fit(runner: KernelRunner) -> None:
+def test_the_longest_source_and_target_fit(backend: Int8Backend) -> None:
     limits = Limits(max_source=33, max_target=33)
-    batch = runner.new_batch(2, limits)
+    batch = backend.new_batch(2, limits)
     sources = [[4] * 33, [5] * 33]
     hypotheses = [Hypothesis(source, 33, forced=[6] * 33) for source in sources]
     batch.admit(hypotheses)
@@ -277,8 +277,8 @@ def test_the_longest_source_and_target_fit(runner: KernelRunner) -> None:
         Hypothesis([4], 5, forced=[VOCABULARY]),
     ],
 )
-def test_what_lies_outside_the_memory_is_refused(runner: KernelRunner, hypothesis: Hypothesis) -> None:
-    batch = runner.new_batch(2, LIMITS)
+def test_what_lies_outside_the_memory_is_refused(backend: Int8Backend, hypothesis: Hypothesis) -> None:
+    batch = backend.new_batch(2, LIMITS)
     with pytest.raises(ValueError, match=r"beyond|under"):
         batch.admit([Hypothesis([5], 5), hypothesis])
     assert batch.running == []
@@ -292,7 +292,7 @@ def test_a_row_is_rounded_to_its_own_scale() -> None:
 
 def test_widths_that_fill_no_vector_are_refused() -> None:
     with pytest.raises(KernelsUnavailable, match="multiples of 16"):
-        KernelRunner(make_model(d_model=72, num_heads=3))
+        Int8Backend(make_model(d_model=72, num_heads=3))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the int8 kernels: this processor lacks such instructions")
@@ -348,8 +348,8 @@ def test_a_batch_outlives_its_runner() -> None:
     """The weights that it points to live as long as it does."""
     model = make_model()
     found = []
-    for runner in (KernelRunner(model), None):
-        batch = (runner or KernelRunner(model)).new_batch(1, LIMITS)
+    for backend in (Int8Backend(model), None):
+        batch = (backend or Int8Backend(model)).new_batch(1, LIMITS)
         gc.collect()
         found.append(Hypothesis([5, 6, 7], LIMITS.target(3)))
         batch.admit([found[-1]])

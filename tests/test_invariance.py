@@ -11,10 +11,10 @@ import torch
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
-from model.decoding import TorchRunner
-from model.decoding.batch import Runner
+from model.decoding import TorchBackend
+from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
-from model.int8.library import KernelRunner, KernelsUnavailable
+from model.int8.library import Int8Backend, KernelsUnavailable
 from model.int8.reference import with_quantised_products
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
@@ -32,13 +32,13 @@ def shipped() -> Iterator[LoadedBundle]:
 
 
 @pytest.fixture(scope="module", params=PRECISIONS)
-def runner(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Runner:
+def backend(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Backend:
     precision: str = request.param
     if precision == "int8 in PyTorch":
-        return TorchRunner(with_quantised_products(shipped.model), "int8")
+        return TorchBackend(with_quantised_products(shipped.model), "int8")
     if precision == "int8":
         try:
-            return KernelRunner(shipped.model)
+            return Int8Backend(shipped.model)
         except KernelsUnavailable as reason:
             pytest.skip(f"the int8 kernels: {reason}")
     return prepare(shipped.model, precision)
@@ -49,22 +49,22 @@ def made_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
     return [bundle.tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14)))) for _ in range(count)]
 
 
-def decoded(runner: Runner, bundle: LoadedBundle, sources: list[list[int]]) -> list[Answer]:
+def decoded(backend: Backend, bundle: LoadedBundle, sources: list[list[int]]) -> list[Answer]:
     """All of them together, from the first step on."""
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
-    batch = runner.new_batch(len(sources), bundle.limits)
+    batch = backend.new_batch(len(sources), bundle.limits)
     batch.admit(hypotheses)
     while batch.running:
         batch.step()
     return [(h.tokens, h.log_probs) for h in hypotheses]
 
 
-def coming_and_going(runner: Runner, bundle: LoadedBundle, sources: list[list[int]], rows: int) -> list[Answer]:
+def coming_and_going(backend: Backend, bundle: LoadedBundle, sources: list[list[int]], rows: int) -> list[Answer]:
     """They join a few at a time, and some are taken out and begin again."""
     draw = random.Random(rows)
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
     waiting, numbers = list(hypotheses), {id(h): number for number, h in enumerate(hypotheses)}
-    batch = runner.new_batch(rows, bundle.limits)
+    batch = backend.new_batch(rows, bundle.limits)
     while waiting or batch.running:
         joining = [waiting.pop() for _ in range(min(len(waiting), draw.randint(0, batch.free)))]
         if joining:
@@ -80,14 +80,14 @@ def coming_and_going(runner: Runner, bundle: LoadedBundle, sources: list[list[in
     return [(h.tokens, h.log_probs) for h in hypotheses]
 
 
-def test_no_bit_depends_on_the_company(runner: Runner, shipped: LoadedBundle) -> None:
+def test_no_bit_depends_on_the_company(backend: Backend, shipped: LoadedBundle) -> None:
     sources = made_sources(shipped, 40)
-    alone = [decoded(runner, shipped, [source])[0] for source in sources]
+    alone = [decoded(backend, shipped, [source])[0] for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 5
     for size in (2, 7, 16, 33):
         order = random.Random(size).sample(range(len(sources)), len(sources))
         for first in range(0, len(order), size):
             numbers = order[first : first + size]
-            assert decoded(runner, shipped, [sources[n] for n in numbers]) == [alone[n] for n in numbers]
+            assert decoded(backend, shipped, [sources[n] for n in numbers]) == [alone[n] for n in numbers]
     for rows in (5, 24):
-        assert coming_and_going(runner, shipped, sources, rows) == alone
+        assert coming_and_going(backend, shipped, sources, rows) == alone

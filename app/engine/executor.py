@@ -14,7 +14,7 @@ from time import perf_counter
 
 from app.engine.waiting_queue import Inbox
 from model.bundle_weights import LoadedBundle
-from model.decoding.batch import Batch, Runner
+from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis
 
 log = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ class Task:
 class Station:
     """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
 
-    def __init__(self, runner: Runner, bundle: LoadedBundle, rows: int) -> None:
-        """Of `bundle` it keeps limits and samples; the runner has the weights in a form of its own."""
-        self.runner, self.rows = runner, rows
+    def __init__(self, backend: Backend, bundle: LoadedBundle, rows: int) -> None:
+        """Of `bundle` it keeps limits and samples; the backend has the weights in a form of its own."""
+        self.backend, self.rows = backend, rows
         self.limits, self.samples = bundle.limits, bundle.samples
         self._batch = self.new_batch()
         self._inbox: Inbox[Task] = Inbox()
@@ -151,7 +151,7 @@ class Station:
         self._batch = self.new_batch()
 
     def new_batch(self) -> Batch:
-        return self.runner.new_batch(self.rows, self.limits)
+        return self.backend.new_batch(self.rows, self.limits)
 
     @property
     def size(self) -> int:

@@ -107,7 +107,7 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
         channel.send(Greeting(failure))
         return
     rows = max(station.rows for station in stations.values())
-    if not channel.send(Greeting("", rows, {name: station.runner.precision for name, station in stations.items()})):
+    if not channel.send(Greeting("", rows, {name: station.backend.precision for name, station in stations.items()})):
         return
     when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
@@ -134,9 +134,9 @@ def _stations(order: Order) -> dict[str, Station]:
         bundle = load_bundle(Path(folder), device)
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
-        runner = prepare(bundle.model, order.precision)
-        rows = ROWS_INT8 if runner.precision == "int8" else ROWS[device.type]
-        stations[name] = Station(runner, bundle, order.rows or rows)
+        backend = prepare(bundle.model, order.precision)
+        rows = ROWS_INT8 if backend.precision == "int8" else ROWS[device.type]
+        stations[name] = Station(backend, bundle, order.rows or rows)
         stations[name].check_samples()
     return stations
 

@@ -1,21 +1,21 @@
-"""Greedy and beam decoding of token ids, with PyTorch or any other runner.
+"""Greedy and beam decoding of token ids, with PyTorch or any other backend.
 
-The batch is in `model.decoding.batch`, text in `model.tokenizer`; `model.backends` chooses among runners.
+The batch is in `model.decoding.batch`, text in `model.tokenizer`; `model.backends` chooses among backends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.decoding.batch import Batch, Runner
-from model.decoding.torch_backend import TorchDecoderState, TorchRunner, decode_step, encode_batch
+from model.decoding.batch import Backend, Batch
+from model.decoding.torch_backend import TorchBackend, TorchDecoderState, decode_step, encode_batch
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
 __all__ = [
+    "TorchBackend",
     "TorchDecoderState",
-    "TorchRunner",
-    "as_runner",
+    "as_backend",
     "beam_decode",
     "decode_in",
     "decode_step",
@@ -24,20 +24,20 @@ __all__ = [
 ]
 
 
-def as_runner(model: Runner | Transformer) -> Runner:
-    """Wraps a Transformer in a runner at its own precision."""
-    return TorchRunner(model) if isinstance(model, Transformer) else model
+def as_backend(model: Backend | Transformer) -> Backend:
+    """Wraps a Transformer in a backend at its own precision."""
+    return TorchBackend(model) if isinstance(model, Transformer) else model
 
 
 def greedy_decode(
-    model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
+    model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
 ) -> list[Hypothesis]:
     """Decodes every source, at most `rows` at a time; in order. Raises ValueError as `beam_decode` does."""
     return beam_decode(model, sources, limits, 1, rows)
 
 
 def beam_decode(
-    model: Runner | Transformer, sources: Sequence[Sequence[int]], limits: Limits, width: int, rows: int = 64
+    model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, width: int, rows: int = 64
 ) -> list[Hypothesis]:
     """Decodes every source with a beam of `width`; results are in order. Longer sources start first, and finished ones
     make room.
@@ -51,7 +51,7 @@ def beam_decode(
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
     hypotheses = [Hypothesis(source, limits.target(len(source)), width=width) for source in sources]
-    batch = as_runner(model).new_batch(min(rows, width * max(1, len(hypotheses))), limits)
+    batch = as_backend(model).new_batch(min(rows, width * max(1, len(hypotheses))), limits)
     decode_in(batch, hypotheses)
     return hypotheses
 

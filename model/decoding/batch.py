@@ -1,6 +1,6 @@
 """The running batch, which sentences join and leave between steps, and the interfaces of its backends.
 
-The arithmetic is in DecoderState, which a Runner provides; waiting sentences are in `app.engine.scheduler`.
+The arithmetic is in DecoderState, which a Backend provides; waiting sentences are in `app.engine.scheduler`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Batch(Protocol):
         ...
 
 
-class Runner(Protocol):
+class Backend(Protocol):
     """A model prepared for decoding at some precision, on some device."""
 
     config: ModelConfig

@@ -9,12 +9,12 @@ import torch
 from model.decoding.batch import DecoderState, Step
 from model.decoding.batch_invariance import UNTILED, Tiles
 from model.decoding.kv_cache import on_the_way
-from model.decoding.torch_backend import TorchDecoderState, TorchRunner, step_logits
+from model.decoding.torch_backend import TorchBackend, TorchDecoderState, step_logits
 from model.hypothesis import Limits, TokenConstraint
 from model.transformer import AttentionRecord, Transformer
 
 
-class GraphRunner(TorchRunner):
+class CudaGraphBackend(TorchBackend):
     """Decodes with the modules of a Transformer on a GPU."""
 
     def new_state(self, rows: int, limits: Limits) -> DecoderState:

@@ -1,4 +1,4 @@
-"""The PyTorch runner: `encode_batch` and `decode_step` over a KVCache, and the batch state built from them.
+"""The PyTorch backend: `encode_batch` and `decode_step` over a KVCache, and the batch state built from them.
 
 Sentences are assigned to rows in `model.decoding.batch`.
 """
@@ -69,7 +69,7 @@ def step_logits(
     return logits
 
 
-class TorchRunner:
+class TorchBackend:
     """Decodes with the modules of a Transformer, at the precision of its weights.
 
     On a CPU every sentence gets the same bits in any batch, because products are tiled (see

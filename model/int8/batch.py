@@ -22,7 +22,7 @@ DEMANDS = 64
 """As in the C file: the maximum number of required tokens per sentence, and of forbidden ones."""
 
 
-class KernelBatch:
+class Int8Batch:
     """The sentences being decoded together, like `model.decoding.batch.DecodeBatch`; raises MemoryError if there is no
     room.
 

@@ -1,4 +1,4 @@
-"""The int8 runner in C (model/int8/kernels.c): compiles it if there is a compiler, lays out weights, and calls it.
+"""The int8 backend in C (model/int8/kernels.c): compiles it if there is a compiler, lays out weights, and calls it.
 
     python -m model.int8.library     compiles it beside its source, for machines without a compiler
 
@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.hypothesis import Limits
-from model.int8.batch import KernelBatch
+from model.int8.batch import Int8Batch
 from model.int8.reference import quantise_rows
 from model.machine import cache_folder
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Transformer
@@ -262,11 +262,11 @@ class _Layout:
         return structure
 
 
-# ---- The runner
+# ---- The backend
 
 
-class KernelRunner:
-    """A Transformer's weights in int8, decoded by the C kernels on one core. See `model.decoding.Runner`.
+class Int8Backend:
+    """A Transformer's weights in int8, decoded by the C kernels on one core. See `model.decoding.Backend`.
 
     Raises KernelsUnavailable, for this machine or for a model whose widths are not multiples of the vector width.
     """
@@ -283,8 +283,8 @@ class KernelRunner:
         self.library = library()
         self.layout = _Layout(model)
 
-    def new_batch(self, rows: int, limits: Limits) -> KernelBatch:
-        return KernelBatch(self.library, self.layout.structure, self.config, rows, limits)
+    def new_batch(self, rows: int, limits: Limits) -> Int8Batch:
+        return Int8Batch(self.library, self.layout.structure, self.config, rows, limits)
 
 
 if __name__ == "__main__":  # compiles them beside the source, for container images

@@ -24,7 +24,7 @@ from model.atomic_files import write_atomically
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle
 from model.decoding import beam_decode
-from model.decoding.batch import Runner
+from model.decoding.batch import Backend
 from model.languages import WITHOUT_SPACES, language_alone
 from model.scripts import script_of
 from model.tokenizer import MARK, Tokenizer
@@ -132,12 +132,12 @@ def _kind_of_word(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, st
     return word != piece, script_of(word[0])
 
 
-def translated(bundle: LoadedBundle, runner: Runner, sentences: Sequence[str]) -> list[Pair]:
+def translated(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
     """The sentences for which `bundle` has a sound translation, decoded greedily, with these translations."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
-    rows = ROWS[runner.device.type]
-    found = beam_decode(runner, [ids for _, ids in encoded], bundle.limits, 1, rows)
+    rows = ROWS[backend.device.type]
+    found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
     texts = [bundle.tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
     return [
         Pair(text, translation)

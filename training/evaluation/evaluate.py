@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
-from model.decoding import as_runner
-from model.decoding.batch import Runner
+from model.decoding import as_backend
+from model.decoding.batch import Backend
 from model.hypothesis import Limits
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
@@ -137,7 +137,7 @@ class Result:
 
 
 def evaluate_set(
-    model: Runner | Transformer,
+    model: Backend | Transformer,
     tokenizer: Tokenizer,
     limits: Limits,
     target: str,
@@ -146,9 +146,9 @@ def evaluate_set(
     scoring: Scoring = Scoring(),
 ) -> Result:
     """Translates the sources of `test` into the language `target` and scores them."""
-    runner = as_runner(model)
-    translations = translate(runner, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
-    how = (runner.precision, runner.device.type, scoring.beam)
+    backend = as_backend(model)
+    translations = translate(backend, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
+    how = (backend.precision, backend.device.type, scoring.beam)
     return _scored(test, translations, tokenizer, target, scoring, *how)
 
 
@@ -285,18 +285,18 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.open("a").close()  # fails early if it cannot be written, before hours of decoding
     loaded = load_bundle(options.bundle, where)
-    runner = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
+    backend = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
     how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)
     tests = [TestSet.read(text, *how) for text in options.pairs]
     results = []
     if not options.as_json:
         say(f"{options.bundle} is {loaded.name}")
     found: Iterator[Result] = (
-        evaluate_set(runner, loaded.tokenizer, loaded.limits, loaded.target, test, options.rows, scoring)
+        evaluate_set(backend, loaded.tokenizer, loaded.limits, loaded.target, test, options.rows, scoring)
         for test in tests
     )
     if not options.raw:
-        found = iter(evaluate_served(loaded, tests, runner.precision, runner.device.type, options.threads, scoring))
+        found = iter(evaluate_served(loaded, tests, backend.precision, backend.device.type, options.threads, scoring))
     for test, result in zip(tests, found, strict=True):
         results.append(result)
         if not options.as_json:

@@ -13,7 +13,7 @@ import sacrebleu
 
 from model.config import ModelConfig
 from model.decoding import beam_decode
-from model.decoding.batch import Runner
+from model.decoding.batch import Backend
 from model.hypothesis import Limits
 from model.languages import WITHOUT_SPACES, language_alone
 from model.tokenizer import Tokenizer
@@ -38,7 +38,7 @@ class Translations:
 
 
 def translate(
-    model: Runner | Transformer,
+    model: Backend | Transformer,
     tokenizer: Tokenizer,
     limits: Limits,
     sentences: Sequence[str],

@@ -12,12 +12,12 @@ import hashlib
 import torch
 from torch import Tensor
 
-from model.decoding import TorchDecoderState, TorchRunner
+from model.decoding import TorchBackend, TorchDecoderState
 from model.hypothesis import Limits
 from model.transformer import Transformer
 
 
-class DrawingRunner(TorchRunner):
+class SamplingBackend(TorchBackend):
     """Samples from the `best` tokens, with the modules of a Transformer, at the precision of its weights."""
 
     def __init__(self, model: Transformer, best: int) -> None:
@@ -51,7 +51,7 @@ class SamplingDecoderState(TorchDecoderState):
         return scores.gather(-1, drawn)[:, 0], tokens.gather(-1, drawn)[:, 0]
 
 
-def drawing_precision(precision: str, device: torch.device) -> torch.dtype:
+def sampling_precision(precision: str, device: torch.device) -> torch.dtype:
     """The precision of the weights; "auto" is float16 on a GPU, else float32. Raises ValueError for one that cannot
     sample."""
     offered = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

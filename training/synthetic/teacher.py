@@ -19,7 +19,7 @@ from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
 from model.decoding import beam_decode
-from model.decoding.batch import Runner
+from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
 from model.machine import keep_freed_memory
 from training.cleaning.simplified_chinese import references_in_script
@@ -28,7 +28,7 @@ from training.corpora.corpus import Pair
 from training.corpora.monolingual import Text
 from training.data.options import RATIO_FROM_TOKENS
 from training.evaluation.scoring import bleu_metric
-from training.synthetic.sampling_decoder import DrawingRunner, drawing_precision
+from training.synthetic.sampling_decoder import SamplingBackend, sampling_precision
 
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
@@ -64,15 +64,15 @@ class Teacher:
 
     def translate(self, texts: Sequence[Text]) -> Made:
         """Raises ValueError if the folder now has another bundle."""
-        bundle, runner = loaded(self)
+        bundle, backend = loaded(self)
         encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
         longest = bundle.limits.max_source
         failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
         encoded = [(text, ids) for text, ids in encoded if len(ids) <= longest]
         pairs = []
-        if isinstance(runner, DrawingRunner):
-            runner.start(self.seed, texts[0].line)
-        found = beam_decode(runner, [ids for _, ids in encoded], bundle.limits, self.beam, self.rows)
+        if isinstance(backend, SamplingBackend):
+            backend.start(self.seed, texts[0].line)
+        found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, self.beam, self.rows)
         for (text, _), hypothesis in zip(encoded, found, strict=True):
             translation, reason = self.choose(bundle, hypothesis, text.reference)
             if reason:
@@ -115,16 +115,16 @@ def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
 
 
 @lru_cache(maxsize=1)
-def loaded(teacher: Teacher) -> tuple[Bundle, Runner]:
+def loaded(teacher: Teacher) -> tuple[Bundle, Backend]:
     """The bundle, ready to translate in this process; cached between pieces."""
     keep_freed_memory()
     use_threads(teacher.threads)
     device, dtype = torch.device(teacher.device), torch.float32
     if teacher.sample is not None:
-        dtype = drawing_precision(teacher.precision, device)
+        dtype = sampling_precision(teacher.precision, device)
     bundle = load_bundle(teacher.bundle, device, dtype)
     if bundle.name != teacher.name:
         raise ValueError(f"{teacher.bundle} is {bundle.name} by now, and was {teacher.name} at the start")
     if teacher.sample is not None:
-        return bundle, DrawingRunner(bundle.model, teacher.sample)
+        return bundle, SamplingBackend(bundle.model, teacher.sample)
     return bundle, prepare(bundle.model, teacher.precision)
