@@ -65,9 +65,9 @@ class Hypothesis:
     """A sentence being decoded.
 
     `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice; scores and
-    attention are then the model's for that target. The target contains each of `required` exactly once and none of
-    `forbidden`; `limit` must leave room for the former. With a beam `width` over 1, the tokens are those of the best
-    hypothesis in `finished`. The target begins with `prefix`.
+    attention are then the model's for that target. The target begins with `prefix`, contains each of `required` exactly
+    once, and none of `forbidden`; `limit` must leave room for the required ones. If `beam_size` is over 1, the result
+    is that of the best hypothesis in `finished`.
 
     `tokens` ends in `</s>` if and only if `finish_reason` is "stop"; `log_probs` has one natural logarithm per token.
     """
@@ -78,7 +78,7 @@ class Hypothesis:
     record: bool = False
     required: Sequence[int] = ()
     forbidden: Sequence[int] = ()
-    width: int = 1
+    beam_size: int = 1
     prefix: Sequence[int] = ()
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Hypothesis:
             self.record,
             self.required,
             self.forbidden,
-            self.width,
+            self.beam_size,
             self.prefix,
         )
         return Hypothesis(*wishes)
@@ -142,7 +142,7 @@ class Hypothesis:
         """Constraints on the next token; None if the best token is wanted, whichever it is."""
         if self.forced is not None:
             return TokenConstraint(allowed=[[*self.forced, eos][len(self.tokens)]])
-        count = 2 * self.width if self.width > 1 else 1
+        count = 2 * self.beam_size if self.beam_size > 1 else 1
         if len(self.tokens) < len(self.prefix):
             return TokenConstraint(allowed=[self.prefix[len(self.tokens)]], count=count)
         if not (self.required or self.forbidden):

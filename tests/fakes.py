@@ -112,7 +112,7 @@ class Wild(Fake):
 
 def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
     for hypothesis in waiting:
-        free -= hypothesis.width
+        free -= hypothesis.beam_size
         if free < 0:
             return
         yield hypothesis

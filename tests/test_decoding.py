@@ -452,13 +452,13 @@ def test_decoding_makes_no_gradients() -> None:
 
 
 @torch.no_grad()
-def plain_beam(model: Transformer, source: Sequence[int], limit: int, width: int) -> list[tuple[float, list[int]]]:
+def plain_beam(model: Transformer, source: Sequence[int], limit: int, beam_size: int) -> list[tuple[float, list[int]]]:
     """Beam search without a cache, over the whole vocabulary: what ended, with its score, the best first."""
     src = torch.tensor([[*source, EOS]])
     memory, mask = model.memory(model.encode(src)), model.source_mask(src)
     going: list[tuple[float, list[int]]] = [(0.0, [])]
     ended: list[tuple[float, list[int]]] = []
-    while going and len(ended) < width:
+    while going and len(ended) < beam_size:
         options = []
         for total, tokens in going:
             hidden = model.decode(torch.tensor([[BOS, *tokens]]), memory, mask)
@@ -466,18 +466,18 @@ def plain_beam(model: Transformer, source: Sequence[int], limit: int, width: int
             options += [(total + log_prob, [*tokens, token]) for token, log_prob in enumerate(log_probs)]
         options.sort(reverse=True)
         ends = [tokens[-1] == EOS or len(tokens) == limit for _, tokens in options]
-        best = zip(options[:width], ends[:width], strict=True)
+        best = zip(options[:beam_size], ends[:beam_size], strict=True)
         ended += [(total / len(tokens), tokens) for (total, tokens), end in best if end]
-        going = [option for option, end in zip(options, ends, strict=True) if not end][:width]
+        going = [option for option, end in zip(options, ends, strict=True) if not end][:beam_size]
     return sorted(ended, reverse=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [2, 4])
-def test_a_beam_finds_what_a_plain_one_does(width: int) -> None:
+@pytest.mark.parametrize("beam_size", [2, 4])
+def test_a_beam_finds_what_a_plain_one_does(beam_size: int) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
-    for source, found in zip(sources, beam_decode(model, sources, LIMITS, width), strict=True):
-        expected = plain_beam(model, source, LIMITS.target(len(source)), width)
+    for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size), strict=True):
+        expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size)
         assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
         assert [h.score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
@@ -494,6 +494,6 @@ def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) 
 
 
 def test_a_beam_needs_as_many_rows_as_it_is_wide() -> None:
-    for width in (0, 5):
+    for beam_size in (0, 5):
         with pytest.raises(ValueError, match="the beam size must be from 1 to the number of rows"):
-            beam_decode(lively_model(), [[3]], LIMITS, width, rows=4)
+            beam_decode(lively_model(), [[3]], LIMITS, beam_size, rows=4)

@@ -62,19 +62,19 @@ def decoded(backend: Backend, hypotheses: list[Hypothesis], rows: int = 16) -> l
     batch = backend.new_batch(rows, LIMITS)
     waiting = list(hypotheses)
     while waiting or batch.running:
-        while waiting and waiting[0].width <= batch.free:
+        while waiting and waiting[0].beam_size <= batch.free:
             batch.admit([waiting.pop(0)])
         batch.step()
     return hypotheses
 
 
-def demanding(seed: int, width: int = 1) -> Hypothesis:
+def demanding(seed: int, beam_size: int = 1) -> Hypothesis:
     draw = random.Random(seed)
     required = draw.sample(SYMBOLS, draw.randint(0, 12))
     source = [draw.randrange(3, 60) for _ in range(draw.randint(1, 15))]
     limit = max(len(required), draw.randint(1, 30))
     return Hypothesis(
-        source, limit, required=required, forbidden=[s for s in SYMBOLS if s not in required], width=width
+        source, limit, required=required, forbidden=[s for s in SYMBOLS if s not in required], beam_size=beam_size
     )
 
 
@@ -116,9 +116,9 @@ def test_a_demand_that_the_model_meets_by_itself_changes_nothing(backend: Backen
 
 @pytest.mark.slow
 def test_demands_do_not_depend_on_the_company(backend: Backend) -> None:
-    together = decoded(backend, [demanding(seed, width=1 + seed % 3) for seed in range(24)])
+    together = decoded(backend, [demanding(seed, beam_size=1 + seed % 3) for seed in range(24)])
     for seed, hypothesis in enumerate(together):
-        [own] = decoded(backend, [demanding(seed, width=1 + seed % 3)])
+        [own] = decoded(backend, [demanding(seed, beam_size=1 + seed % 3)])
         assert (own.tokens, own.log_probs) == (hypothesis.tokens, hypothesis.log_probs)
         assert list(own.aligned) == list(hypothesis.aligned)
         assert list(own.coverage) == list(hypothesis.coverage)
@@ -126,7 +126,7 @@ def test_demands_do_not_depend_on_the_company(backend: Backend) -> None:
 
 @pytest.mark.slow
 def test_every_hypothesis_of_a_beam_meets_the_demands(backend: Backend) -> None:
-    done = decoded(backend, [demanding(seed, width=4) for seed in range(60)])
+    done = decoded(backend, [demanding(seed, beam_size=4) for seed in range(60)])
     for hypothesis in done:
         assert hypothesis.finished
         assert all(map(holds, hypothesis.finished))
@@ -142,7 +142,7 @@ def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(backend
     """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
     for seed in range(12):
         draw = random.Random(seed)
-        wide = Hypothesis([draw.randrange(3, 60) for _ in range(12)], 40, width=5)
+        wide = Hypothesis([draw.randrange(3, 60) for _ in range(12)], 40, beam_size=5)
         decoded(backend, [wide])
         assert max(len(found.tokens) for found in wide.finished) > 16 or seed
         for found in wide.finished:
@@ -156,7 +156,7 @@ def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(backend
 @pytest.mark.slow
 def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(backend: Backend) -> None:
     sources = [demanding(seed).source for seed in range(40)]
-    wide = decoded(backend, [Hypothesis(source, 30, width=6) for source in sources])
+    wide = decoded(backend, [Hypothesis(source, 30, beam_size=6) for source in sources])
     greedy = decoded(backend, [Hypothesis(source, 30) for source in sources])
     assert sum(w.score >= g.score - 1e-6 for w, g in zip(wide, greedy, strict=True)) >= 36
     assert any(w.tokens != g.tokens for w, g in zip(wide, greedy, strict=True))
@@ -166,7 +166,7 @@ def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(backend: Backend) -> N
 def test_a_removed_beam_leaves_nothing_behind(backend: Backend) -> None:
     batch = backend.new_batch(9, LIMITS)
     for seed in range(20):
-        wide, alone = Hypothesis([5, 6, 7], 30, width=5), demanding(seed)
+        wide, alone = Hypothesis([5, 6, 7], 30, beam_size=5), demanding(seed)
         batch.admit([wide, alone])
         assert batch.free == 3
         for _ in range(seed):

@@ -57,17 +57,18 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def translations(bundle: LoadedBundle, texts: Sequence[str], width: int) -> list[list[str]]:
+def translations(bundle: LoadedBundle, texts: Sequence[str], beam_size: int) -> list[list[str]]:
     """Of each text what the beam found, the best first."""
     encoded = [bundle.tokenizer.encode(text) for text in texts]
-    found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, width)
+    found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, beam_size)
     return [[bundle.tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
 
 
-def distilled(bundle: LoadedBundle, pairs: Sequence[Pair], width: int) -> list[str]:
+def distilled(bundle: LoadedBundle, pairs: Sequence[Pair], beam_size: int) -> list[str]:
     sources = [pair.source for pair in pairs]
     return [
-        f"{source}\t{best}" for source, (best, *_) in zip(sources, translations(bundle, sources, width), strict=True)
+        f"{source}\t{best}"
+        for source, (best, *_) in zip(sources, translations(bundle, sources, beam_size), strict=True)
     ]
 
 

@@ -36,7 +36,7 @@ class Task:
 
     @property
     def beam_size(self) -> int:
-        return self.hypothesis.width
+        return self.hypothesis.beam_size
 
     def start_again(self) -> None:
         """Nothing of a decoding that broke down is kept."""

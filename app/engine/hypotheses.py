@@ -14,10 +14,10 @@ if TYPE_CHECKING:  # the front does without PyTorch
     from torch import Tensor
 
 
-def hypothesis_of(sequence: Sequence, width: int) -> Hypothesis:
-    """To be decoded with a beam so wide."""
+def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
+    """A hypothesis to decode with a beam of `beam_size`."""
     forced = None if sequence.forced is None else list(sequence.forced)
-    constraints = sequence.required, sequence.forbidden, width, sequence.prefix
+    constraints = sequence.required, sequence.forbidden, beam_size, sequence.prefix
     return Hypothesis(list(sequence.source), sequence.limit, forced, sequence.attention, *constraints)
 
 

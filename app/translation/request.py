@@ -242,10 +242,10 @@ class Work:
                 warnings.append("It was left as it was." if doubts else certain)
                 return replace(copied(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
         bundle = self.means.catalogue.find(source, options.target)
-        width = max(BEAM, options.alternatives + 1) if options.alternatives else 1
+        beam_size = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
-        plan = plan_text(bundle, pieces, self._glossary(bundle), width, room)
+        plan = plan_text(bundle, pieces, self._glossary(bundle), beam_size, room)
         plan.warnings[:0] = [(0, warning) for warning in warnings]
         plan.label = label
         return plan

@@ -193,13 +193,13 @@ class Sentence:
         return end_of(self.passage.text, self.bundle)
 
     @classmethod
-    def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], width: int, start: int) -> Sentence:
+    def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], beam_size: int, start: int) -> Sentence:
         """`ids`: of its parts. Each of its symbols is to come exactly once, and no other."""
         symbols = bundle.tokenizer.reserved_ids
         count = len(passage.protected)
         required, forbidden = (tuple(symbols[:count]), tuple(symbols[count:])) if count else ((), ())
         limit = bundle.limits.target(len(ids))
-        sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, width)
+        sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, beam_size)
         return cls(passage, bundle, sequence, start)
 
     def keep_terms(self) -> None:

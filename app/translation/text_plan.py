@@ -169,12 +169,14 @@ def copied(pieces: Sequence[Piece]) -> TextPlan:
     return TextPlan(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
 
 
-def plan_text(bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, width: int, room: int) -> TextPlan:
+def plan_text(
+    bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, room: int
+) -> TextPlan:
     """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
     plan = TextPlan(bundle)
 
     def cut(passage: Passage) -> Iterator[str | Sentence]:
-        for part in _Cutter(bundle, passage, glossary, width, plan.warnings).parts():
+        for part in _Cutter(bundle, passage, glossary, beam_size, plan.warnings).parts():
             yield part
             if isinstance(part, Sentence):
                 plan.cost += cost(part.sequence)
@@ -194,9 +196,9 @@ class _Cutter:
     """Makes one passage's parts."""
 
     def __init__(
-        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, width: int, warnings: list[Located]
+        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, beam_size: int, warnings: list[Located]
     ) -> None:
-        self.bundle, self.passage, self.width, self.warnings = bundle, passage, width, warnings
+        self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
         self.protected = _protected_spans(passage, bundle)
         self._starts = [one.start for one in self.protected]
         self.glossary = glossary
@@ -227,7 +229,7 @@ class _Cutter:
 
     def _sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
         part = with_tabs(part_of(self.passage, self.protected, share, segment.start, segment.end))
-        sentence = Sentence.of(part, self.bundle, ids, self.width, segment.start)
+        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
         terms = self._terms(part)
         sentence.terms = (*terms, *numbers_in(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence

@@ -37,30 +37,29 @@ def greedy_decode(
 
 
 def beam_decode(
-    model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, width: int, rows: int = 64
+    model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, beam_size: int, rows: int = 64
 ) -> list[Hypothesis]:
-    """Decodes every source with a beam of `width`; results are in order. Longer sources start first, and finished ones
-    make room.
+    """Decodes every source by beam search, in the order of `sources`; a `beam_size` of 1 is greedy.
 
-    A sentence takes `width` of the `rows`; width 1 is greedy. Raises ValueError if a source has more than
-    `limits.max_source` tokens, or there are fewer rows than the beam needs.
+    A sentence takes `beam_size` of the `rows`. The longest sources start first, and others join as rows become free.
+    Raises ValueError if a source has more than `limits.max_source` tokens, or the beam needs more than `rows`.
     """
-    if not 1 <= width <= rows:
-        raise ValueError(f"the beam size must be from 1 to the number of rows ({rows}), not {width}")
+    if not 1 <= beam_size <= rows:
+        raise ValueError(f"the beam size must be from 1 to the number of rows ({rows}), not {beam_size}")
     for number, source in enumerate(sources):
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
-    hypotheses = [Hypothesis(source, limits.target(len(source)), width=width) for source in sources]
-    batch = as_backend(model).new_batch(min(rows, width * max(1, len(hypotheses))), limits)
+    hypotheses = [Hypothesis(source, limits.target(len(source)), beam_size=beam_size) for source in sources]
+    batch = as_backend(model).new_batch(min(rows, beam_size * max(1, len(hypotheses))), limits)
     decode_in(batch, hypotheses)
     return hypotheses
 
 
 def decode_in(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
-    """Decodes `hypotheses`, which have equal beam widths, in an empty batch, longest first."""
+    """Decodes `hypotheses`, which have equal beam sizes, in an empty batch, longest first."""
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
     while waiting or batch.running:
         # Refilling fewer than a quarter of the rows would encode batches too small to be efficient.
-        if waiting and (batch.free >= max(width := waiting[-1].width, batch.rows // 4) or not batch.running):
-            batch.admit([waiting.pop() for _ in range(min(batch.free // width, len(waiting)))])
+        if waiting and (batch.free >= max(beam_size := waiting[-1].beam_size, batch.rows // 4) or not batch.running):
+            batch.admit([waiting.pop() for _ in range(min(batch.free // beam_size, len(waiting)))])
         batch.step()

@@ -73,7 +73,7 @@ class Batch(Protocol):
 
     @property
     def free(self) -> int:
-        """Number of free rows. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes `beam_size` rows."""
         ...
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -102,7 +102,7 @@ class Backend(Protocol):
 
 def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
     """Rows that sentences take, including those of their beams."""
-    return sum(h.width for h in hypotheses)
+    return sum(h.beam_size for h in hypotheses)
 
 
 class DecodeBatch:
@@ -119,7 +119,7 @@ class DecodeBatch:
 
     @property
     def free(self) -> int:
-        """Number of free rows. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes `beam_size` rows."""
         return self.rows - rows_taken(self.running)
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -128,9 +128,9 @@ class DecodeBatch:
         attention = self._state.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
         self.running.extend(hypotheses)
         for hypothesis in hypotheses:
-            if hypothesis.width > 1:
+            if hypothesis.beam_size > 1:
                 self._beams[hypothesis] = Beam(hypothesis, self._eos)
-            self._place(self._beams[hypothesis].branches[0] if hypothesis.width > 1 else hypothesis)
+            self._place(self._beams[hypothesis].branches[0] if hypothesis.beam_size > 1 else hypothesis)
         for hypothesis, weights in zip(hypotheses, attention, strict=False):
             if hypothesis.record:
                 hypothesis.encoder_attention = weights
@@ -152,12 +152,12 @@ class DecodeBatch:
                 hypothesis.cross_rows.append(cross)
         candidates = {branches[row]: found for row, found in step.candidates.items()}
         for hypothesis, token, log_prob in zip(branches, step.tokens, step.log_probs, strict=True):
-            if hypothesis.width == 1:
+            if hypothesis.beam_size == 1:
                 hypothesis.extend(token, log_prob, self._eos)
         beams = list(self._beams.values())
         advance(beams, [[candidates[branch] for branch in beam.branches] for beam in beams], self)
         finished = [h for h in self.running if h.finish_reason]
-        self.read([h for h in finished if h.width == 1])
+        self.read([h for h in finished if h.beam_size == 1])
         return self.remove(finished)
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

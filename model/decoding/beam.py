@@ -44,10 +44,10 @@ def copied(branch: Hypothesis) -> Hypothesis:
 
 
 class Beam:
-    """The `width` best hypotheses of `sentence`, which receives the result.
+    """The `beam_size` best hypotheses of `sentence`, which receives the result.
 
-    Considers twice as many continuations: the best `width` that do not end continue; one that ends counts if it is
-    among the best `width`. The beam is finished when `width` have ended, or none continues.
+    Considers twice as many continuations: the best `beam_size` that do not end continue; one that ends counts if it is
+    among the best `beam_size`. The beam is finished when `beam_size` have ended, or none continues.
     """
 
     def __init__(self, sentence: Hypothesis, eos: int) -> None:
@@ -61,7 +61,7 @@ class Beam:
 
     def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
         """Chooses from the `candidates` of each branch which branches end, and which continue, once for every token."""
-        width = self.sentence.width
+        beam_size = self.sentence.beam_size
         options = [
             (sum(branch.log_probs) + log_prob, branch, token, log_prob)
             for branch, found in zip(self.branches, candidates, strict=True)
@@ -71,14 +71,14 @@ class Beam:
         ending: list[Option] = []
         going: list[Option] = []
         for rank, (_, branch, token, log_prob) in enumerate(options):
-            if len(going) == width:
+            if len(going) == beam_size:
                 break
             if math.isnan(log_prob) or token == self.eos or len(branch.tokens) + 1 >= branch.limit:
-                if rank < width:
+                if rank < beam_size:
                     ending.append((branch, token, log_prob))
             else:
                 going.append((branch, token, log_prob))
-        return ending, going if len(self.finished) + len(ending) < width else []
+        return ending, going if len(self.finished) + len(ending) < beam_size else []
 
     def finish(self, ending: Sequence[Option]) -> None:
         """Records hypotheses that end; their branches have been read."""

@@ -50,11 +50,11 @@ class Int8Batch:
 
     @property
     def running(self) -> list[Hypothesis]:
-        return [*(h for h in self._sentences.values() if h.width == 1), *self._beams]
+        return [*(h for h in self._sentences.values() if h.beam_size == 1), *self._beams]
 
     @property
     def free(self) -> int:
-        """Number of free rows. A sentence takes as many as its beam is wide."""
+        """Number of free rows. A sentence takes `beam_size` rows."""
         branches = sum(len(beam.branches) for beam in self._beams.values())
         return self.rows - (len(self._sentences) - branches) - rows_taken(list(self._beams))
 
@@ -82,12 +82,12 @@ class Int8Batch:
             _integers([id for h in hypotheses for id in (*h.required, *h.forbidden)]),
             _integers([len(h.required) for h in hypotheses]),
             _integers([len(h.forbidden) for h in hypotheses]),
-            _integers([h.width > 1 for h in hypotheses]),
+            _integers([h.beam_size > 1 for h in hypotheses]),
             _addresses([h.encoder_attention for h in hypotheses]),
             numbers,
         )
         for number, hypothesis in zip(numbers, hypotheses, strict=True):
-            if hypothesis.width > 1:
+            if hypothesis.beam_size > 1:
                 self._beams[hypothesis] = Beam(hypothesis, eos)
                 hypothesis = self._beams[hypothesis].branches[0]
             self._sentences[number] = hypothesis
@@ -115,7 +115,7 @@ class Int8Batch:
         """Removes running sentences, finished or aborted, and returns them."""
         if hypotheses:
             beams = [self._beams.pop(h) for h in hypotheses if h in self._beams]
-            alone = [h for h in hypotheses if h.width == 1]
+            alone = [h for h in hypotheses if h.beam_size == 1]
             self.drop([*alone, *(branch for beam in beams for branch in beam.branches)])
         return list(hypotheses)
 
@@ -146,7 +146,7 @@ class Int8Batch:
     def _read(self, number: int, hypothesis: Hypothesis) -> int:
         places = self._tokens, self._log_probs, self._aligned, self._coverage
         count: int = self._library.batch_read(self._batch, number, *places)
-        alignments, sources = count + (hypothesis.width > 1), len(hypothesis.source) + 1
+        alignments, sources = count + (hypothesis.beam_size > 1), len(hypothesis.source) + 1
         hypothesis.aligned = array("i", self._aligned_bytes[: 4 * alignments].tobytes())
         hypothesis.coverage = array("f", self._coverage_bytes[: 4 * sources].tobytes())
         return count

@@ -43,19 +43,19 @@ def translate(
     limits: Limits,
     sentences: Sequence[str],
     rows: int | None = None,
-    width: int = 1,
+    beam_size: int = 1,
 ) -> Translations:
-    """Translates every sentence with a beam of `width`, within `rows` hypotheses in total; 1 is greedy.
+    """Translates every sentence by beam search, within `rows` hypotheses in total; 1 is greedy.
 
     Sentences over the model's limit are cut, and counted. Without `rows`, as many as suit the device (ROWS).
     """
     if isinstance(model, Transformer):
         model.eval()
     device = model.target_embedding.tokens.weight.device if isinstance(model, Transformer) else model.device
-    rows = rows or max(ROWS[device.type], width)
+    rows = rows or max(ROWS[device.type], beam_size)
     encoded = [tokenizer.encode_source(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
-    found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, width, rows)
+    found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, beam_size, rows)
     return Translations([tokenizer.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
 
 

@@ -87,18 +87,18 @@ class TranslateOptions:
         require(self.columns is None or self.pairs is not None, "--columns needs --pairs")
         require(self.out.suffix not in (".gz", ".xz"), f"--out is not compressed: give {self.out.with_suffix('')}")
         require(self.rows is None or self.rows >= 1, f"--rows must be at least 1, not {self.rows}")
-        require(self.width >= 1, f"--beam must be at least 1, not {self.beam}")
-        require(self.rows is None or self.width <= self.rows, f"--beam {self.width} needs as many --rows")
+        require(self.beam_size >= 1, f"--beam must be at least 1, not {self.beam}")
+        require(self.rows is None or self.beam_size <= self.rows, f"--beam {self.beam_size} needs as many --rows")
         require(not self.nearest or self.pairs is not None, "--nearest compares with the other side of --pairs")
-        require(not self.nearest or self.width > 1, "--nearest chooses among hypotheses: give a --beam over 1")
+        require(not self.nearest or self.beam_size > 1, "--nearest chooses among hypotheses: give a --beam over 1")
         require(self.sample is None or self.sample >= 1, f"--sample must be at least 1, not {self.sample}")
-        require(self.sample is None or self.width == 1, "--sample draws one translation: it has no --beam")
+        require(self.sample is None or self.beam_size == 1, "--sample draws one translation: it has no --beam")
         require(self.max_ratio > 1, f"--max-ratio must be over 1, not {self.max_ratio:g}")
         require(self.processes is None or self.processes >= 1, f"--processes must be at least 1, not {self.processes}")
         require(self.threads is None or self.threads >= 1, f"--threads must be at least 1, not {self.threads}")
 
     @property
-    def width(self) -> int:
+    def beam_size(self) -> int:
         """The beam size: by default Kim & Rush's for distillation, else 1."""
         return (1 if self.back or self.sample is not None else DISTILLING_BEAM) if self.beam is None else self.beam
 
@@ -106,7 +106,7 @@ class TranslateOptions:
         """Everything that the pairs depend on, including the bundle's `name` and the input `files`."""
         how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
         given = {option: getattr(self, option) for option in (*how, *(["rows"] if self.sample else []))}
-        return {"bundle": name, "input": digests(files), "beam": self.width, **given}
+        return {"bundle": name, "input": digests(files), "beam": self.beam_size, **given}
 
 
 def translate_file(options: TranslateOptions, say: Say = print) -> None:
@@ -163,8 +163,8 @@ def _work(
         bundle.name,
         device,
         options.precision,
-        beam=options.width,
-        rows=options.rows or max(ROWS[device], options.width),
+        beam=options.beam_size,
+        rows=options.rows or max(ROWS[device], options.beam_size),
         nearest=options.nearest,
         sample=options.sample,
         seed=options.seed,
