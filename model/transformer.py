@@ -226,15 +226,18 @@ class DecoderLayer(nn.Module):
         memory: Memory,
         memory_mask: Tensor,
         record: AttentionRecord | None = None,
-        remember: Callable[[Tensor, Tensor], Memory] | None = None,
+        update_cache: Callable[[Tensor, Tensor], Memory] | None = None,
     ) -> Tensor:
-        """x [batch, query, d_model] to the same shape. `remember` takes the new keys and values, and returns all that
-        are to be attended to: decoding attaches its cache here; without it, only the new ones are attended to."""
+        """x [batch, query, d_model] to the same shape.
+
+        Decoding attaches its cache by `update_cache`, which takes the new keys and values of self-attention, and
+        returns those of all positions so far. Without it, self-attention has only the new ones.
+        """
 
         def self_attend(y: Tensor) -> Tensor:
             query, key, value = self.self_attention.project(y)
-            if remember is not None:
-                key, value = remember(key, value)
+            if update_cache is not None:
+                key, value = update_cache(key, value)
             return self.self_attention.attend(query, key, value, mask, record.decoder if record else None)
 
         def cross_attend(y: Tensor) -> Tensor:

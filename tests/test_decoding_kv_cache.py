@@ -33,11 +33,11 @@ def random_memory(rows: int, length: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def step(cache: KVCache) -> list[tuple[Tensor, Tensor]]:
-    """One step with random keys and values; what `remember` returned, a pair a layer."""
+    """One step with random keys and values; what `update` returned, a pair a layer."""
     cache.begin_step()
-    remembered = [cache.remember(layer, *random_memory(len(cache), 1)[0]) for layer in range(LAYERS)]
+    updated = [cache.update(layer, *random_memory(len(cache), 1)[0]) for layer in range(LAYERS)]
     cache.end_step()
-    return remembered
+    return updated
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Shadow:
     def length(self) -> int:
         return self.past[0][0].size(1)
 
-    def remember(self, layer: int, key: Tensor, value: Tensor) -> None:
+    def update(self, layer: int, key: Tensor, value: Tensor) -> None:
         keys, values = self.past[layer]
         self.past[layer] = torch.cat([keys, key], 1), torch.cat([values, value], 1)
 
@@ -93,9 +93,9 @@ class CacheAgainstShadow(RuleBasedStateMachine):
         ]
         for layer in range(LAYERS):
             key, value = random_memory(len(self.sentences), 1)[0]
-            keys, values = self.cache.remember(layer, key, value)
+            keys, values = self.cache.update(layer, key, value)
             for row, sentence in enumerate(self.sentences):
-                sentence.remember(layer, key[row], value[row])
+                sentence.update(layer, key[row], value[row])
                 own_keys, own_values = sentence.past[layer]
                 assert torch.equal(keys[row, :, : own_keys.size(1)], own_keys)
                 assert torch.equal(values[row, :, : own_values.size(1)], own_values)
@@ -155,7 +155,7 @@ def test_dropping_equals_rebuilding_with_those_left(dropped: list[int]) -> None:
         for new in steps:
             cache.begin_step()
             for layer, (key, value) in enumerate(new):
-                cache.remember(layer, key[rows], value[rows])
+                cache.update(layer, key[rows], value[rows])
             cache.end_step()
         return cache
 
@@ -167,7 +167,7 @@ def test_dropping_equals_rebuilding_with_those_left(dropped: list[int]) -> None:
     assert torch.equal(cache.memory_mask(), rebuilt.memory_mask())
     seen = cache.memory_mask()[:, :, 0, :, None]  # what lies behind a sentence's end is nobody's
     for layer, (key, value) in enumerate(random_memory(len(cache), 1)):
-        pairs = zip(cache.remember(layer, key, value), rebuilt.remember(layer, key, value), strict=True)
+        pairs = zip(cache.update(layer, key, value), rebuilt.update(layer, key, value), strict=True)
         assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
         pairs = zip(cache.memory(layer), rebuilt.memory(layer), strict=True)
         assert all(torch.equal(ours * seen, theirs * seen) for ours, theirs in pairs)

@@ -104,7 +104,7 @@ class KVCache:
         self._span = round_up(max(self.lengths) + 1, self.tiles.keys)
         return self._positions
 
-    def remember(self, layer: int, key: Tensor, value: Tensor) -> Memory:
+    def update(self, layer: int, key: Tensor, value: Tensor) -> Memory:
         """Writes one new key and value per row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target,
         d_k]."""
         self._keys[layer][self._row_indices, :, self._positions] = key[:, :, 0]

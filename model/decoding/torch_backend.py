@@ -64,7 +64,7 @@ def step_logits(
     x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
     mask, memory_mask = cache.mask(), cache.memory_mask()
     for number, layer in enumerate(model.decoder):
-        x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.remember, number))
+        x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.update, number))
     logits: Tensor = model.output(model.decoder_norm(x))[:, 0]
     return logits
 
