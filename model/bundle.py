@@ -21,8 +21,7 @@ from safetensors import SafetensorError, deserialize
 
 from model.config import ModelConfig
 from model.hypothesis import Limits
-from model.languages import is_language_code
-from model.marks import END_MARKS_EXPECTED
+from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
 

@@ -1,4 +1,4 @@
-"""Language codes: English names, three-letter codes, and how languages space adjacent sentences.
+"""Languages: codes, English names, the spacing between sentences, and the punctuation that ends them.
 
 Any code may be served; one without a name here is shown as its code. Babel (33 MB) and langcodes (23 MB with its data,
 and a second to load) have the same names but for four.
@@ -190,3 +190,19 @@ def _spelled(code: str) -> str:
     if chinese := _CHINESE.fullmatch(code):
         return "zh-hant" if chinese[1] else "zh-hans"
     return _OTHER_NAMES.get(code, code)
+
+
+END_MARKS_EXPECTED = 0.9
+"""If more than this share of a model's training sources had an end mark, it takes a text without one for unfinished."""
+
+_ENDED = re.compile(r"[.!?…。！？।؟።][\"'»”’)\]」』）]*$")
+_FULL_STOPS = {"zh": "。", "yue": "。", "ja": "。", "hi": "।", "mr": "।", "ne": "।", "bn": "।", "th": ""}
+
+
+def has_end_mark(sentence: str) -> bool:
+    return _ENDED.search(sentence) is not None
+
+
+def full_stop(language: str) -> str:
+    """The mark that ends a plain sentence; empty for languages without one."""
+    return _FULL_STOPS.get(language_alone(language), ".")

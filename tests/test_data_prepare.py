@@ -13,7 +13,7 @@ from conftest import NAMES, PAIRS
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable
-from model.marks import has_end_mark
+from model.languages import has_end_mark
 from model.tokenizer import Tokenizer
 from training.__main__ import VERBS
 from training.cleaning.holdout import comparison_key

@@ -1,10 +1,10 @@
-"""Names of languages, and the spacing between their sentences."""
+"""Names of languages, the spacing between their sentences, and end marks."""
 
 from __future__ import annotations
 
 import pytest
 
-from model.languages import is_traditional, joint, language_name, served_code, spacing
+from model.languages import full_stop, has_end_mark, is_traditional, joint, language_name, served_code, spacing
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,19 @@ def test_the_code_itself_comes_first() -> None:
 )
 def test_a_region_tells_the_script_of_chinese(code: str, traditional: bool) -> None:
     assert is_traditional(code) is traditional
+
+
+@pytest.mark.parametrize("sentence", ["Yes.", "Who?", "“No!”", "(So it is.)", "好。", "「好。」", "Well…", "क्या।"])
+def test_these_end_sentences(sentence: str) -> None:
+    assert has_end_mark(sentence)
+
+
+@pytest.mark.parametrize("sentence", ["", "My house", "Name:", "v1.2", "(c)", "one,", "Mr. Smith"])
+def test_these_do_not(sentence: str) -> None:
+    assert not has_end_mark(sentence)
+
+
+def test_every_full_stop_is_an_end_mark() -> None:
+    for language in ("en", "fr", "zh", "zh-Hant", "ja", "hi", "pt_BR"):
+        assert has_end_mark("x" + full_stop(language))
+    assert full_stop("th") == ""

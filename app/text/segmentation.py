@@ -16,7 +16,7 @@ from typing import NamedTuple
 import sentencex
 
 from app.markup.passage import ProtectedSpan
-from model.marks import has_end_mark
+from model.languages import has_end_mark
 from model.normalisation import INVISIBLE
 
 WINDOW = 2_048

@@ -24,7 +24,7 @@ from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import woven
 from app.text.word_units import is_apart
 from model.bundle import Bundle
-from model.marks import full_stop, has_end_mark
+from model.languages import full_stop, has_end_mark
 from model.normalisation import normalise_source
 from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
 

@@ -37,7 +37,7 @@ class PreparedSummary:
     options: dict[str, Any]
     files: dict[str, list[int | str]]
     sources_with_end_marks: float = 0.0
-    """The share of an epoch's pairs, including copies, whose source has an end mark: see model.marks."""
+    """The share of an epoch's pairs, including copies, whose source has an end mark: see model.languages."""
     augmented_copies: int = 0
     format_version: int = FORMAT_VERSION
 

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from model.marks import has_end_mark
+from model.languages import has_end_mark
 from model.tokenizer import Tokenizer
 from training.cleaning.holdout import comparison_key, partitions
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64

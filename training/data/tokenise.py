@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.marks import has_end_mark
+from model.languages import has_end_mark
 from model.tokenizer import Tokenizer
 from training.corpora.corpus import LineTally, Pair
 from training.data.augment.placeholder_copies import TokenCopy, token_copies
