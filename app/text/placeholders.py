@@ -11,8 +11,8 @@ from functools import cache, cached_property
 
 from app.markup.passage import ProtectedSpan
 from app.text.placeholder_patterns import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
-from model.foreign_scripts import foreign_letters
 from model.languages import language_alone
+from model.scripts import foreign_letters
 
 _ROOTS = frozenset(
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]

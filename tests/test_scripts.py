@@ -7,8 +7,7 @@ import unicodedata
 
 import pytest
 
-from model.foreign_scripts import foreign_letters
-from model.scripts import LATIN, SCRIPTS, is_written_in, script_of
+from model.scripts import LATIN, SCRIPTS, foreign_letters, is_written_in, script_of
 
 LETTERS = [chr(code) for code in range(0x370, 0x30000) if unicodedata.category(chr(code)) in ("Lu", "Ll", "Lo", "Mc")]
 
