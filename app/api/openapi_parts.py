@@ -31,7 +31,7 @@ _BYTES = {"type": "string", "format": "binary"}
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
 
-class _Said(NamedTuple):
+class _RenderedError(NamedTuple):
     """An error in an API's own format."""
 
     slug: str
@@ -45,32 +45,34 @@ def documented(
     schema: Mapping[str, Any] = _PROBLEM,
     others: Mapping[str, Problem] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may end in these errors, each with an example.
+    """The `responses` of a route that may end in these errors, error with an example.
 
     `renderer` formats them, as `schema`. `others`: problems that are not ServiceErrors, by name.
     """
-    said = [_Said(kind.slug, kind.title, error_response(kind(kind.example), renderer)) for kind in kinds]
-    said += [_Said(slug, problem.title, renderer(problem, {})) for slug, problem in (others or {}).items()]
-    statuses = sorted({each.response.status_code for each in said})
+    rendered = [_RenderedError(kind.slug, kind.title, error_response(kind(kind.example), renderer)) for kind in kinds]
+    rendered += [_RenderedError(slug, problem.title, renderer(problem, {})) for slug, problem in (others or {}).items()]
+    statuses = sorted({error.response.status_code for error in rendered})
     return {
-        status: _documented_status([each for each in said if each.response.status_code == status], schema)
+        status: _documented_status([error for error in rendered if error.response.status_code == status], schema)
         for status in statuses
     }
 
 
-def _documented_status(said: list[_Said], schema: Mapping[str, Any]) -> dict[str, Any]:
-    examples = {slug: {"summary": title, "value": json.loads(bytes(response.body))} for slug, title, response in said}
+def _documented_status(rendered: list[_RenderedError], schema: Mapping[str, Any]) -> dict[str, Any]:
+    examples = {
+        error.slug: {"summary": error.title, "value": json.loads(bytes(error.response.body))} for error in rendered
+    }
     return {
-        "description": "; ".join(dict.fromkeys(each.title for each in said)),
-        "content": {said[0].response.media_type: {"schema": schema, "examples": examples}},
-        **({"headers": headers} if (headers := _documented_headers(said)) else {}),
+        "description": "; ".join(dict.fromkeys(error.title for error in rendered)),
+        "content": {rendered[0].response.media_type: {"schema": schema, "examples": examples}},
+        **({"headers": headers} if (headers := _documented_headers(rendered)) else {}),
     }
 
 
-def _documented_headers(said: list[_Said]) -> dict[str, Any]:
-    if any("www-authenticate" in each.response.headers for each in said):
+def _documented_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
+    if any("www-authenticate" in error.response.headers for error in rendered):
         return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
-    if any(each.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for each in said):
+    if any(error.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for error in rendered):
         return {"Retry-After": {"description": "Seconds to wait before retrying", "schema": {"type": "integer"}}}
     return {}
 

@@ -66,11 +66,11 @@ def _there(found: StoredGlossary | None) -> StoredGlossary:
     return found
 
 
-async def _add(request: Request, caller: Client, name: str, asked: Sequence[DictionaryRequest]) -> StoredGlossary:
+async def _add(request: Request, caller: Client, name: str, bodies: Sequence[DictionaryRequest]) -> StoredGlossary:
     """Raises InvalidFields and Unavailable."""
     catalogue = request.state.translator.catalogue
-    dictionaries = {each.pair: each.terms(catalogue) for each in asked}
-    if len(dictionaries) < len(asked):
+    dictionaries = {each.pair: each.terms(catalogue) for each in bodies}
+    if len(dictionaries) < len(bodies):
         raise refused("dictionaries", "There are two for one pair of languages.")
     new = StoredGlossary(name, caller.name, dictionaries)
     await _store(request).add(new)

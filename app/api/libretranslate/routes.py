@@ -23,14 +23,14 @@ from app.api.libretranslate.openapi import (
     render_problem,
 )
 from app.api.libretranslate.schemas import (
-    MOST_ALTERNATIVES,
-    Asked,
+    MAX_ALTERNATIVES,
     FileToTranslate,
     LibreDetection,
     LibreFile,
     LibreLanguage,
     LibreLanguageName,
     LibreLanguages,
+    LibreRequest,
     LibreSettings,
     LibreTranslation,
     ToDetect,
@@ -53,9 +53,9 @@ from model.languages import language_name, served_code
 
 __all__ = ["render_problem", "router"]
 router = APIRouter(tags=["LibreTranslate"])
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=LibreRequest)
 L = TypeVar("L", ToTranslate, FileToTranslate)
-_PAGE_WAITS_MS = 500
+_TYPING_PAUSE_MS = 500
 
 
 @router.post("/translate", summary="Translate texts", response_model=LibreTranslation, **TRANSLATE)
@@ -70,45 +70,45 @@ async def translate(request: Request) -> Response:
     fields = await read_fields(request)
     client = early or _admit(request, fields)
     translator: Translator = request.state.translator
-    asked = _served(_asked(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
-    items = await while_connected(request, _translated(translator, client, asked, request.state.waited_s))
-    return JSONResponse(_answer(asked, items, translator.catalogue))
+    body = _served(_validated(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
+    items = await while_connected(request, _translated(translator, client, body, request.state.waited_s))
+    return JSONResponse(_answer(body, items, translator.catalogue))
 
 
 async def _translated(
-    translator: Translator, client: Client, asked: ToTranslate, waited_s: float
+    translator: Translator, client: Client, body: ToTranslate, waited_s: float
 ) -> Sequence[Translated]:
     """Raises what the translator raises, for any of the texts."""
-    translator.check(asked.texts)
-    if asked.source == asked.target:
-        return [Translated(text, None, None) for text in asked.texts]
-    client.charge(translator.cost(asked.texts))
+    translator.check(body.texts)
+    if body.source == body.target:
+        return [Translated(text, None, None) for text in body.texts]
+    client.charge(translator.cost(body.texts))
     options = Options(
-        asked.source, asked.target, alternatives=_wanted(asked), html=asked.format == "html", waited_s=waited_s
+        body.source, body.target, alternatives=_alternatives_of(body), html=body.format == "html", waited_s=waited_s
     )
-    done = await translator.translate(asked.texts, options)
+    done = await translator.translate(body.texts, options)
     for item in done.items:
-        if item.error and not (asked.source == AUTO and isinstance(item.error, PairNotServed)):
+        if item.error and not (body.source == AUTO and isinstance(item.error, PairNotServed)):
             raise item.error
     return done.items
 
 
-def _answer(asked: ToTranslate, items: Sequence[Translated], catalogue: Catalogue) -> dict[str, object]:
+def _answer(body: ToTranslate, items: Sequence[Translated], catalogue: Catalogue) -> dict[str, object]:
     """A LibreTranslation."""
     lists: dict[str, list[object]] = {
         "translatedText": [
-            text if item.text is None else item.text for text, item in zip(asked.texts, items, strict=True)
+            text if item.text is None else item.text for text, item in zip(body.texts, items, strict=True)
         ]
     }
-    if asked.source == AUTO:
+    if body.source == AUTO:
         lists["detectedLanguage"] = [_detection(catalogue, item.source, item.confidence) for item in items]
-    if _wanted(asked):
+    if _alternatives_of(body):
         lists["alternatives"] = [[text for text, _ in item.alternatives] for item in items]
-    return {name: values if isinstance(asked.q, list) else values[0] for name, values in lists.items()}
+    return {name: values if isinstance(body.q, list) else values[0] for name, values in lists.items()}
 
 
-def _wanted(asked: ToTranslate) -> int:
-    return min(max(asked.alternatives, 0), MOST_ALTERNATIVES)
+def _alternatives_of(body: ToTranslate) -> int:
+    return min(max(body.alternatives, 0), MAX_ALTERNATIVES)
 
 
 def _detection(catalogue: Catalogue, language: str | None, confidence: float | None) -> dict[str, object]:
@@ -126,8 +126,8 @@ async def detect(request: Request) -> Response:
     fields = await read_fields(request)
     if early is None:
         _admit(request, fields)
-    asked = _asked(ToDetect, fields, "q")
-    text = "\n".join(asked.q) if isinstance(asked.q, list) else asked.q
+    body = _validated(ToDetect, fields, "q")
+    text = "\n".join(body.q) if isinstance(body.q, list) else body.q
     translator: Translator = request.state.translator
     translator.check_length(len(text))
     found = await asyncio.to_thread(translator.detect, text)
@@ -157,7 +157,7 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
     target = next(iter(translator.catalogue)).target
     return LibreSettings(
         charLimit=settings.max_text_chars,
-        frontendTimeout=_PAGE_WAITS_MS,
+        frontendTimeout=_TYPING_PAUSE_MS,
         apiKeys=access_control.requires_key,
         keyRequired=access_control.requires_key,
         suggestions=False,
@@ -184,8 +184,8 @@ async def libre_translate_file(request: Request) -> Response:
     file, fields = await read_upload(request)
     client = early or _admit(request, fields)
     translator: Translator = request.state.translator
-    asked = _served(_asked(FileToTranslate, fields, "source", "target"), translator.catalogue)
-    translated = await while_connected(request, _translated_file(request, client, file, asked))
+    body = _served(_validated(FileToTranslate, fields, "source", "target"), translator.catalogue)
+    translated = await while_connected(request, _translated_file(request, client, file, body))
     downloads: Downloads = request.state.downloads
     name = downloads.keep(translated)
     if name is None:
@@ -196,15 +196,15 @@ async def libre_translate_file(request: Request) -> Response:
     return JSONResponse({"translatedFileUrl": f"{request.scope['scheme']}://{host}{path}download_file/{name}"})
 
 
-async def _translated_file(request: Request, client: Client, file: File, asked: FileToTranslate) -> Download:
+async def _translated_file(request: Request, client: Client, file: File, body: FileToTranslate) -> Download:
     document, characters = await open_document(
-        file.name, file.content, asked.target, request.state.settings, asked.source
+        file.name, file.content, body.target, request.state.settings, body.source
     )
     content = file.content
-    if asked.source != asked.target:
+    if body.source != body.target:
         client.charge(characters)
-        content, _ = await translate_document(request.state.translator, document, asked.source, asked.target)
-    return Download(formats.translated_name(file.name, asked.target), content, document.media_type)
+        content, _ = await translate_document(request.state.translator, document, body.source, body.target)
+    return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
 
 @router.get("/download_file/{name}", summary="Download a translated document", response_class=Response, **DOWNLOAD)
@@ -244,17 +244,17 @@ def _key(request: Request, fields: Fields) -> str | None:
     return key if key and isinstance(key, str) else bearer(request)
 
 
-def _asked(kind: type[A], fields: Fields, *needed: str) -> A:
+def _validated(kind: type[A], fields: Fields, *required: str) -> A:
     """Raises InvalidFields. Empty fields count as missing, as in LibreTranslate."""
     sent = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
-    for name in needed:
+    for name in required:
         if name not in sent:
             raise InvalidFields(missing(name))
     return validated(kind, sent)
 
 
-def _served(asked: L, catalogue: Catalogue) -> L:
-    """`asked` with the codes under which its languages are served. Raises PairNotServed."""
+def _served(body: L, catalogue: Catalogue) -> L:
+    """`body` with the codes under which its languages are served. Raises PairNotServed."""
     known = _languages(catalogue)
 
     def served(code: str) -> str:
@@ -262,8 +262,8 @@ def _served(asked: L, catalogue: Catalogue) -> L:
             return found
         raise PairNotServed(f"{code} is not supported")
 
-    source = AUTO if asked.source.lower() == AUTO else served(asked.source)
-    return asked.model_copy(update={"source": source, "target": served(asked.target)})
+    source = AUTO if body.source.lower() == AUTO else served(body.source)
+    return body.model_copy(update={"source": source, "target": served(body.target)})
 
 
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from app.api.schemas import Language, Text, Texts
 
-MOST_ALTERNATIVES = 8
+MAX_ALTERNATIVES = 8
 
 
 def _number(value: object) -> object:
@@ -26,7 +26,7 @@ Number = Annotated[
 """Digits in forms and queries, and optionally in JSON."""
 
 
-class Asked(BaseModel):
+class LibreRequest(BaseModel):
     """Fields of every request. Ignores unknown fields, as LibreTranslate does."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -36,7 +36,7 @@ class Asked(BaseModel):
     )
 
 
-class ToTranslate(Asked):
+class ToTranslate(LibreRequest):
     """A text, or a list of texts, to translate."""
 
     q: Texts = Field(description="The text; in JSON also a list of texts, which is answered with lists")
@@ -44,7 +44,7 @@ class ToTranslate(Asked):
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field("text", description="`html`: the markup is preserved")
     alternatives: Number = Field(
-        0, description=f"Maximum number of alternative translations, best first; up to {MOST_ALTERNATIVES}"
+        0, description=f"Maximum number of alternative translations, best first; up to {MAX_ALTERNATIVES}"
     )
 
     @property
@@ -52,13 +52,13 @@ class ToTranslate(Asked):
         return self.q if isinstance(self.q, list) else [self.q]
 
 
-class ToDetect(Asked):
+class ToDetect(LibreRequest):
     """A text to detect the language of."""
 
     q: Texts = Field(description="The text; in JSON also a list of texts, which count as one")
 
 
-class FileToTranslate(Asked):
+class FileToTranslate(LibreRequest):
     """Fields sent along with a file."""
 
     source: Language = Field(description="The language of the document, or `auto`")
