@@ -301,7 +301,7 @@ def test_what_needs_a_bundle_to_begin_from_says_so(options: list[str], said: str
 def test_the_highest_learning_rate_is_what_was_asked_whatever_the_number_of_steps(shipped: Path) -> None:
     tuning = finetune.Tuning(finetune.Initial.load(shipped), learning_rate=0.004)
     pairs = Pairs.of([[5, 6]] * 400, [[7]] * 400)
-    for recipe in (tuning.recipe(pairs, 1), tuning.paced(Recipe(steps=1234))):
+    for recipe in (tuning.recipe(pairs, 1), tuning.with_learning_rate(Recipe(steps=1234))):
         width = tuning.initial.config.d_model
         rates = [
             noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)

@@ -158,7 +158,7 @@ def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer,
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: Parent) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    monkeypatch.setattr("training.pipeline.run.measure", lambda *_: plan_module.Speed(step=0.01, evaluation=0.1))
+    monkeypatch.setattr("training.pipeline.run.measure", lambda *_: plan_module.Timings(step=0.01, evaluation=0.1))
     write_pairs(
         Path("own.tsv"), [Pair(pair.source, f"{number} {pair.target}") for number, pair in enumerate(PAIRS[:80])]
     )

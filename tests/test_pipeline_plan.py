@@ -16,15 +16,22 @@ from model.tokenizer import Tokenizer
 from training.data.batches import load_pairs
 from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
-from training.pipeline.plan import PLAN, Plan, Speed, least_seconds, measure, within
+from training.pipeline.plan import PLAN, Plan, Timings, least_seconds, measure, within
 
 RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
-SPEED = Speed(step=0.5, evaluation=2.0)
+TIMINGS = Timings(step=0.5, evaluation=2.0)
 
 
 def plan(**fields: Any) -> Plan:
     return Plan(
-        **{"data": "d", "architecture": "tiny", "config": small_config(9), "recipe": RECIPE, "speed": SPEED, **fields}
+        **{
+            "data": "d",
+            "architecture": "tiny",
+            "config": small_config(9),
+            "recipe": RECIPE,
+            "timings": TIMINGS,
+            **fields,
+        }
     )
 
 
@@ -63,13 +70,13 @@ def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
 
 def test_a_run_is_saved_about_twice_a_minute() -> None:
     assert plan().save_every == 60
-    assert plan(speed=Speed(60.0, 1.0)).save_every == 1
-    assert plan(speed=Speed(0.001, 1.0)).save_every == 1000
+    assert plan(timings=Timings(60.0, 1.0)).save_every == 1
+    assert plan(timings=Timings(0.001, 1.0)).save_every == 1000
 
 
 @pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
 def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
-    recipe = within(RECIPE, SPEED, 60 * minutes)
+    recipe = within(RECIPE, TIMINGS, 60 * minutes)
     assert recipe is not None and recipe.steps < RECIPE.steps
     assert recipe.warmup < recipe.steps
     assert 0.8 * 60 * minutes <= plan(recipe=recipe).seconds_left() <= 60 * minutes
@@ -80,16 +87,16 @@ def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
 
 
 def test_time_to_spare_changes_nothing() -> None:
-    assert within(RECIPE, SPEED, 600) is RECIPE
+    assert within(RECIPE, TIMINGS, 600) is RECIPE
 
 
 def test_what_measuring_takes_at_the_end_is_part_of_the_minutes() -> None:
-    recipe, without = within(RECIPE, SPEED, 300, exporting=200.0), within(RECIPE, SPEED, 300)
+    recipe, without = within(RECIPE, TIMINGS, 300, exporting=200.0), within(RECIPE, TIMINGS, 300)
     assert recipe is not None and without is not None
     assert recipe.steps < without.steps
     assert 0.8 * 300 <= plan(recipe=recipe, exporting=200.0).seconds_left() <= 300
-    assert within(RECIPE, SPEED, 180, exporting=200.0) is None
-    assert least_seconds(SPEED, 200.0) == 202.5
+    assert within(RECIPE, TIMINGS, 180, exporting=200.0) is None
+    assert least_seconds(TIMINGS, 200.0) == 202.5
 
 
 def test_training_stops_while_there_is_time_for_an_evaluation_and_the_export() -> None:
@@ -100,8 +107,8 @@ def test_training_stops_while_there_is_time_for_an_evaluation_and_the_export() -
         steps, now[0] = 0, 0.0
         while not limit.reached(steps, steps * seconds):
             steps, now[0] = steps + 1, now[0] + seconds
-        ends = now[0] + slower * (SPEED.evaluation + 20.0)
-        assert 480 - 2 * slower * SPEED.step <= ends <= 480
+        ends = now[0] + slower * (TIMINGS.evaluation + 20.0)
+        assert 480 - 2 * slower * TIMINGS.step <= ends <= 480
 
 
 def test_a_first_step_that_is_slow_stops_nothing() -> None:
@@ -115,9 +122,9 @@ def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch)
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, Limits(), record["target"])
-    speed = measure(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
-    assert 0 < speed.step < 10
-    assert 0 < speed.evaluation < 60
+    timings = measure(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
+    assert 0 < timings.step < 10
+    assert 0 < timings.evaluation < 60
 
 
 def test_what_is_timed_has_its_tokens_drawn_as_the_recipe_says(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

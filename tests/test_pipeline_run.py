@@ -118,7 +118,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
     step = Trainer.step
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("training.pipeline.run.prepare_corpora", slow_preparing)
-    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: plan_module.Speed(0.1, 1.0, 0.01))
+    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: plan_module.Timings(0.1, 1.0, 0.01))
     monkeypatch.setattr(Trainer, "step", slow_step)
     output = run("--minutes", "8")
     planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
@@ -132,7 +132,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
 def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = iter([plan_module.Speed(2563.0, 1.0, 0.01), plan_module.Speed(0.01, 0.1, 0.001)])
+    found = iter([plan_module.Timings(2563.0, 1.0, 0.01), plan_module.Timings(0.01, 0.1, 0.001)])
     monkeypatch.setattr("training.pipeline.run.measure", lambda *given: next(found))
     output = run("--minutes", "8")
     assert "timing again, since the machine may have been busy" in output

@@ -23,7 +23,7 @@ from training.data.vocabulary import train_vocabulary
 from training.export import tradeoff
 from training.optim import progress
 from training.pipeline import run as run_module
-from training.pipeline.plan import Speed
+from training.pipeline.plan import Timings
 
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
 
@@ -37,11 +37,11 @@ def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     """The bundle, `more` in its config.json, where few sentences are rehearsed and measured on."""
-    monkeypatch.setattr(run_module, "measure", lambda *_: Speed(step=0.01, evaluation=0.1))
+    monkeypatch.setattr(run_module, "measure", lambda *_: Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
-    monkeypatch.setattr(finetune, "PACES", (finetune.Pace(1e9, batch_tokens=200, epochs=2),))
+    monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=200, epochs=2),))
     monkeypatch.setattr(rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:30])
     monkeypatch.setattr(rehearsal, "ENOUGH", 0)
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])

@@ -52,15 +52,15 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Settings for up to `pairs` pairs drawn per epoch."""
+class SizeDefaults:
+    """Settings for epochs of up to `max_pairs` pairs."""
 
-    pairs: float
+    max_pairs: float
     batch_tokens: int
     epochs: float
 
 
-PACES = (Pace(10_000, 1024, 6), Pace(50_000, 2048, 6), Pace(math.inf, 4096, 2))
+FINE_TUNING_SIZES = (SizeDefaults(10_000, 1024, 6), SizeDefaults(50_000, 2048, 6), SizeDefaults(math.inf, 4096, 2))
 
 
 class Initial(Origin):
@@ -153,14 +153,14 @@ class Tuning:
 
     def recipe(self, pairs: Pairs, seed: int, epochs: float | None = None, **given: Any) -> Recipe:
         """A few epochs over `pairs` at a falling rate, with early stopping; `given` overrides."""
-        pace = next(pace for pace in PACES if pairs.weights.sum() <= pace.pairs)
-        chosen = {"batch_tokens": pace.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
+        size = next(size for size in FINE_TUNING_SIZES if pairs.weights.sum() <= size.max_pairs)
+        chosen = {"batch_tokens": size.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
         distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL
         fields = {**chosen, "distil": distil, "seed": seed, **given}
-        return self.paced(recipe_of(pairs, pace.epochs if epochs is None else epochs, EVALUATIONS, fields))
+        return self.with_learning_rate(recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, fields))
 
-    def paced(self, recipe: Recipe) -> Recipe:
-        """`recipe`, for any number of steps, with the peak of the learning rate where it belongs."""
+    def with_learning_rate(self, recipe: Recipe) -> Recipe:
+        """`recipe` with the warm-up and the peak learning rate of fine-tuning."""
         warmup, width = math.ceil(WARMUP * recipe.steps), self.initial.config.d_model
         factor = (self.learning_rate or LEARNING_RATE) * math.sqrt(width * warmup)  # see training.optim.schedule
         return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)

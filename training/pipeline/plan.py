@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Speed:
+class Timings:
     """Seconds on this machine, per step, per evaluation, and per translated sentence."""
 
     step: float
@@ -54,7 +54,7 @@ class Plan:
     architecture: str
     config: ModelConfig
     recipe: Recipe
-    speed: Speed
+    timings: Timings
     asked: dict[str, Any] = field(default_factory=dict)
     exporting: float | None = None
     """Seconds for measuring and exporting; None in plans older than this field: about three evaluations."""
@@ -62,18 +62,18 @@ class Plan:
     @property
     def save_every(self) -> int:
         """Steps between checkpoints, about half a minute."""
-        return max(1, min(1000, int(30 / self.speed.step)))
+        return max(1, min(1000, int(30 / self.timings.step)))
 
     def seconds_left(self, done: int = 0, took: float = 0.0) -> float:
         """The remaining time after `done` steps, which took `took` seconds, without early stopping; includes export."""
         left = max(0, self.recipe.steps - done)
         evaluations = math.ceil(left / self.recipe.evaluate_every)
-        exporting = _exporting(self.speed, self.exporting)
-        return left * self._step(done, took) + evaluations * self.speed.evaluation + exporting
+        exporting = _exporting(self.timings, self.exporting)
+        return left * self._step(done, took) + evaluations * self.timings.evaluation + exporting
 
     def time_limit(self, ends: float) -> TimeLimit:
         """The time limit of a run by this plan that must be exported when the monotonic clock shows `ends`."""
-        return TimeLimit(ends, self.speed, _exporting(self.speed, self.exporting))
+        return TimeLimit(ends, self.timings, _exporting(self.timings, self.exporting))
 
     def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
         """The plan as lines of text, after `done` steps, which took `took` seconds."""
@@ -87,10 +87,11 @@ class Plan:
 
     def _step(self, done: int, took: float) -> float:
         """Seconds per step: the few timed steps may have met a busy machine, so completed ones count more."""
-        return took / done if took else self.speed.step
+        return took / done if took else self.timings.step
 
     def save(self, folder: Path) -> None:
         fields = {**dataclasses.asdict(self), "format_version": FORMAT_VERSION}
+        fields["speed"] = fields.pop("timings")
         write_atomically(folder / PLAN, (json.dumps(fields, indent=2) + "\n").encode())
 
     @classmethod
@@ -103,7 +104,7 @@ class Plan:
             if fields.pop("format_version") != FORMAT_VERSION:
                 raise ValueError("it was written by another version")
             config, recipe = ModelConfig.from_dict(fields.pop("config")), Recipe(**fields.pop("recipe"))
-            return cls(config=config, recipe=recipe, speed=Speed(**fields.pop("speed")), **fields)
+            return cls(config=config, recipe=recipe, timings=Timings(**fields.pop("speed")), **fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TrainingError(f"{folder / PLAN} cannot be read ({error}); delete it to plan again") from None
 
@@ -115,7 +116,7 @@ def measure(
     development: Development,
     device: torch.device,
     initial: Mapping[str, Tensor] | None = None,
-) -> Speed:
+) -> Timings:
     """Times some steps of the real model on the real data, with tokens drawn as in training, and one evaluation."""
     trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
     redraw = redraw_of(recipe, config, development.tokenizer)
@@ -136,22 +137,22 @@ def measure(
     known = time.monotonic()
     translated = usual.translate(trainer.model, 500)
     last = time.monotonic()
-    return Speed((ended - began) / steps, last - ended, (last - known) / len(translated))
+    return Timings((ended - began) / steps, last - ended, (last - known) / len(translated))
 
 
-def _exporting(speed: Speed, seconds: float | None) -> float:
-    return 3 * speed.evaluation if seconds is None else seconds
+def _exporting(timings: Timings, seconds: float | None) -> float:
+    return 3 * timings.evaluation if seconds is None else seconds
 
 
-def within(recipe: Recipe, speed: Speed, seconds: float, exporting: float | None = None) -> Recipe | None:
+def within(recipe: Recipe, timings: Timings, seconds: float, exporting: float | None = None) -> Recipe | None:
     """`recipe` with as many steps as fit into `seconds`, including those of `exporting`, but no more than it has; None
     if not even one fits."""
-    budget = seconds - _exporting(speed, exporting)
+    budget = seconds - _exporting(timings, exporting)
     wanted = math.ceil(recipe.steps / recipe.evaluate_every)
-    if recipe.steps * speed.step + wanted * speed.evaluation <= budget:
+    if recipe.steps * timings.step + wanted * timings.evaluation <= budget:
         return recipe
-    evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / speed.evaluation)))
-    steps = int((budget - evaluations * speed.evaluation) / speed.step)
+    evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / timings.evaluation)))
+    steps = int((budget - evaluations * timings.evaluation) / timings.step)
     if steps < 1:
         return None
     steps = min(steps, recipe.steps)
@@ -160,9 +161,15 @@ def within(recipe: Recipe, speed: Speed, seconds: float, exporting: float | None
 
 
 def within_minutes(
-    minutes: float, began: float, recipe: Recipe, speed: Speed, sentences: int, timed: Callable[[], Speed], say: Say
-) -> tuple[Speed, Recipe]:
-    """The speed and the recipe for the rest of `minutes`, at the end of which `sentences` are translated.
+    minutes: float,
+    began: float,
+    recipe: Recipe,
+    timings: Timings,
+    sentences: int,
+    timed: Callable[[], Timings],
+    say: Say,
+) -> tuple[Timings, Recipe]:
+    """The timings and the recipe for the rest of `minutes`, at the end of which `sentences` are translated.
 
     If not even one step seems to fit, the machine may have been busy, and is timed again. If that does not help, the
     recipe stays, and the clock stops it.
@@ -171,27 +178,27 @@ def within_minutes(
     def left() -> float:
         return 60 * minutes - (time.monotonic() - began)
 
-    def fitting(speed: Speed) -> Recipe | None:
-        return within(recipe, speed, left(), sentences * speed.translation)
+    def fitting(timings: Timings) -> Recipe | None:
+        return within(recipe, timings, left(), sentences * timings.translation)
 
-    if fitted := fitting(speed):
-        return speed, fitted
+    if fitted := fitting(timings):
+        return timings, fitted
     say("not one step would fit: timing again, since the machine may have been busy ...")
-    speed = min(speed, timed(), key=lambda found: found.step)
-    if fitted := fitting(speed):
-        return speed, fitted
-    least = least_seconds(speed, sentences * speed.translation)
+    timings = min(timings, timed(), key=lambda found: found.step)
+    if fitted := fitting(timings):
+        return timings, fitted
+    least = least_seconds(timings, sentences * timings.translation)
     say(
         f"warning: one step, its evaluation and the export seem to take {least:.0f} s here, and "
         f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: what there is by then is exported; with more "
         "minutes it would be better"
     )
-    return speed, recipe
+    return timings, recipe
 
 
-def least_seconds(speed: Speed, exporting: float | None = None) -> float:
+def least_seconds(timings: Timings, exporting: float | None = None) -> float:
     """Time for one step, its evaluation and the export."""
-    return speed.step + speed.evaluation + _exporting(speed, exporting)
+    return timings.step + timings.evaluation + _exporting(timings, exporting)
 
 
 @dataclass(frozen=True)
@@ -200,9 +207,9 @@ class TimeLimit:
 
     ends: float
     """By `clock`, when everything must be done."""
-    speed: Speed
+    timings: Timings
     exporting: float
-    """Seconds that export takes at the planned speed."""
+    """Seconds that the export takes if all is as fast as planned."""
     clock: Callable[[], float] = time.monotonic
 
     def reached(self, steps: int, took: float) -> bool:
@@ -210,5 +217,5 @@ class TimeLimit:
         how much slower than planned everything is."""
         if steps < TELLING_STEPS:
             return self.clock() >= self.ends
-        slower = took / steps / self.speed.step
-        return self.clock() + slower * least_seconds(self.speed, self.exporting) >= self.ends
+        slower = took / steps / self.timings.step
+        return self.clock() + slower * least_seconds(self.timings, self.exporting) >= self.ends

@@ -139,19 +139,19 @@ def _make_plan(
     say("timing a few steps ...")
     initial = tuning.initial.weights if tuning is not None else None
     timed = partial(measure, config, recipe, pairs, development, device, initial)
-    speed = timed()
+    timings = timed()
     # Candidates are measured on the development set, the best one on the others; fine-tuned weights, before and at
     # several points.
     sentences = MOST_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
     sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships is also measured as served
     if tuning is not None:
         sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
-    exporting = sentences * speed.translation
+    exporting = sentences * timings.translation
     if options.minutes is not None:
-        speed, recipe = within_minutes(options.minutes, began, recipe, speed, sentences, timed, say)
-        recipe = recipe if tuning is None else tuning.paced(recipe)
-        exporting = sentences * speed.translation
-    return Plan(data_digest(data), name, config, recipe, speed, options.asked, exporting)
+        timings, recipe = within_minutes(options.minutes, began, recipe, timings, sentences, timed, say)
+        recipe = recipe if tuning is None else tuning.with_learning_rate(recipe)
+        exporting = sentences * timings.translation
+    return Plan(data_digest(data), name, config, recipe, timings, options.asked, exporting)
 
 
 def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
