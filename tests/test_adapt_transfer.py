@@ -183,16 +183,16 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> N
     said = run()
     assert f"starting from {parent.name}, which has " in said
     bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
-    told = bundle.config["training"]["parent"]
-    assert (told["bundle"], told["source"], told["target"]) == (parent.name, "en", "fr")
-    assert told["corpora"] == [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]
+    record = bundle.config["training"]["parent"]
+    assert (record["bundle"], record["source"], record["target"]) == (parent.name, "en", "fr")
+    assert record["corpora"] == [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}]
     assert bundle.config["attribution"] == ["we", "the parent's makers"]
     card = (bundle.folder / "README.md").read_text(encoding="utf-8")
-    for told in (
+    for line in (
         f"It began from the weights of {parent.name}, English to French, which was trained on theirs.tsv (60 pairs).",
         f"\n{parent.name} began from the weights of older@1, French to English, which was trained on corpora that",
     ):
-        assert told in card
+        assert line in card
     assert "all is done" in run()
 
 

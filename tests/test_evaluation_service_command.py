@@ -34,8 +34,8 @@ def test_precision_device_and_workers_reach_the_service_and_the_environments_set
     monkeypatch.setenv("interlinear_max_items", "1")
     program = "import os; print(sorted(v for v in os.environ.items() if 'INTERLINEAR' in v[0].upper()))"
     answering(program, monkeypatch)
-    told = "[('INTERLINEAR_DEVICE', 'cpu'), ('INTERLINEAR_PRECISION', 'int8')]"
-    assert translate_served(Path("x"), LANGUAGES, ["a"], "int8", "cpu", 1) == [told]
+    output = "[('INTERLINEAR_DEVICE', 'cpu'), ('INTERLINEAR_PRECISION', 'int8')]"
+    assert translate_served(Path("x"), LANGUAGES, ["a"], "int8", "cpu", 1) == [output]
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ def results(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> d
     for number, fields in enumerate(CONFIGS.values()):
         convert_bundle(ConvertOptions(random_bundle(folder / f"b{number}", tokenizer, **fields), folder / f"c{number}"))
     asked = json.dumps([[str(folder / f"c{number}"), *pieces] for number in range(len(CONFIGS))])
-    told = subprocess.run([sys.executable, "-c", DECODE], input=asked, capture_output=True, text=True, check=True)
+    decoded = subprocess.run([sys.executable, "-c", DECODE], input=asked, capture_output=True, text=True, check=True)
     both = []
-    for number, line in enumerate(told.stdout.splitlines()):
+    for number, line in enumerate(decoded.stdout.splitlines()):
         model = load_bundle(folder / f"b{number}", CPU).model
         found = greedy_decode(model, sources, LIMITS)
         ours = [[tokenizer.piece(id) for id in one.tokens] for one in found]
@@ -230,9 +230,9 @@ def test_the_card_tells_how_to_translate_as_the_bundle_does(
     convert_bundle(ConvertOptions(sampled, out))
     card = (out / "README.md").read_text(encoding="utf-8")
     program = card.split("```python\n")[1].split("```")[0]
-    told = subprocess.run([sys.executable, "-c", program], cwd=out, capture_output=True, check=True)
+    decoded = subprocess.run([sys.executable, "-c", program], cwd=out, capture_output=True, check=True)
     [expected] = greedy_decode(bundle.model, [bundle.tokenizer.encode("Hello.")], bundle.limits)
-    assert told.stdout.decode().removesuffix("\n") == bundle.tokenizer.decode(expected.tokens)
+    assert decoded.stdout.decode().removesuffix("\n") == bundle.tokenizer.decode(expected.tokens)
     assert "CC0-1.0" in card
     assert "\n## What it cannot do\n\nIt knows nothing.\n" in card
 

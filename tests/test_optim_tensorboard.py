@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from training.optim import tensorboard
-from training.optim.tensorboard import write_board
+from training.optim.tensorboard import write_tensorboard
 
 
 class FakeWriter:
@@ -38,7 +38,7 @@ def test_an_evaluation_becomes_scalars_at_its_step(tmp_path: Path, monkeypatch: 
     module.SummaryWriter = FakeWriter
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     monkeypatch.setattr(tensorboard, "find_spec", lambda name: object())
-    write_board(tmp_path, {"step": 40, "dev_loss": 2.5, "dev_bleu": 31.0, "train_loss": math.nan})
+    write_tensorboard(tmp_path, {"step": 40, "dev_loss": 2.5, "dev_bleu": 31.0, "train_loss": math.nan})
     assert FakeWriter.made == [(str(tmp_path / "tensorboard"), 40)]
     assert FakeWriter.written == [("dev_loss", 2.5, 40), ("dev_bleu", 31.0, 40)]
 
@@ -48,5 +48,5 @@ def test_where_it_is_not_installed_nothing_is_imported_or_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it would be an error
     monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
-    write_board(tmp_path, {"step": 1, "dev_loss": 2.5})
+    write_tensorboard(tmp_path, {"step": 1, "dev_loss": 2.5})
     assert list(tmp_path.iterdir()) == []

@@ -50,8 +50,8 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
     kind = _typed(hint, option)
     if default is None:
         kind |= None
-    told = typer.Option(*option.spelt(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+    given = typer.Option(*option.spelt(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, given])
 
 
 def _typed(hint: Any, option: Option) -> Any:

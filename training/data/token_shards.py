@@ -93,8 +93,8 @@ def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
         path = folder / name
         found = path.stat().st_size if path.exists() else None
         if found != size:
-            told = "is missing" if found is None else f"has {found:,} bytes instead of {size:,}"
-            raise ValueError(f"{path} {told}: prepare the data again")
+            fault = "is missing" if found is None else f"has {found:,} bytes instead of {size:,}"
+            raise ValueError(f"{path} {fault}: prepare the data again")
 
 
 def undamaged(folder: Path, files: dict[str, list[int | str]]) -> bool:

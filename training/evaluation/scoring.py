@@ -136,8 +136,8 @@ class Development:
 
     @classmethod
     def load(cls, data: Path, tokenizer: Tokenizer, limits: Limits, target: str) -> Development:
-        told = dev_pairs(data)
-        sources, references = [pair.source for pair in told], [pair.target for pair in told]
+        found = dev_pairs(data)
+        sources, references = [pair.source for pair in found], [pair.target for pair in found]
         pairs = Pairs.of([tokenizer.encode_source(s) for s in sources], [tokenizer.encode(r) for r in references])
         return cls(sources, references, pairs, tokenizer, limits, target)
 

@@ -213,8 +213,8 @@ def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], en
         return []
     model.eval()
     device = model.output.weight.device
-    told = Pairs.of([source for source, _ in pairs], [target for _, target in pairs])
-    batch = told.batch(np.arange(len(pairs)), model.config).to(device)
+    tokens = Pairs.of([source for source, _ in pairs], [target for _, target in pairs])
+    batch = tokens.batch(np.arange(len(pairs)), model.config).to(device)
     logits = model(batch.src, batch.tgt_in).float()  # [pairs, target, vocabulary]
     chosen = batch.tgt_out[..., None]
     lead = logits.gather(-1, chosen) - logits.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)

@@ -32,7 +32,7 @@ from training.optim.diagnostics import before_training, while_training
 from training.optim.distributed import ALONE, World
 from training.optim.progress import Progress, write_curves
 from training.optim.signals import Stopped, stop_requests
-from training.optim.tensorboard import write_board
+from training.optim.tensorboard import write_tensorboard
 from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
 
 
@@ -232,7 +232,7 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
     if state.step:  # the average is over trained weights only
         save_weights(run, state.step, weights, trainer.recipe.keep)
     write_curves(run, state.history)
-    write_board(run, row)
+    write_tensorboard(run, row)
     shown = random.Random(state.step).randrange(len(translations))
     learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
     progress.say(

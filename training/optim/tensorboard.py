@@ -10,7 +10,7 @@ from pathlib import Path
 FOLDER = "tensorboard"
 
 
-def write_board(run: Path, row: Mapping[str, float]) -> None:
+def write_tensorboard(run: Path, row: Mapping[str, float]) -> None:
     """Adds an evaluation's `row` to the event files in `run`/tensorboard; later steps there are invalidated."""
     if find_spec("tensorboard") is None:
         return

@@ -33,7 +33,7 @@ from training.synthetic.sampling_decoder import SamplingBackend, sampling_precis
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
 
-class Made(NamedTuple):
+class TranslatedBatch(NamedTuple):
     """The results for a piece of texts: pairs for the student, and the lines and reasons of failures."""
 
     pairs: list[Pair]
@@ -62,7 +62,7 @@ class Teacher:
     max_ratio: float
     threads: int | None
 
-    def translate(self, texts: Sequence[Text]) -> Made:
+    def translate(self, texts: Sequence[Text]) -> TranslatedBatch:
         """Raises ValueError if the folder now has another bundle."""
         bundle, backend = loaded(self)
         encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
@@ -79,7 +79,7 @@ class Teacher:
                 failed.append((text.line, reason))
             else:
                 pairs.append(Pair(translation, text.text) if self.back else Pair(text.text, translation))
-        return Made(pairs, sorted(failed), texts[-1].line)
+        return TranslatedBatch(pairs, sorted(failed), texts[-1].line)
 
     def choose(self, bundle: Bundle, decoded: Hypothesis, reference: str) -> tuple[str, str]:
         """The best sound hypothesis, or the nearest to `reference`; and why there is none, else "".

@@ -34,7 +34,7 @@ from training.optim.progress import duration
 from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option
 from training.process_map import in_order
 from training.synthetic.resumable_tsv import Unfinished
-from training.synthetic.teacher import Made, Teacher
+from training.synthetic.teacher import Teacher, TranslatedBatch
 
 PIECES = {"cpu": 256, "cuda": 8192}
 """Texts per task of a process, which is what a kill may cost each."""
@@ -173,8 +173,8 @@ def _work(
         threads=options.threads or (1 if processes > 1 else None),
     )
     waiting = (text for text in texts if text.line > unfinished.last_line)
-    for made in _told(in_order(teacher.translate, _in_pieces(waiting, PIECES[device]), processes), left):
-        unfinished.add(*made)
+    for batch in _with_progress(in_order(teacher.translate, _in_pieces(waiting, PIECES[device]), processes), left):
+        unfinished.add(*batch)
 
 
 def _in_pieces(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
@@ -182,15 +182,15 @@ def _in_pieces(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
         yield piece
 
 
-def _told(found: Iterable[Made], texts: int) -> Iterator[Made]:
+def _with_progress(found: Iterable[TranslatedBatch], texts: int) -> Iterator[TranslatedBatch]:
     """`found`, with a progress bar on a terminal; elsewhere with a line now and then."""
     began = said = time.monotonic()
     with tqdm(total=texts, unit=" texts", desc="translating", dynamic_ncols=True, disable=None) as bar:
         done = 0
-        for made in found:
-            yield made
-            done += len(made.pairs) + len(made.failed)
-            bar.update(len(made.pairs) + len(made.failed))
+        for batch in found:
+            yield batch
+            done += len(batch.pairs) + len(batch.failed)
+            bar.update(len(batch.pairs) + len(batch.failed))
             now = time.monotonic()
             if bar.disable and now - said >= _SAYS_EVERY_S:
                 said = now
