@@ -20,7 +20,7 @@ from app.markup.char_refs import parts
 from app.markup.extract import located, phrase, pieces
 from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
 from app.markup.html_tokenizer import tokens
-from app.markup.passage import Link, Passage, Piece, ProtectedSpan
+from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan
 from app.markup.render import unchanged
 from app.text.tag_projection import woven
 
@@ -385,15 +385,15 @@ def scrambled(passage: Passage) -> str:
     held = {(protected.start, protected.end): protected for protected in passage.protected}
     spans = [span for span in spans if not any(k.start < span[1] and span[0] < k.end for k in passage.protected)]
     parts: list[str | ProtectedSpan] = []
-    links: list[Link] = []
+    aligned_spans: list[AlignedSpan] = []
     at = 0
     for span in sorted([*spans, *held], reverse=True):
         part = held.get(span) or passage.text[slice(*span)].upper()
         size = len(part.raw if isinstance(part, ProtectedSpan) else part)
         parts += [part, " "]
-        links.append(Link(span, (at, at + size)))
+        aligned_spans.append(AlignedSpan(span, (at, at + size)))
         at += size + 1
-    return woven(parts, passage.tags, len(passage.text), links, passage.write)
+    return woven(parts, passage.tags, len(passage.text), aligned_spans, passage.write)
 
 
 @given(trees())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup.passage import Link, Passage, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
 from app.text.tag_projection import shares, woven
 
@@ -36,13 +36,13 @@ def words(text: str) -> list[tuple[int, int]]:
     return [found.span() for found in re.finditer(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]", text)]
 
 
-def linked(source: str, target: str, pairs: str) -> list[Link]:
+def linked(source: str, target: str, pairs: str) -> list[AlignedSpan]:
     """`pairs`: for each word of the target the number of its word of the source."""
     spans, places = words(source), words(target)
     ends = [0, *(end for _, end in places)]
     numbers = [int(number) for number in pairs.split()]
     assert len(numbers) == len(places)
-    return [Link(spans[n], bounds) for n, bounds in zip(numbers, pairwise(ends), strict=True)]
+    return [AlignedSpan(spans[n], bounds) for n, bounds in zip(numbers, pairwise(ends), strict=True)]
 
 
 def translated(markup: str, target: str, pairs: str) -> str:
@@ -124,30 +124,43 @@ def test_noise_in_the_alignment_is_outvoted(markup: str, target: str, pairs: str
 def test_what_began_before_starts_at_the_start_and_what_goes_on_ends_at_the_end() -> None:
     source = "red cars and blue bikes"
     target = "voitures rouges et vélos bleus"
-    links = linked(source, target, "1 0 2 4 3")
-    assert woven([target], [Tag(8, "</b>", "close")], len(source), links, str) == "voitures rouges</b> et vélos bleus"
-    assert woven([target], [Tag(13, "<i>", "open")], len(source), links, str) == "voitures rouges et <i>vélos bleus"
+    aligned_spans = linked(source, target, "1 0 2 4 3")
+    assert (
+        woven([target], [Tag(8, "</b>", "close")], len(source), aligned_spans, str)
+        == "voitures rouges</b> et vélos bleus"
+    )
+    assert (
+        woven([target], [Tag(13, "<i>", "open")], len(source), aligned_spans, str)
+        == "voitures rouges et <i>vélos bleus"
+    )
     both = [Tag(0, "<br/>"), Tag(8, "</b>", "close"), Tag(8, "<hr/>"), Tag(13, "<i>", "open"), Tag(17, "<br/>")]
     expected = "<br/>voitures rouges</b><hr/> et <i>vélos bleus<br/>"
-    assert woven([target], both, len(source), links, str) == expected
+    assert woven([target], both, len(source), aligned_spans, str) == expected
 
 
 def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
     protected = ProtectedSpan(6, 12, "<x> & y")
     source = parsed("press <b>{name}</b> & go")
     pieces: list[str | ProtectedSpan] = ["appuyez sur ", protected, " & allez"]
-    links = [Link((0, 5), (0, 11)), Link((6, 12), (11, 19)), Link((13, 14), (19, 21)), Link((15, 17), (21, 27))]
-    found = woven(pieces, source.tags, len(source.text), links, lambda text: text.replace("&", "&amp;"))
+    aligned_spans = [
+        AlignedSpan((0, 5), (0, 11)),
+        AlignedSpan((6, 12), (11, 19)),
+        AlignedSpan((13, 14), (19, 21)),
+        AlignedSpan((15, 17), (21, 27)),
+    ]
+    found = woven(pieces, source.tags, len(source.text), aligned_spans, lambda text: text.replace("&", "&amp;"))
     assert found == "appuyez sur <b><x> & y</b> &amp; allez"
 
 
 def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
     source = "one two"
-    links = [Link((0, 3), (0, 1)), Link((4, 7), (1, 2))]
+    aligned_spans = [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 2))]
     tags = [Tag(3, "\n  ", space=True)]
-    assert woven(["一二"], tags, len(source), links, str) == "一二"
-    assert woven(["a b"], tags, len(source), [Link((0, 3), (0, 1)), Link((4, 7), (1, 3))], str) == "a\n  b"
-    assert woven(["一二"], [Tag(3, "&nbsp;", space=True)], len(source), links, str) == "一&nbsp;二"
+    assert woven(["一二"], tags, len(source), aligned_spans, str) == "一二"
+    assert (
+        woven(["a b"], tags, len(source), [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 3))], str) == "a\n  b"
+    )
+    assert woven(["一二"], [Tag(3, "&nbsp;", space=True)], len(source), aligned_spans, str) == "一&nbsp;二"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +208,7 @@ def passages(draw: st.DrawFn, alphabet: str = "ab 好.,") -> Passage:
 
 
 @st.composite
-def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], list[Link]]:
+def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], list[AlignedSpan]]:
     """Any translation, and any links of it to a source of `length` characters."""
     pieces: list[str | ProtectedSpan] = []
     for piece in draw(st.lists(st.text("xy 语.’", max_size=8), max_size=4)):
@@ -207,7 +220,7 @@ def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], li
     size = sum(len(piece.raw if isinstance(piece, ProtectedSpan) else piece) for piece in pieces)
     cuts = sorted({0, size, *draw(st.lists(st.integers(0, size), max_size=10))})
     spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda span: (min(span), max(span)))
-    return pieces, [Link(draw(spans), bounds) for bounds in pairwise(cuts)]
+    return pieces, [AlignedSpan(draw(spans), bounds) for bounds in pairwise(cuts)]
 
 
 def parents(markup: str) -> dict[str, str]:
@@ -231,8 +244,8 @@ def parents(markup: str) -> dict[str, str]:
 @given(st.data())
 def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObject) -> None:
     source = data.draw(passages())
-    pieces, links = data.draw(aligned(len(source.text)))
-    found = woven(pieces, source.tags, len(source.text), links, str)
+    pieces, aligned_spans = data.draw(aligned(len(source.text)))
+    found = woven(pieces, source.tags, len(source.text), aligned_spans, str)
     assert parents(found) == parents("".join(tag.raw for tag in source.tags))
     plain = "".join(piece.raw if isinstance(piece, ProtectedSpan) else piece for piece in pieces)
     spaces = {tag.raw for tag in source.tags if tag.space}
@@ -248,8 +261,8 @@ def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObje
     segments = list(pairwise(cuts)) or [(0, 0)]
     parts: list[str] = []
     for (start, end), tags in zip(segments, shares(source.tags, segments), strict=True):
-        pieces, links = data.draw(aligned(end - start))
-        parts.append(woven(pieces, tags, end - start, links, str))
+        pieces, aligned_spans = data.draw(aligned(end - start))
+        parts.append(woven(pieces, tags, end - start, aligned_spans, str))
     assert parents("".join(parts)) == parents("".join(tag.raw for tag in source.tags))
 
 
@@ -266,9 +279,9 @@ def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
 @given(passages())
 def test_words_that_keep_their_order_keep_their_tags(source: Passage) -> None:
     """Each word linked to itself: what is around a word in the source is around it in the translation."""
-    links = [Link(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
+    aligned_spans = [AlignedSpan(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
     letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
-    found = woven([letters.text], letters.tags, len(letters.text), links, str)
+    found = woven([letters.text], letters.tags, len(letters.text), aligned_spans, str)
     assert around(found) == around(unchanged(letters))
 
 
@@ -286,19 +299,19 @@ def around(markup: str) -> list[tuple[str, ...]]:
     return found
 
 
-def many(count: int) -> tuple[list[Sequence[Tag]], int, list[Link], str]:
+def many(count: int) -> tuple[list[Sequence[Tag]], int, list[AlignedSpan], str]:
     text = "ab " * 200
-    links = [Link((i, i + 3), (i, i + 3)) for i in range(0, len(text), 3)]
+    aligned_spans = [AlignedSpan((i, i + 3), (i, i + 3)) for i in range(0, len(text), 3)]
     deep = [*(Tag(0, "<b>", "open") for _ in range(count)), *(Tag(len(text), "</b>", "close") for _ in range(count))]
     flat = [tag for _ in range(count) for tag in (Tag(3, "<b>", "open"), Tag(3, "</b>", "close"))]
     inner = [Tag(i % 300, "<b>", "open") for i in range(300)]
     inner += [Tag(len(text) - 299 + i, "</b>", "close") for i in range(300)]
     marks = [Tag(i * len(text) // count, "<m/>") for i in range(count)]
-    return [deep, flat, inner, marks], len(text), links, text
+    return [deep, flat, inner, marks], len(text), aligned_spans, text
 
 
 def test_thousands_of_tags_are_placed() -> None:
-    kinds, length, links, text = many(3_000)
+    kinds, length, aligned_spans, text = many(3_000)
     for tags in kinds:
-        found = woven([text], tags, length, links, str)
+        found = woven([text], tags, length, aligned_spans, str)
         assert found.count("<") == len(tags)

@@ -314,7 +314,7 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
     one.found(structs.replace(decoded(tokens), aligned=aligned))
     shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.best))
     end = 0
-    for source, target in one.links(one.best):
+    for source, target in one.aligned_spans(one.best):
         assert target[0] == end < target[1]
         assert 0 <= source[0] <= source[1] <= len(one.passage.text)
         end = target[1]
@@ -379,7 +379,9 @@ def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     protected = tuple(placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
     sentence.found(decoded(bundle.tokenizer.encode_parts(parts)))
-    assert sum(end - start for _, (start, end) in sentence.links(sentence.best)) == len(sentence.text(sentence.best))
+    assert sum(end - start for _, (start, end) in sentence.aligned_spans(sentence.best)) == len(
+        sentence.text(sentence.best)
+    )
     return sentence.text(sentence.best)
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Link, Passage, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.translation import request
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import numbers_in, revised, terms_in, wanting
@@ -241,11 +241,11 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
     assert "".join(tokens) == target
     ends = list(accumulate(map(len, tokens)))
     spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]
-    links = [Link(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
+    aligned_spans = [AlignedSpan(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
     one = Sentence.of(Passage(source), bundle, [], 1, 0)
     one.found(decoded([]))
     one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
-    one.links = lambda candidate: iter(links)  # type: ignore[method-assign]
+    one.aligned_spans = lambda candidate: iter(aligned_spans)  # type: ignore[method-assign]
     again = revised(one, [ProtectedSpan(3, 12, "硬碟")])
     assert again is not None
     assert bundle.tokenizer.decode(again.prefix) == expected

@@ -112,10 +112,10 @@ Piece = str | Passage
 """In order: strings that are copied, and passages."""
 
 
-class Link(NamedTuple):
+class AlignedSpan(NamedTuple):
     """Characters [start, end) of a sentence and of its translation that correspond: mostly parts of words.
 
-    Links are in target order, do not overlap there, and together cover the translation.
+    Spans are in target order, do not overlap there, and together cover the translation.
     """
 
     source: tuple[int, int]

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from app.markup.passage import Link, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
 from app.markup.render import Node, insertions, joined, tree
 from app.text.word_units import OPAQUE, AlignedWords, Tie
 
@@ -41,7 +41,7 @@ def woven(
     translation: Sequence[str | ProtectedSpan],
     tags: Sequence[Tag],
     length: int,
-    links: Sequence[Link],
+    aligned_spans: Sequence[AlignedSpan],
     write: Callable[[str], str],
 ) -> str:
     """The translation of a sentence of `length` characters, with `tags` inserted.
@@ -51,7 +51,7 @@ def woven(
     once, well nested, inside its original parent, around whole words. Only a white-space mark is dropped if there is no
     space nearby.
     """
-    text = AlignedWords(translation, links)
+    text = AlignedWords(translation, aligned_spans)
     root = tree(tags, length)
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}
@@ -65,7 +65,7 @@ def woven(
 class _Family:
     """A placed node, whose children are placed within it.
 
-    `ties` are those of its source characters and units. Elements with more linked characters choose first.
+    `ties` are those of its source characters and units. Elements with more aligned characters choose first.
     """
 
     def __init__(self, node: Node, ties: list[Tie], text: AlignedWords, spaces: set[int]) -> None:
@@ -121,8 +121,8 @@ class _Family:
         first, end = self._all_words(child)
         if first < end and not self._taken(first, end):
             return first, end
-        linked = [(unit, sum(tie.weight for tie in group)) for unit, group in groupby(ties, key=lambda tie: tie.unit)]
-        run = self._one_sided(child, linked) if child.begun or child.goes_on else self._best(linked)
+        aligned = [(unit, sum(tie.weight for tie in group)) for unit, group in groupby(ties, key=lambda tie: tie.unit)]
+        run = self._one_sided(child, aligned) if child.begun or child.goes_on else self._best(aligned)
         return self._with_edges(child, *run) if run else None
 
     def _with_edges(self, child: Node, start: int, end: int) -> tuple[int, int]:
@@ -159,11 +159,11 @@ class _Family:
             return 0, 0
         return inner_first, inner_end
 
-    def _one_sided(self, child: Node, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
+    def _one_sided(self, child: Node, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
         """The best run that starts where the parent does, or ends where it does."""
         first, end = self.node.units
         best, best_score, inside = None, 0, 0
-        for unit, weight in linked if child.begun else reversed(linked):
+        for unit, weight in aligned if child.begun else reversed(aligned):
             inside += weight
             run = (first, unit + 1) if child.begun else (unit, end)
             score = 2 * inside - self.text.weight(*run)
@@ -171,14 +171,14 @@ class _Family:
                 best, best_score = run, score
         return best
 
-    def _best(self, linked: list[tuple[int, int]]) -> tuple[int, int] | None:
-        """The free run that maximises characters linked to the element minus those that are not (Kadane's algorithm).
+    def _best(self, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
+        """The free run that maximises characters aligned to the element minus those that are not (Kadane's algorithm).
 
         A run continues where that costs nothing: an element's words mostly stay together.
         """
         best, best_score = None, 0
         first, end, score = 0, 0, 0
-        for unit, weight in linked:
+        for unit, weight in aligned:
             if self._taken(unit, unit + 1):
                 continue
             score -= self.text.weight(end, unit)

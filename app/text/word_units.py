@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from app.markup.passage import Link, ProtectedSpan
+from app.markup.passage import AlignedSpan, ProtectedSpan
 
 _SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """The part of a link in one unit: `weight` characters of it are aligned to `source`."""
+    """The part of an aligned span in one unit: `weight` characters of it are aligned to `source`."""
 
     unit: int
     source: tuple[int, int]
@@ -56,17 +56,17 @@ class Tie(NamedTuple):
 class AlignedWords:
     """The translation's units, and their aligned source characters."""
 
-    def __init__(self, pieces: Sequence[str | ProtectedSpan], links: Sequence[Link]) -> None:
+    def __init__(self, pieces: Sequence[str | ProtectedSpan], aligned_spans: Sequence[AlignedSpan]) -> None:
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
-        self.units = list(units(pieces, sorted({link.target[0] for link in links})))
-        self.ties = list(_ties(self.units, links))
+        self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
+        self.ties = list(_ties(self.units, aligned_spans))
         weights = [0] * len(self.units)
         for tie in self.ties:
             weights[tie.unit] += tie.weight
         self.weight_before = [0, *accumulate(weights)]
 
     def weight(self, first: int, end: int) -> int:
-        """Of the units [first, end), in linked characters."""
+        """Of the units [first, end), in aligned characters."""
         return self.weight_before[end] - self.weight_before[first]
 
     def is_punctuation(self, first: int, end: int) -> bool:
@@ -96,23 +96,23 @@ def is_apart(neighbour: str) -> bool:
     return _APART.match(neighbour) is not None
 
 
-def _ties(units: Sequence[Unit], links: Sequence[Link]) -> Iterator[Tie]:
+def _ties(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[Tie]:
     """The ties in order of units.
 
-    Leaves out links without information: those to the end of the sentence, and from a punctuation mark to a word.
+    Leaves out spans without information: those to the end of the sentence, and from a punctuation mark to a word.
     """
     found: list[Tie] = []
     i = 0
-    for link in links:
-        if link.source[0] == link.source[1]:
+    for span in aligned_spans:
+        if span.source[0] == span.source[1]:
             continue
-        start, end = link.target
+        start, end = span.target
         while i < len(units) and units[i].end <= start:
             i += 1
         for j in range(i, len(units)):
             if units[j].start >= end:
                 break
-            found.append(Tie(j, link.source, min(end, units[j].end) - max(start, units[j].start)))
+            found.append(Tie(j, span.source, min(end, units[j].end) - max(start, units[j].start)))
     of_words = {tie.source for tie in found if units[tie.unit].is_word}
     return (tie for tie in found if units[tie.unit].is_word or _may_be_a_mark(tie.source, of_words))
 

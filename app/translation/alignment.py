@@ -40,8 +40,8 @@ def word_pairs(plan: TextPlan) -> list[Pair]:
 
 def _pairs_of(sentence: Sentence) -> Iterator[Pair]:
     """Offsets are the sentence's."""
-    links = list(sentence.links(sentence.best))
-    target = AlignedWords(sentence.pieces(sentence.best), links)
+    aligned_spans = list(sentence.aligned_spans(sentence.best))
+    target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
     seen = set[Pair]()

@@ -15,7 +15,7 @@ from operator import attrgetter
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import Link, Passage, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
 from app.text.optional_endings import with_endings
 from app.text.placeholders import is_nesting
@@ -232,8 +232,8 @@ class Sentence:
         pieces = self.pieces(candidate)
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return unchanged(passage)
-        links = list(self.links(candidate)) if passage.tags else []
-        return woven(pieces, passage.tags, len(passage.text), links, passage.write)
+        aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
+        return woven(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
 
     def words(self, candidate: Candidate) -> str:
         """The translation without what is kept, in plain characters."""
@@ -266,7 +266,7 @@ class Sentence:
         protected = (one._replace(raw=text[one.start : one.end]) for one in self.passage.protected)
         return [part if isinstance(part, str) else next(protected) for part in parts_of(self.passage)]
 
-    def links(self, candidate: Candidate) -> Iterator[Link]:
+    def aligned_spans(self, candidate: Candidate) -> Iterator[AlignedSpan]:
         """Which characters of the sentence each token's characters of the translation attend to most."""
         spans = self.source_spans()
         tokens = candidate.decoded.tokens
@@ -274,10 +274,10 @@ class Sentence:
         at = 0
         for token, text, source in zip(tokens, self._spelt(tokens), candidate.decoded.aligned, strict=True):
             if text:
-                yield Link(spans[source], (at, at + len(text)))
+                yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)
             if token in protected:
-                yield Link((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
+                yield AlignedSpan((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
                 at += len(protected[token].raw)
 
     def source_spans(self) -> list[tuple[int, int]]:

@@ -113,7 +113,7 @@ def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequenc
     Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
     """
     found = sentence.best
-    words = AlignedWords(sentence.pieces(found), list(sentence.links(found)))
+    words = AlignedWords(sentence.pieces(found), list(sentence.aligned_spans(found)))
     places: list[Place] = []
     for term in terms:
         run = _run(words, term, places)
