@@ -8,7 +8,7 @@ from itertools import groupby
 
 from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
 from app.markup.render import Node, insertions, joined, tree
-from app.text.word_units import OPAQUE, AlignedWords, Tie
+from app.text.word_units import OPAQUE, AlignedWords, UnitAlignment
 
 _OUTSIDE = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
@@ -55,21 +55,21 @@ def woven(
     root = tree(tags, length)
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}
-    waiting = [(root, text.ties)]
+    waiting = [(root, text.alignments)]
     while waiting:
-        node, ties = waiting.pop()
-        waiting += _Family(node, ties, text, spaces).placed()
+        node, alignments = waiting.pop()
+        waiting += _Family(node, alignments, text, spaces).placed()
     return joined(translation, insertions(root), write)
 
 
 class _Family:
     """A placed node, whose children are placed within it.
 
-    `ties` are those of its source characters and units. Elements with more aligned characters choose first.
+    `alignments` are those of its source characters and units. Elements with more aligned characters choose first.
     """
 
-    def __init__(self, node: Node, ties: list[Tie], text: AlignedWords, spaces: set[int]) -> None:
-        self.node, self.ties, self.text, self.spaces = node, ties, text, spaces
+    def __init__(self, node: Node, alignments: list[UnitAlignment], text: AlignedWords, spaces: set[int]) -> None:
+        self.node, self.alignments, self.text, self.spaces = node, alignments, text, spaces
         self.elements = [child for child in node.children if child.end > child.start]
         self.runs: list[tuple[int, int]] = []
         self.places: list[tuple[int, int]] = []
@@ -78,10 +78,10 @@ class _Family:
         """Spaces that a mark has replaced."""
         self.low, self.high = node.place
         """Bounds for elements that are only in this sentence: after those begun earlier, before those that continue."""
-        self.by_source: list[Tie] | None = None
+        self.by_source: list[UnitAlignment] | None = None
 
-    def placed(self) -> Iterator[tuple[Node, list[Tie]]]:
-        """Places the children; yields those that have children, with their ties."""
+    def placed(self) -> Iterator[tuple[Node, list[UnitAlignment]]]:
+        """Places the children; yields those that have children, with their alignments."""
         shared = dict(zip(self.elements, self._shared(), strict=True))
         for child in self._by_weight(shared):
             if run := self._run(child, shared[child]):
@@ -91,37 +91,39 @@ class _Family:
                 self._put(child)
             if child.children:
                 first, end = child.units
-                ties = shared.get(child, [])
+                alignments = shared.get(child, [])
                 whole = child.units == self.node.units
-                yield child, ties if whole else [tie for tie in ties if first <= tie.unit < end]
+                yield child, alignments if whole else [one for one in alignments if first <= one.unit < end]
 
-    def _by_weight(self, shared: dict[Node, list[Tie]]) -> list[Node]:
+    def _by_weight(self, shared: dict[Node, list[UnitAlignment]]) -> list[Node]:
         if len(shared) < 2:
             return list(shared)
-        weights = {child: sum(tie.weight for tie in ties) for child, ties in shared.items()}
+        weights = {child: sum(one.weight for one in alignments) for child, alignments in shared.items()}
         return sorted(shared, key=lambda child: (not (child.begun or child.goes_on), -weights[child]))
 
-    def _shared(self) -> list[list[Tie]]:
-        """For each element, the ties whose source is in it."""
+    def _shared(self) -> list[list[UnitAlignment]]:
+        """For each element, the alignments whose source is in it."""
         if len(self.elements) == 1 and self._is_whole(self.elements[0]):
-            return [self.ties]
-        shared: list[list[Tie]] = [[] for _ in self.elements]
+            return [self.alignments]
+        shared: list[list[UnitAlignment]] = [[] for _ in self.elements]
         starts = [2 * child.start for child in self.elements]
-        for tie in self.ties if starts else ():
-            i = bisect_right(starts, tie.centre) - 1
-            if i >= 0 and tie.centre < 2 * self.elements[i].end:
-                shared[i].append(tie)
+        for alignment in self.alignments if starts else ():
+            i = bisect_right(starts, alignment.centre) - 1
+            if i >= 0 and alignment.centre < 2 * self.elements[i].end:
+                shared[i].append(alignment)
         return shared
 
     def _is_whole(self, child: Node) -> bool:
         return (child.start, child.end) == (self.node.start, self.node.end)
 
-    def _run(self, child: Node, ties: list[Tie]) -> tuple[int, int] | None:
+    def _run(self, child: Node, alignments: list[UnitAlignment]) -> tuple[int, int] | None:
         """The units of `child`; None if it gets no word."""
         first, end = self._all_words(child)
         if first < end and not self._taken(first, end):
             return first, end
-        aligned = [(unit, sum(tie.weight for tie in group)) for unit, group in groupby(ties, key=lambda tie: tie.unit)]
+        aligned = [
+            (unit, sum(one.weight for one in group)) for unit, group in groupby(alignments, key=lambda one: one.unit)
+        ]
         run = self._one_sided(child, aligned) if child.begun or child.goes_on else self._best(aligned)
         return self._with_edges(child, *run) if run else None
 
@@ -241,8 +243,8 @@ class _Family:
         if child.goes_on or child.end == self.node.end:
             return self.high
         if self.by_source is None:
-            self.by_source = sorted(self.ties, key=lambda tie: (tie.centre, tie.unit))
-        i = bisect_left(self.by_source, 2 * child.start, key=lambda tie: tie.centre)
+            self.by_source = sorted(self.alignments, key=lambda one: (one.centre, one.unit))
+        i = bisect_left(self.by_source, 2 * child.start, key=lambda one: one.centre)
         before, after = self.by_source[i - 1 : i], self.by_source[i : i + 1]
         if after and (not before or before[0].source[1] < child.start) and after[0].source[0] <= child.start:
             return self._beside(after[0].unit, 0)

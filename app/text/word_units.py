@@ -40,7 +40,7 @@ class Unit(NamedTuple):
     is_word: bool
 
 
-class Tie(NamedTuple):
+class UnitAlignment(NamedTuple):
     """The part of an aligned span in one unit: `weight` characters of it are aligned to `source`."""
 
     unit: int
@@ -59,10 +59,10 @@ class AlignedWords:
     def __init__(self, pieces: Sequence[str | ProtectedSpan], aligned_spans: Sequence[AlignedSpan]) -> None:
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
-        self.ties = list(_ties(self.units, aligned_spans))
+        self.alignments = list(_unit_alignments(self.units, aligned_spans))
         weights = [0] * len(self.units)
-        for tie in self.ties:
-            weights[tie.unit] += tie.weight
+        for alignment in self.alignments:
+            weights[alignment.unit] += alignment.weight
         self.weight_before = [0, *accumulate(weights)]
 
     def weight(self, first: int, end: int) -> int:
@@ -96,12 +96,12 @@ def is_apart(neighbour: str) -> bool:
     return _APART.match(neighbour) is not None
 
 
-def _ties(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[Tie]:
-    """The ties in order of units.
+def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[UnitAlignment]:
+    """The alignments in order of units.
 
     Leaves out spans without information: those to the end of the sentence, and from a punctuation mark to a word.
     """
-    found: list[Tie] = []
+    found: list[UnitAlignment] = []
     i = 0
     for span in aligned_spans:
         if span.source[0] == span.source[1]:
@@ -112,9 +112,9 @@ def _ties(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterat
         for j in range(i, len(units)):
             if units[j].start >= end:
                 break
-            found.append(Tie(j, span.source, min(end, units[j].end) - max(start, units[j].start)))
-    of_words = {tie.source for tie in found if units[tie.unit].is_word}
-    return (tie for tie in found if units[tie.unit].is_word or _may_be_a_mark(tie.source, of_words))
+            found.append(UnitAlignment(j, span.source, min(end, units[j].end) - max(start, units[j].start)))
+    of_words = {one.source for one in found if units[one.unit].is_word}
+    return (one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words))
 
 
 def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:

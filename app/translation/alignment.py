@@ -45,10 +45,10 @@ def _pairs_of(sentence: Sentence) -> Iterator[Pair]:
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
     seen = set[Pair]()
-    for tie in target.ties:
-        unit = target.units[tie.unit]
-        first = bisect_right(words, tie.source[0], key=_end_of)
-        last = bisect_left(words, tie.source[1], key=_start_of)
+    for alignment in target.alignments:
+        unit = target.units[alignment.unit]
+        first = bisect_right(words, alignment.source[0], key=_end_of)
+        last = bisect_left(words, alignment.source[1], key=_start_of)
         for word in words[first:last] if unit.is_word else ():
             pair = Pair((word.start, word.end), (unit.start, unit.end))
             if pair not in seen:

@@ -136,9 +136,9 @@ def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Place]) -> tu
     """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
     within: Counter[int] = Counter()
     outside: Counter[int] = Counter()
-    for tie in words.ties:
-        inside = tie.source[0] < term.end and tie.source[1] > term.start
-        (within if inside else outside)[tie.unit] += tie.weight
+    for alignment in words.alignments:
+        inside = alignment.source[0] < term.end and alignment.source[1] > term.start
+        (within if inside else outside)[alignment.unit] += alignment.weight
     units = [
         unit
         for unit in sorted(within)
