@@ -22,7 +22,7 @@ from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
 from app.markup.html_tokenizer import tokens
 from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan
 from app.markup.render import unchanged
-from app.text.tag_projection import woven
+from app.text.tag_projection import render_tags
 
 TAGS = [
     *(
@@ -393,7 +393,7 @@ def scrambled(passage: Passage) -> str:
         parts += [part, " "]
         aligned_spans.append(AlignedSpan(span, (at, at + size)))
         at += size + 1
-    return woven(parts, passage.tags, len(passage.text), aligned_spans, passage.write)
+    return render_tags(parts, passage.tags, len(passage.text), aligned_spans, passage.write)
 
 
 @given(trees())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
-from app.text.tag_projection import shares, woven
+from app.text.tag_projection import render_tags, shares
 
 TAG = re.compile(r"<[^>]*>|~")
 """In these tests `<br/>` is a mark, and `~` one that is a space."""
@@ -47,7 +47,7 @@ def linked(source: str, target: str, pairs: str) -> list[AlignedSpan]:
 
 def translated(markup: str, target: str, pairs: str) -> str:
     source = parsed(markup)
-    return woven([target], source.tags, len(source.text), linked(source.text, target, pairs), str)
+    return render_tags([target], source.tags, len(source.text), linked(source.text, target, pairs), str)
 
 
 @pytest.mark.parametrize(
@@ -126,16 +126,16 @@ def test_what_began_before_starts_at_the_start_and_what_goes_on_ends_at_the_end(
     target = "voitures rouges et vélos bleus"
     aligned_spans = linked(source, target, "1 0 2 4 3")
     assert (
-        woven([target], [Tag(8, "</b>", "close")], len(source), aligned_spans, str)
+        render_tags([target], [Tag(8, "</b>", "close")], len(source), aligned_spans, str)
         == "voitures rouges</b> et vélos bleus"
     )
     assert (
-        woven([target], [Tag(13, "<i>", "open")], len(source), aligned_spans, str)
+        render_tags([target], [Tag(13, "<i>", "open")], len(source), aligned_spans, str)
         == "voitures rouges et <i>vélos bleus"
     )
     both = [Tag(0, "<br/>"), Tag(8, "</b>", "close"), Tag(8, "<hr/>"), Tag(13, "<i>", "open"), Tag(17, "<br/>")]
     expected = "<br/>voitures rouges</b><hr/> et <i>vélos bleus<br/>"
-    assert woven([target], both, len(source), aligned_spans, str) == expected
+    assert render_tags([target], both, len(source), aligned_spans, str) == expected
 
 
 def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
@@ -148,7 +148,7 @@ def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
         AlignedSpan((13, 14), (19, 21)),
         AlignedSpan((15, 17), (21, 27)),
     ]
-    found = woven(pieces, source.tags, len(source.text), aligned_spans, lambda text: text.replace("&", "&amp;"))
+    found = render_tags(pieces, source.tags, len(source.text), aligned_spans, lambda text: text.replace("&", "&amp;"))
     assert found == "appuyez sur <b><x> & y</b> &amp; allez"
 
 
@@ -156,11 +156,12 @@ def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
     source = "one two"
     aligned_spans = [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 2))]
     tags = [Tag(3, "\n  ", space=True)]
-    assert woven(["一二"], tags, len(source), aligned_spans, str) == "一二"
+    assert render_tags(["一二"], tags, len(source), aligned_spans, str) == "一二"
     assert (
-        woven(["a b"], tags, len(source), [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 3))], str) == "a\n  b"
+        render_tags(["a b"], tags, len(source), [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 3))], str)
+        == "a\n  b"
     )
-    assert woven(["一二"], [Tag(3, "&nbsp;", space=True)], len(source), aligned_spans, str) == "一&nbsp;二"
+    assert render_tags(["一二"], [Tag(3, "&nbsp;", space=True)], len(source), aligned_spans, str) == "一&nbsp;二"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def parents(markup: str) -> dict[str, str]:
 def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObject) -> None:
     source = data.draw(passages())
     pieces, aligned_spans = data.draw(aligned(len(source.text)))
-    found = woven(pieces, source.tags, len(source.text), aligned_spans, str)
+    found = render_tags(pieces, source.tags, len(source.text), aligned_spans, str)
     assert parents(found) == parents("".join(tag.raw for tag in source.tags))
     plain = "".join(piece.raw if isinstance(piece, ProtectedSpan) else piece for piece in pieces)
     spaces = {tag.raw for tag in source.tags if tag.space}
@@ -262,7 +263,7 @@ def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObje
     parts: list[str] = []
     for (start, end), tags in zip(segments, shares(source.tags, segments), strict=True):
         pieces, aligned_spans = data.draw(aligned(end - start))
-        parts.append(woven(pieces, tags, end - start, aligned_spans, str))
+        parts.append(render_tags(pieces, tags, end - start, aligned_spans, str))
     assert parents("".join(parts)) == parents("".join(tag.raw for tag in source.tags))
 
 
@@ -281,7 +282,7 @@ def test_words_that_keep_their_order_keep_their_tags(source: Passage) -> None:
     """Each word linked to itself: what is around a word in the source is around it in the translation."""
     aligned_spans = [AlignedSpan(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
     letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
-    found = woven([letters.text], letters.tags, len(letters.text), aligned_spans, str)
+    found = render_tags([letters.text], letters.tags, len(letters.text), aligned_spans, str)
     assert around(found) == around(unchanged(letters))
 
 
@@ -313,5 +314,5 @@ def many(count: int) -> tuple[list[Sequence[Tag]], int, list[AlignedSpan], str]:
 def test_thousands_of_tags_are_placed() -> None:
     kinds, length, aligned_spans, text = many(3_000)
     for tags in kinds:
-        found = woven([text], tags, length, aligned_spans, str)
+        found = render_tags([text], tags, length, aligned_spans, str)
         assert found.count("<") == len(tags)

@@ -37,7 +37,7 @@ def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[lis
     return found
 
 
-def woven(
+def render_tags(
     translation: Sequence[str | ProtectedSpan],
     tags: Sequence[Tag],
     length: int,

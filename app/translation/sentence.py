@@ -21,7 +21,7 @@ from app.text.optional_endings import with_endings
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import with_rows, without_rows
 from app.text.stray_blanks import without_stray_blanks
-from app.text.tag_projection import woven
+from app.text.tag_projection import render_tags
 from app.text.word_units import is_apart
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
@@ -233,7 +233,7 @@ class Sentence:
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return unchanged(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        return woven(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
+        return render_tags(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
 
     def words(self, candidate: Candidate) -> str:
         """The translation without what is kept, in plain characters."""
