@@ -48,8 +48,8 @@ BEAM = 4
 
 
 @dataclass(frozen=True)
-class Means:
-    """What a request is translated with."""
+class Services:
+    """The services that a request needs."""
 
     catalogue: Catalogue
     engine: Decoder
@@ -65,16 +65,16 @@ class Work:
     Whoever gives it up calls `leave`.
     """
 
-    def __init__(self, means: Means, items: Sequence[Item], options: Options, deadline: float) -> None:
-        source, target = means.catalogue.codes(options.source, options.target)
+    def __init__(self, services: Services, items: Sequence[Item], options: Options, deadline: float) -> None:
+        source, target = services.catalogue.codes(options.source, options.target)
         self.wanted = options.target
         if (source, target) != (options.source, options.target):
             options = replace(options, source=source, target=target)
-        self.means, self.items, self.options, self.deadline = means, items, options, deadline
+        self.services, self.items, self.options, self.deadline = services, items, options, deadline
         self.plans: list[TextPlan | ServiceError] = []
         self.sources: list[Detected] = []
         self.sentences: list[Sentence] = []
-        self._bundles = [bundle for bundle in means.catalogue if bundle.target == options.target]
+        self._bundles = [bundle for bundle in services.catalogue if bundle.target == options.target]
         self._glossaries: dict[str, Glossary | None] = {}
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """Of those that were asked for and not looked after yet."""
@@ -83,13 +83,13 @@ class Work:
 
     @cached_property
     def _languages(self) -> SourceLanguages:
-        return SourceLanguages(self.means.catalogue, self.means.detector, self.options.target)
+        return SourceLanguages(self.services.catalogue, self.services.detector, self.options.target)
 
     async def prepare(self) -> None:
         """Cuts all items into sentences."""
         if self.options.source != AUTO or not self._bundles:
-            self.means.catalogue.find(self.options.source, self.options.target)
-        in_turn = self._in_turn and (self.options.source != AUTO or self.means.detector.ready)
+            self.services.catalogue.find(self.options.source, self.options.target)
+        in_turn = self._in_turn and (self.options.source != AUTO or self.services.detector.ready)
         self.plans = self._plans() if in_turn else await asyncio.to_thread(self._plans)
         plans = (plan for plan in self.plans if isinstance(plan, TextPlan))
         self.sentences = [sentence for plan in plans for sentence in plan.sentences]
@@ -97,7 +97,7 @@ class Work:
     async def decode(self, sentences: Sequence[Sentence]) -> None:
         """Asks for what the sentences need to be decoded."""
         sequences = [sentence.sequence for sentence in sentences]
-        futures = await self.means.engine.decode(sequences, self.deadline)
+        futures = await self.services.engine.decode(sequences, self.deadline)
         self._futures.update(zip(sentences, futures, strict=True))
 
     async def finish(self, sentences: Sequence[Sentence]) -> None:
@@ -145,7 +145,7 @@ class Work:
         # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
         more = self.options.alternatives or self.options.alignment
         # And to load the libraries of detection takes most of a second.
-        loads = not self.means.checks.ready and any(map(_has_suspects, self.plans))
+        loads = not self.services.checks.ready and any(map(_has_suspects, self.plans))
         return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
     async def parts(self) -> AsyncGenerator[Part, None]:
@@ -205,13 +205,13 @@ class Work:
     # ---- An item
 
     def _plans(self) -> list[TextPlan | ServiceError]:
-        room = self.means.settings.queue_tokens
+        room = self.services.settings.queue_tokens
         plans: list[TextPlan | ServiceError] = []
         for item in self.items:
             try:
                 plan: TextPlan | ServiceError = self._plan(item, room)
             except TooLong:
-                tokens = self.means.settings.queue_tokens
+                tokens = self.services.settings.queue_tokens
                 raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
             except (PairNotServed, TooMuchText) as error:
                 plan = error
@@ -224,7 +224,7 @@ class Work:
     def _plan(self, item: Item, room: int) -> TextPlan:
         """Raises TooLong, PairNotServed and TooMuchText."""
         options = self.options
-        check_length(_length(item), self.means.settings)
+        check_length(_length(item), self.services.settings)
         label = _label(item, options)
         pieces = [Passage(label.shown)] if label else _pieces(item, options)
         source, warnings = options.source, list[str]()
@@ -241,7 +241,7 @@ class Work:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
                 return replace(copied(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
-        bundle = self.means.catalogue.find(source, options.target)
+        bundle = self.services.catalogue.find(source, options.target)
         beam_size = max(BEAM, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
@@ -260,7 +260,7 @@ class Work:
         return self._glossaries[bundle.name]
 
     def _found_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
-        glossaries = self.means.glossaries
+        glossaries = self.services.glossaries
         try:
             if not isinstance(wanted, str):
                 return Glossary(wanted, bundle.source)
@@ -278,7 +278,7 @@ class Work:
         sentences = plan.sentences
         if error := next((sentence.error for sentence in sentences if sentence.error), None):
             return Translated(None, None, None, error=error, source=source, confidence=confidence)
-        self.means.checks.warn(plan, is_given=self.options.source != AUTO)
+        self.services.checks.warn(plan, is_given=self.options.source != AUTO)
         warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
         for sentence in sentences:
             warnings += sentence.warnings

@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.text.glossary import Glossaries
 from app.text.language_id import Detected, Detector, Libraries
 from app.translation.language_checks import LanguageChecks
-from app.translation.request import Means, Work, check_length
+from app.translation.request import Services, Work, check_length
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, Part, Translations
 
@@ -41,7 +41,7 @@ class Translator:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
         self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)}, libraries)
         checks = LanguageChecks(self.detector)
-        self._means = Means(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
+        self._services = Services(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
         self._deadlines = Deadlines(settings.deadline_ms / 1000)
 
     async def translate(self, items: Sequence[Item], options: Options) -> Translations:
@@ -51,7 +51,7 @@ class Translator:
         """
         limit_ms = self._limit_ms(options)
         left_s = limit_ms / 1000 - options.waited_s
-        work = Work(self._means, items, options, monotonic() + left_s)
+        work = Work(self._services, items, options, monotonic() + left_s)
         try:
             with self._deadlines_of(left_s).limit():
                 await work.prepare()
@@ -70,7 +70,7 @@ class Translator:
         the request itself before the first part.
         """
         limit_ms = self._limit_ms(options)
-        work = Work(self._means, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
+        work = Work(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
         try:
             # The limit is on what is waited for: whoever asks for the next part may be another task each time.
             async with asyncio.timeout(work.deadline - monotonic()):
