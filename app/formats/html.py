@@ -7,7 +7,7 @@ import re
 from app.formats.document import Content, Slot, slotted
 from app.formats.encodings import decoded, refuse_other
 from app.markup.extract import located
-from app.markup.html_tokenizer import attribute_places, tokens
+from app.markup.html_tokenizer import value_spans, tokens
 from model.languages import language_alone
 
 _IN_XML = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
@@ -39,9 +39,9 @@ def _in_language(text: str, source: str, target: str) -> str:
         return text
     if token.name != "html" or not target:
         return text
-    places = attribute_places(token.raw)
-    for place in sorted((places[name] for name in ("lang", "xml:lang") if name in places), reverse=True):
-        said = language_alone(token.raw[place.start : place.end])
+    spans = value_spans(token.raw)
+    for span in sorted((spans[name] for name in ("lang", "xml:lang") if name in spans), reverse=True):
+        said = language_alone(token.raw[span.start : span.end])
         if said and language_alone(source) in ("", "auto", said):
-            text = f"{text[: at + place.start]}{target}{text[at + place.end :]}"
+            text = f"{text[: at + span.start]}{target}{text[at + span.end :]}"
     return text

@@ -28,7 +28,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from app.markup.char_refs import Part, Spellings, Writer, parts
-from app.markup.html_attributes import texts
+from app.markup.html_attributes import text_attributes
 from app.markup.html_elements import (
     NO_RULES,
     OBJECTS,
@@ -115,7 +115,7 @@ def _values(found: Sequence[Token], elements: Structure, document: Spellings) ->
     at = 0
     for i, (token, owner) in enumerate(zip(found, elements.owners, strict=True)):
         if elements.attributes and owner.first == i and owner.attributes:
-            for value in texts(token):
+            for value in text_attributes(token):
                 shown = list(items(token.raw[value.start : value.end]))
                 first, end = _bounds(shown)
                 places = list(accumulate((len(item.raw) for item in shown), initial=at + value.start))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from app.markup.html_elements import HTML, local
-from app.markup.html_tokenizer import Place, Token, attribute_places
+from app.markup.html_tokenizer import ValueSpan, Token, value_spans
 
 _OF_ALL = frozenset(
     {"aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext", "title"}
@@ -35,18 +35,18 @@ _DESCRIPTIONS = frozenset(
 _WORTHWHILE = re.compile(r"abbr|alt|aria-|content|label|placeholder|title|value", re.IGNORECASE)
 
 
-def texts(token: Token) -> Iterator[Place]:
+def text_attributes(token: Token) -> Iterator[ValueSpan]:
     """The values of a tag's text attributes, in order."""
     name = local(token.name)
     if (name not in HTML and "-" not in name) or not _WORTHWHILE.search(token.raw):
         return
-    places = attribute_places(token.raw)
+    spans = value_spans(token.raw)
 
     def value(attribute: str) -> str:
-        place = places.get(attribute, Place(0, 0, ""))
-        return token.raw[place.start : place.end].strip().lower()
+        span = spans.get(attribute, ValueSpan(0, 0, ""))
+        return token.raw[span.start : span.end].strip().lower()
 
-    for attribute, place in places.items():
+    for attribute, span in spans.items():
         if attribute in _OF_ALL:
             wanted = attribute != "title" or name not in _NO_TITLE
         elif attribute == "content":
@@ -55,5 +55,5 @@ def texts(token: Token) -> Iterator[Place]:
             wanted = name == "input" and value("type") in _BUTTONS
         else:
             wanted = name in _OF_SOME.get(attribute, ())
-        if wanted and place.start < place.end and not (place.end == len(token.raw) - 1 and token.raw[-2] == "/"):
-            yield place
+        if wanted and span.start < span.end and not (span.end == len(token.raw) - 1 and token.raw[-2] == "/"):
+            yield span

@@ -32,7 +32,7 @@ class Token(NamedTuple):
     """Of a tag: in lower case, with its prefix."""
 
 
-class Place(NamedTuple):
+class ValueSpan(NamedTuple):
     """Characters [start, end) of a tag that are an attribute's value, without its quotation marks."""
 
     start: int
@@ -69,19 +69,19 @@ def tokens(markup: str) -> Iterator[Token]:
 
 def attributes(tag: str) -> Mapping[str, str]:
     """Of a start tag: names, in lower case, and values as written; the first of duplicates."""
-    return {name: tag[place.start : place.end] for name, place in attribute_places(tag).items()}
+    return {name: tag[span.start : span.end] for name, span in value_spans(tag).items()}
 
 
-def attribute_places(tag: str) -> Mapping[str, Place]:
+def value_spans(tag: str) -> Mapping[str, ValueSpan]:
     """Of a start tag: names, in lower case, and the positions of their values; the first of duplicates."""
     named = _NAME.match(tag)
-    found: dict[str, Place] = {}
+    found: dict[str, ValueSpan] = {}
     for attribute in _ATTRIBUTE.finditer(tag, named.end() if named else 0):
         start, end = attribute.span(attribute.lastindex or 0)
         if attribute.lastindex == 1:
             start = end
         quote = tag[start - 1] if (attribute.lastindex or 0) in (2, 3) else ""
-        found.setdefault(attribute[1].lower(), Place(start, end, quote))
+        found.setdefault(attribute[1].lower(), ValueSpan(start, end, quote))
     return found
 
 
