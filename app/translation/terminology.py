@@ -42,11 +42,11 @@ _OTHER_DIGITS = re.compile(r"[^\D0-9]+")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
-class Place:
-    """Characters [start, end) of a translation that are to become `given`."""
+class Replacement:
+    """Characters [start, end) of a translation to replace with `text`."""
 
-    def __init__(self, start: int, end: int, given: str) -> None:
-        self.start, self.end, self.given = start, end, given
+    def __init__(self, start: int, end: int, text: str) -> None:
+        self.start, self.end, self.text = start, end, text
 
 
 def numbers_in(passage: Passage, terms: Sequence[ProtectedSpan], most: int, target: str = "") -> list[ProtectedSpan]:
@@ -114,25 +114,25 @@ def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequenc
     """
     found = sentence.best
     words = AlignedWords(sentence.pieces(found), list(sentence.aligned_spans(found)))
-    places: list[Place] = []
+    replacements: list[Replacement] = []
     for term in terms:
-        run = _run(words, term, places)
+        run = _run(words, term, replacements)
         if run is None:
             return None
         given = term.raw
         if run[0] == 0 and sentence.passage.text[:1].isupper():
             given = given[:1].upper() + given[1:]
-        places.append(Place(words.units[run[0]].start, words.units[run[1]].end, given))
-    places.sort(key=_start_of)
+        replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))
+    replacements.sort(key=_start_of)
     asked, tokenizer = sentence.sequence, sentence.bundle.tokenizer
-    prefix = tuple(tokenizer.encode_parts(list(_replaced(sentence, places))))
+    prefix = tuple(tokenizer.encode_parts(list(_replaced(sentence, replacements))))
     limit = min(sentence.bundle.limits.max_target, max(asked.limit, len(prefix) + len(asked.required) + MORE))
     if len(prefix) + sum(symbol not in prefix for symbol in asked.required) > limit:
         return None
     return structs.replace(asked, limit=limit, prefix=prefix)
 
 
-def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Place]) -> tuple[int, int] | None:
+def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
     """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
     within: Counter[int] = Counter()
     outside: Counter[int] = Counter()
@@ -166,10 +166,10 @@ def _is_word_before(words: AlignedWords, unit: int) -> bool:
     return end < start or words.shown[end - 1] in "'’"
 
 
-def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int]:
+def _replaced(sentence: Sentence, replacements: Sequence[Replacement]) -> Iterator[str | int]:
     """The translation up to the end of the last place, with what is given in all of them; numbers for what is kept."""
     at = 0
-    end = places[-1].end
+    end = replacements[-1].end
     for piece in sentence.pieces(sentence.best):
         length = len(piece) if isinstance(piece, str) else len(piece.raw)
         if at >= end:
@@ -177,15 +177,15 @@ def _replaced(sentence: Sentence, places: Sequence[Place]) -> Iterator[str | int
         if isinstance(piece, ProtectedSpan):
             yield sentence.passage.protected.index(piece)
         else:
-            yield from _filled(piece, at, [p for p in places if p.start < at + length and p.end > at], end)
+            yield from _filled(piece, at, [p for p in replacements if p.start < at + length and p.end > at], end)
         at += length
 
 
-def _filled(piece: str, offset: int, places: Sequence[Place], end: int) -> Iterator[str]:
+def _filled(piece: str, offset: int, replacements: Sequence[Replacement], end: int) -> Iterator[str]:
     done = 0
-    for place in places:
-        yield piece[done : place.start - offset] + place.given
-        done = place.end - offset
+    for one in replacements:
+        yield piece[done : one.start - offset] + one.text
+        done = one.end - offset
     yield piece[done : max(done, end - offset)]
 
 
