@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
 from app.settings import SettingsError
-from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, Ranked, load_glossaries, merged
+from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, GlossaryChain, load_glossaries, merged
 
 
 def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ def test_of_several_glossaries_the_first_that_has_a_term_in_any_case_holds(text:
         {"black dog": "chien noir", "black bird": "oiseau noir"},
     ]
     terms[1].update({f"term {number}": "terme" for number in range(MAX_TERMS - 3)})
-    found = Ranked([Glossary(each, "en") for each in terms]).find(text)
+    found = GlossaryChain([Glossary(each, "en") for each in terms]).find(text)
     assert [protected.raw for protected in found] == expected
 
 

@@ -7,7 +7,7 @@ import re
 from app.formats.document import Content, Slot, slotted
 from app.formats.encodings import decoded, refuse_other
 from app.markup.extract import located
-from app.markup.html_tokenizer import value_spans, tokens
+from app.markup.html_tokenizer import tokens, value_spans
 from model.languages import language_alone
 
 _IN_XML = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from app.markup.html_elements import HTML, local
-from app.markup.html_tokenizer import ValueSpan, Token, value_spans
+from app.markup.html_tokenizer import Token, ValueSpan, value_spans
 
 _OF_ALL = frozenset(
     {"aria-description", "aria-label", "aria-placeholder", "aria-roledescription", "aria-valuetext", "title"}

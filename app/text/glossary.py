@@ -118,7 +118,7 @@ class Glossary:
         return word.casefold() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
 
 
-class Ranked(Glossary):
+class GlossaryChain(Glossary):
     """Several glossaries as one; for each term, in any case, the first that has it decides."""
 
     def __init__(self, glossaries: Sequence[Glossary]) -> None:

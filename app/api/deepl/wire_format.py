@@ -22,7 +22,7 @@ from app.http.auth import AccessControl, Client, authorization
 from app.http.forms import FORM, JSON, PARTS, Fields
 from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore
-from app.text.glossary import Glossary, Ranked
+from app.text.glossary import Glossary, GlossaryChain
 from model.languages import language_alone, language_name, served_code
 
 MAX_GLOSSARIES = 5
@@ -222,4 +222,4 @@ async def glossary_of(
         if pair not in glossary.dictionaries:
             raise refused("glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}")
         found.append(await store.ready(glossary, pair))
-    return found[0] if len(found) == 1 else Ranked(found)
+    return found[0] if len(found) == 1 else GlossaryChain(found)
