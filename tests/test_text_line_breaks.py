@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.formats import Document, read
-from app.text.line_breaks import stretches
+from app.text.line_breaks import logical_lines
 
 PROSE = """The old man walked slowly down the street, looking at the houses on
 both sides as if he had never seen them before. He had lived in this
@@ -68,7 +68,7 @@ CHINESE = (
 
 def joined(text: str) -> list[str]:
     """The paragraphs that are joined."""
-    return [stretch.text for stretch in stretches(text, "auto") if stretch.wrapping]
+    return [line.text for line in logical_lines(text, "auto") if line.wrapping]
 
 
 @pytest.mark.parametrize("text", [PROSE, NARROW, PROSE.replace("\n", "\r\n"), PROSE.rstrip("\n")])
@@ -104,19 +104,19 @@ def test_two_lines_are_a_paragraph_where_the_text_is_wrapped_or_a_sentence_is_br
 
 @pytest.mark.parametrize("text", [PROSE, NARROW, INDENTED, ITEM, BOOK, CHINESE])
 def test_wrapped_again_it_is_what_it_was(text: str) -> None:
-    [stretch] = stretches(text, "auto")
-    assert stretch.wrapping
-    assert stretch.wrapping.wrapped(stretch.text.rstrip("\n")) + "\n" == text
+    [line] = logical_lines(text, "auto")
+    assert line.wrapping
+    assert line.wrapping.wrapped(line.text.rstrip("\n")) + "\n" == text
 
 
 def test_a_word_that_was_divided_keeps_its_hyphen_and_gets_no_space() -> None:
     text = PROSE.replace("had never seen them before", "had never seen well-\nknown houses like them")
-    assert "well-known" in stretches(text, "join")[0].text
+    assert "well-known" in logical_lines(text, "join")[0].text
 
 
 @given(text=st.text(st.sampled_from("ab .-\n\r\t>你，")), line_breaks=st.sampled_from(["keep", "join", "auto"]))
 def test_nothing_is_lost_and_no_line_is_too_wide(text: str, line_breaks: str) -> None:
-    found = stretches(text, line_breaks)  # type: ignore[arg-type]
+    found = logical_lines(text, line_breaks)  # type: ignore[arg-type]
     assert "".join(text[one.start : one.end] for one in found) == text
     for one in found:
         raw = text[one.start : one.end]

@@ -65,7 +65,7 @@ class Wrapping:
         return self.line_end.join([*lines, indent + line])
 
 
-class Stretch(NamedTuple):
+class LogicalLine(NamedTuple):
     """Characters [start, end) of a text: a line, or lines joined into the line `text`, with its line end."""
 
     start: int
@@ -79,16 +79,16 @@ class Lines:
     """A text, and the lines in which it is translated."""
 
     sent: str
-    found: Sequence[Stretch]
+    found: Sequence[LogicalLine]
 
     @classmethod
     def of(cls, text: str, line_breaks: LineBreaks) -> Lines:
-        return cls(text, stretches(text, line_breaks))
+        return cls(text, logical_lines(text, line_breaks))
 
     @property
     def text(self) -> str:
         """The text to translate."""
-        return "".join(stretch.text for stretch in self.found)
+        return "".join(line.text for line in self.found)
 
     def wrapped(self, translation: str) -> str:
         """The translation of `text`, with joined lines wrapped again."""
@@ -111,35 +111,35 @@ class _Line(NamedTuple):
         return self.raw[len(self.raw.rstrip("\r\n")) :]
 
 
-def stretches(text: str, line_breaks: LineBreaks) -> list[Stretch]:
+def logical_lines(text: str, line_breaks: LineBreaks) -> list[LogicalLine]:
     """All of `text`, in order."""
     raws = text.splitlines(keepends=True)
     starts = accumulate(map(len, raws), initial=0)
     lines = [_Line(start, raw, raw.strip(), _columns(raw.rstrip())) for start, raw in zip(starts, raws, strict=False)]
     if line_breaks == "keep":
-        return [_single_line(line) for line in lines]
+        return [_unjoined(line) for line in lines]
     blocks = list(_blocks(lines))
     widths = sorted(max(line.columns for line in block) for block in blocks if _is_wrapped(block))
     width = median_low(widths) if widths else None
-    found: list[Stretch] = []
+    found: list[LogicalLine] = []
     for block in blocks:
         for paragraph in [block] if line_breaks == "join" else _paragraphs(block, width):
-            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _single_line(paragraph[0]))
+            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _unjoined(paragraph[0]))
     return found
 
 
-def wrapped(text: str, group: Sequence[Stretch], translation: str) -> str:
+def wrapped(text: str, group: Sequence[LogicalLine], translation: str) -> str:
     """The translation of `group`, with joined lines wrapped again."""
     lines = translation.splitlines(keepends=True)
-    if len(lines) != len(group) or not any(stretch.wrapping for stretch in group):
+    if len(lines) != len(group) or not any(line.wrapping for line in group):
         return translation
     parts = []
-    for stretch, line in zip(group, lines, strict=True):
-        if line == stretch.text:
-            parts.append(text[stretch.start : stretch.end])
-        elif stretch.wrapping:
+    for original, line in zip(group, lines, strict=True):
+        if line == original.text:
+            parts.append(text[original.start : original.end])
+        elif original.wrapping:
             body = line.rstrip("\r\n")
-            parts += [stretch.wrapping.wrapped(body), line[len(body) :]]
+            parts += [original.wrapping.wrapped(body), line[len(body) :]]
         else:
             parts.append(line)
     return "".join(parts)
@@ -238,7 +238,7 @@ def _between(line: _Line, following: _Line) -> str:
     return "" if _HYPHENATED.search(line.body) and following.body[0].islower() else " "
 
 
-def _joined(paragraph: Sequence[_Line], width: int | None) -> Stretch:
+def _joined(paragraph: Sequence[_Line], width: int | None) -> LogicalLine:
     first, second, last = paragraph[0], paragraph[1], paragraph[-1]
     text = first.body
     for one, other in pairwise(paragraph):
@@ -247,11 +247,11 @@ def _joined(paragraph: Sequence[_Line], width: int | None) -> Stretch:
     wrapping = Wrapping(
         first.indent, second.indent, max(own, width or 0) if len(paragraph) == 2 else own, first.line_end
     )
-    return Stretch(first.start, last.start + len(last.raw), first.indent + text + last.line_end, wrapping)
+    return LogicalLine(first.start, last.start + len(last.raw), first.indent + text + last.line_end, wrapping)
 
 
-def _single_line(line: _Line) -> Stretch:
-    return Stretch(line.start, line.start + len(line.raw), line.raw)
+def _unjoined(line: _Line) -> LogicalLine:
+    return LogicalLine(line.start, line.start + len(line.raw), line.raw)
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
