@@ -106,8 +106,8 @@ def shouted(document: Document) -> bytes:
 
 
 def _loud(passage: Passage) -> Passage:
-    insets = tuple(inset._replace(passage=_loud(inset.passage)) for inset in passage.insets)
-    return replace(passage, text=passage.text.upper(), insets=insets)
+    nested = tuple(inner._replace(passage=_loud(inner.passage)) for inner in passage.nested)
+    return replace(passage, text=passage.text.upper(), nested=nested)
 
 
 def texts(document: Document) -> list[str]:

@@ -15,7 +15,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
-from app.markup.passage import Inset, Passage, Tag
+from app.markup.passage import NestedPassage, Passage, Tag
 from app.markup.render import unchanged
 
 MARKDOWN = """---
@@ -169,7 +169,7 @@ def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
     (passage,) = read("a.md", b"There are ![ten](n.png) books.").passages
     assert passage.text == "There are \ufffc books."
     assert [passage.text[one.start : one.end] for one in passage.protected] == ["\ufffc"]
-    assert [inset.passage.text for inset in passage.insets] == ["ten"]
+    assert [inner.passage.text for inner in passage.nested] == ["ten"]
 
 
 @pytest.mark.parametrize("title", ['say "x" \\', "a) (b", "it's", "&amp; \\*"])
@@ -177,8 +177,8 @@ def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
 def test_a_title_may_be_anything(title: str, marks: str) -> None:
     document = read("a.md", f"[a](u {marks[0]}t{marks[1]})".encode())
     (passage,) = document.passages
-    ((number, inset),) = passage.insets
-    written = document.write([unchanged(replace(passage, insets=(Inset(number, replace(inset, text=title)),)))])
+    ((number, inner),) = passage.nested
+    written = document.write([unchanged(replace(passage, nested=(NestedPassage(number, replace(inner, text=title)),)))])
     (link, *_) = PARSER.parse(written.decode())[1].children or []
     assert (link.attrs["href"], link.attrs["title"]) == ("u", title)
 
@@ -268,8 +268,10 @@ def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, t
     text = text.strip() or "a"
     document = read("a.md", around.encode())
     passage = document.passages[0]
-    ((number, inset),) = passage.insets
-    written = document.write([unchanged(replace(passage, insets=(Inset(number, replace(inset, text=text)),)))]).decode()
+    ((number, inner),) = passage.nested
+    written = document.write(
+        [unchanged(replace(passage, nested=(NestedPassage(number, replace(inner, text=text)),)))]
+    ).decode()
     assert structure(written) == structure(around), written
     (image,) = (t for block in PARSER.parse(written) for t in block.children or [] if t.type == "image")
     assert "".join(text.split()) == "".join("".join(t.content for t in image.children or []).split())

@@ -105,7 +105,7 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
             protected = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.protected)
-            found.append(unchanged(Passage(passage.text, protected, tags, insets=passage.insets)))
+            found.append(unchanged(Passage(passage.text, protected, tags, nested=passage.nested)))
     return found
 
 
@@ -296,9 +296,9 @@ def test_attributes_that_are_text_are_translated(markup: str, expected: list[str
 )
 def test_a_translated_attribute_is_quoted_as_it_was(markup: str, expected: str) -> None:
     def loud(passage: Passage) -> Passage:
-        insets = tuple(inset._replace(passage=loud(inset.passage)) for inset in passage.insets)
+        nested = tuple(inner._replace(passage=loud(inner.passage)) for inner in passage.nested)
         text = passage.text.upper() if "cat" not in passage.text.lower() and passage.text != "A" else 'UN "CHAT" D\'UN'
-        return replace(passage, text=text, insets=insets)
+        return replace(passage, text=text, nested=nested)
 
     assert written([piece if isinstance(piece, str) else loud(piece) for piece in pieces(markup)]) == expected
 

@@ -21,7 +21,7 @@ from app.formats.encodings import decoded
 from app.formats.front_matter import slots as front_matter_slots
 from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
 from app.formats.passage_builder import Collector
-from app.markup.passage import OBJECT, Inset, Passage, can_refer, reference
+from app.markup.passage import OBJECT, NestedPassage, Passage, can_refer, reference
 
 _SPECIAL = re.compile(
     r"[`\[\]]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
@@ -104,9 +104,9 @@ class _Inline:
     """Makes a passage of a block's inline tokens."""
 
     def __init__(self, tokens: Sequence[Token], can_hold: bool) -> None:
-        """`can_hold`: whether descriptions and titles of images become insets."""
+        """`can_hold`: whether descriptions and titles of images become nested passages."""
         self.tokens, self.can_hold = tokens, can_hold
-        self.insets: list[Inset] = []
+        self.nested: list[NestedPassage] = []
         self.titles: list[object] = []
         """Titles of the open links."""
         self.collector = Collector()
@@ -124,10 +124,10 @@ class _Inline:
         types = {token.type for token in self.tokens}
         breaks = [_raw(token) for token in self.tokens if token.type == "hardbreak"]
         write = partial(_written, hard_break=[*breaks, " "][0], has_links=bool({"link_open", "image"} & types))
-        insets = tuple(self.insets)
+        nested = tuple(self.nested)
         if passage := self.collector.passage(write):
-            return replace(passage, insets=insets)
-        return replace(self.collector.all(write), insets=insets) if insets else None
+            return replace(passage, nested=nested)
+        return replace(self.collector.all(write), nested=nested) if nested else None
 
     def _take(self, index: int) -> int:
         """Collects the token at `index` and those that it opens. Returns the index of the next token."""
@@ -187,8 +187,8 @@ class _Inline:
         return f"{closing[: found[0].start]}{self._refer(found[1])}{closing[found[0].stop :]}" if found else closing
 
     def _refer(self, passage: Passage) -> str:
-        self.insets.append(Inset(len(self.insets), passage))
-        return reference(len(self.insets) - 1)
+        self.nested.append(NestedPassage(len(self.nested), passage))
+        return reference(len(self.nested) - 1)
 
     def _closing_of(self, name: str, index: int) -> int | None:
         places = self.closing.get(name, [])

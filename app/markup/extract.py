@@ -6,7 +6,7 @@ encoding of characters in app/markup/char_refs.py.
 - A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an inline element
   holds one of these. An element that HTML does not know is inline if there is text beside it, else a block.
   Each link of a line that consists only of links is a passage. Text without letters and digits is copied.
-- Text attributes (app/markup/html_attributes.py) are passages, and insets if their tag is in another passage.
+- Text attributes (app/markup/html_attributes.py) are passages, and nested passages if their tag is in another passage.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
   svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate",
   except for translate="yes" within them. Within a sentence, these and code, kbd, samp, var and math are kept as a word
@@ -43,7 +43,7 @@ from app.markup.html_elements import (
 )
 from app.markup.html_tokenizer import Token, tokens
 from app.markup.inline_text import SPACE, Item, items
-from app.markup.passage import OBJECT, VALUE, Inset, Passage, Piece, ProtectedSpan, Tag, can_refer, reference
+from app.markup.passage import OBJECT, VALUE, NestedPassage, Passage, Piece, ProtectedSpan, Tag, can_refer, reference
 
 _LINK = re.compile(r"<a\b", re.IGNORECASE)
 _CODE = ("<%=", "<?=", "<?php")
@@ -104,9 +104,9 @@ def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) 
         if first < end:
             yield from _before(places[first], values)
             inside = list(_before(places[end], values))
-            insets = tuple(Inset(value.start, value.passage) for value in inside)
+            nested = tuple(NestedPassage(value.start, value.passage) for value in inside)
             referring = list(_referring(line[first:end], places[first], inside))
-            yield Located(places[first], places[end], replace(_passage(referring, document), insets=insets))
+            yield Located(places[first], places[end], replace(_passage(referring, document), nested=nested))
     yield from values
 
 

@@ -46,7 +46,7 @@ class Tag(NamedTuple):
     """Whether a mark is white space (`&nbsp;`), and replaces a space beside it."""
 
 
-class Inset(NamedTuple):
+class NestedPassage(NamedTuple):
     """A passage within the `raw` of another one, where `reference(number)` marks its place: a picture's description.
 
     Numbers are unique within a text.
@@ -57,7 +57,7 @@ class Inset(NamedTuple):
 
 
 def reference(number: int) -> str:
-    """The reference to the inset with that number."""
+    """The reference to the nested passage with that number."""
     return f"{_BEGIN}{number}{_END}"
 
 
@@ -66,14 +66,14 @@ def can_refer(text: str) -> bool:
     return _BEGIN not in text
 
 
-def filled(text: str, inset: Callable[[int], str | None]) -> str:
-    """`text` with each reference replaced by what `inset` returns for its number; if None, the reference stays."""
+def resolve_references(text: str, nested: Callable[[int], str | None]) -> str:
+    """`text` with each reference replaced by what `nested` returns for its number; if None, the reference stays."""
 
-    def named(found: re.Match[str]) -> str:
-        inside = inset(int(found[1]))
-        return found[0] if inside is None else inside
+    def resolved(reference: re.Match[str]) -> str:
+        inner = nested(int(reference[1]))
+        return reference[0] if inner is None else inner
 
-    return text if can_refer(text) else _REFERENCE.sub(named, text)
+    return text if can_refer(text) else _REFERENCE.sub(resolved, text)
 
 
 def as_it_is(text: str) -> str:
@@ -95,17 +95,17 @@ class Passage:
     tags: tuple[Tag, ...] = ()
     write: Callable[[str], str] = as_it_is
     whole: bool = False
-    insets: tuple[Inset, ...] = ()
+    nested: tuple[NestedPassage, ...] = ()
 
     @property
     def size(self) -> int:
         """Number of characters to translate."""
-        return len(self.text) + sum(inset.passage.size for inset in self.insets)
+        return len(self.text) + sum(inner.passage.size for inner in self.nested)
 
     @property
     def words(self) -> str:
         """All its text, for language detection."""
-        return "\n".join([self.text, *(inset.passage.words for inset in self.insets)])
+        return "\n".join([self.text, *(inner.passage.words for inner in self.nested)])
 
 
 Piece = str | Passage

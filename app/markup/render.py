@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.markup.passage import Passage, ProtectedSpan, Tag, filled
+from app.markup.passage import Passage, ProtectedSpan, Tag, resolve_references
 
 
 class Insertion(NamedTuple):
@@ -89,10 +89,10 @@ def unchanged(passage: Passage) -> str:
         if tag:
             moved.append(Insertion(tag.at + shift, tag.at + shift + _covers(passage.text, tag), tag.raw))
     text = joined([*pieces, passage.text[end:]], moved, passage.write)
-    if not passage.insets:
+    if not passage.nested:
         return text
-    insets = {inset.number: unchanged(inset.passage) for inset in passage.insets}
-    return filled(text, insets.get)
+    nested = {inner.number: unchanged(inner.passage) for inner in passage.nested}
+    return resolve_references(text, nested.get)
 
 
 def joined(pieces: Iterable[str | ProtectedSpan], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:

@@ -153,9 +153,9 @@ class Work:
         for number, plan in enumerate(self.plans):
             if isinstance(plan, ServiceError):
                 continue
-            insets = [part for parts in plan.insets.values() for part in parts if isinstance(part, Sentence)]
-            await self.finish_in_time(insets)
-            if any(inset.error for inset in insets):
+            nested = [part for parts in plan.nested.values() for part in parts if isinstance(part, Sentence)]
+            await self.finish_in_time(nested)
+            if any(inner.error for inner in nested):
                 continue
             if plan.label:  # its mark may come anywhere
                 await self.finish_in_time(plan.sentences)

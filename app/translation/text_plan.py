@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from app.engine.waiting_queue import cost
-from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, as_it_is, filled
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, as_it_is, resolve_references
 from app.markup.render import unchanged
 from app.text.glossary import Glossary, merged
 from app.text.mnemonics import Mnemonic
@@ -82,8 +82,8 @@ class TextPlan:
 
     bundle: Bundle | None
     parts: list[str | Sentence] = field(default_factory=list)
-    insets: dict[int, list[str | Sentence]] = field(default_factory=dict)
-    """By their numbers, what becomes of the insets that `parts` refer to."""
+    nested: dict[int, list[str | Sentence]] = field(default_factory=dict)
+    """The parts of the nested passages that `parts` refer to, by number."""
     warnings: list[Located] = field(default_factory=list)
     """Those that are not one sentence's."""
     cost: int = 0
@@ -94,14 +94,14 @@ class TextPlan:
     @cached_property
     def sentences(self) -> list[Sentence]:
         """To be asked for when it is whole."""
-        return [part for parts in (*self.insets.values(), self.parts) for part in parts if isinstance(part, Sentence)]
+        return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
 
     def text(self) -> str:
         """The translation. Its sentences must have been decoded, and `mend`ed."""
         return self._text(_best_of)
 
     def in_place(self, text: str) -> str:
-        """`text`, some of the translation, with the insets that it refers to."""
+        """`text`, some of the translation, with the nested passages that it refers to."""
         return self._filled(text, _best_of)
 
     def _text(self, chosen: Callable[[Sentence], Candidate]) -> str:
@@ -113,7 +113,10 @@ class TextPlan:
         return self.label.mnemonic.put(text, self.bundle.target)
 
     def _filled(self, text: str, chosen: Callable[[Sentence], Candidate]) -> str:
-        return filled(text, lambda number: _joined(self.insets[number], chosen) if number in self.insets else None)
+        def nested(number: int) -> str | None:
+            return _joined(self.nested[number], chosen) if number in self.nested else None
+
+        return resolve_references(text, nested)
 
     def paragraphs(self) -> Iterator[list[str | Sentence]]:
         """Its parts in the order of the text, cut behind line ends."""
@@ -129,9 +132,11 @@ class TextPlan:
     def located_warnings(self) -> list[Located]:
         """What seems wrong. The sentences must have been `mend`ed."""
         found = [*self.warnings]
-        insets = {id(part) for parts in self.insets.values() for part in parts}
+        nested = {id(part) for parts in self.nested.values() for part in parts}
         for sentence in self.sentences:
-            start = 0 if id(sentence) in insets else sentence.start  # an inset has no place in the passage's text
+            start = (
+                0 if id(sentence) in nested else sentence.start
+            )  # a nested passage has no offset in the passage's text
             found += ((start, warning) for warning in sentence.warnings)
             if sentence.overlooked:
                 found.append((start, not_translated(sentence.overlooked)))
@@ -187,7 +192,7 @@ def plan_text(
         if isinstance(piece, str):
             plan.parts.append(piece)
             continue
-        plan.insets |= {inset.number: list(cut(inset.passage)) for inset in piece.insets}
+        plan.nested |= {inner.number: list(cut(inner.passage)) for inner in piece.nested}
         plan.parts += cut(piece)
     return plan
 
