@@ -22,7 +22,7 @@ from training.corpora.text_file import CorpusError
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary, write_record
 from training.data.options import PrepareOptions
-from training.data.pair_store import PoolWriter
+from training.data.pair_store import PairStoreWriter
 from training.data.prepare import _vocabulary_sentences, already_prepared, prepare_corpora, vocabulary_size
 from training.data.tokenise import proportionate
 
@@ -108,7 +108,7 @@ def test_the_record_accounts_for_every_line_and_file(prepared: tuple[Path, Prepa
 
 
 def test_a_vocabulary_is_learnt_from_the_pairs_in_the_proportions_in_which_they_are_drawn(tmp_path: Path) -> None:
-    writer = PoolWriter(tmp_path / "text.tsv")
+    writer = PairStoreWriter(tmp_path / "text.tsv")
     for number, name in enumerate("abc"):
         writer.add_all(number, ((line, Pair(name, name.upper())) for line in range(2000)))
     drawn = Counter(_vocabulary_sentences(writer.finish(), [0.5, 2.0, 1.0], seed=1))

@@ -17,9 +17,9 @@ from training.cleaning.holdout import SideKeys, choose_dev_pairs
 from training.corpora.corpus import LineTally, Pair, write_pairs
 from training.data.batches import load_pairs
 from training.data.options import PrepareOptions
-from training.data.pair_store import Pool, PoolWriter, first_of_each
+from training.data.pair_store import PairStore, PairStoreWriter, is_first
 from training.data.prepare import already_prepared, prepare_corpora
-from training.data.token_shards import Shards, ShardWriter, token_type, undamaged
+from training.data.token_shards import Shards, ShardWriter, is_intact, token_type
 
 SIDE = st.lists(st.integers(0, 65_535), min_size=1, max_size=9)
 
@@ -95,7 +95,7 @@ def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options
     path.unlink()
     with pytest.raises(ValueError, match=f"{name} is missing: prepare the data again"):
         load_pairs(options.out)
-    assert not undamaged(options.out, summary.files)
+    assert not is_intact(options.out, summary.files)
 
 
 def test_data_of_the_version_before_is_to_be_prepared_again(options: PrepareOptions) -> None:
@@ -121,7 +121,7 @@ def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: Prep
 
 @pytest.mark.slow
 def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.data.pair_store.PIECE", 50)
+    monkeypatch.setattr("training.data.pair_store.CHUNK_PAIRS", 50)
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
     two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)
     assert one == two
@@ -130,18 +130,18 @@ def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkey
 # ---- The pairs on their way there
 
 
-def pool_of(path: Path, pairs: list[Pair]) -> Pool:
-    writer = PoolWriter(path)
+def store_of(path: Path, pairs: list[Pair]) -> PairStore:
+    writer = PairStoreWriter(path)
     assert writer.add_all(0, enumerate(pairs, 1)) == len(pairs)
     return writer.finish()
 
 
 def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) -> None:
-    pool, skipped = pool_of(tmp_path / "text", PAIRS), [LineTally()]
-    assert list(pool.pairs) == PAIRS
-    assert [pool.pairs[5], *pool.pairs[7:9]] == [PAIRS[5], *PAIRS[7:9]]
+    store, skipped = store_of(tmp_path / "text", PAIRS), [LineTally()]
+    assert list(store.pairs) == PAIRS
+    assert [store.pairs[5], *store.pairs[7:9]] == [PAIRS[5], *PAIRS[7:9]]
     kept = np.arange(len(PAIRS)) % 2 == 1
-    half = pool.keep(kept, skipped, "odd")
+    half = store.keep(kept, skipped, "odd")
     assert list(half.pairs) == PAIRS[1::2]
     assert half.lines.tolist() == list(range(2, len(PAIRS) + 1, 2))
     assert skipped[0].counts == {"odd": len(PAIRS) // 2}
@@ -155,7 +155,7 @@ def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[
     with pytest.MonkeyPatch.context() as patch:
         for part in (2, 1 << 20):
             patch.setattr("training.cleaning.holdout._CODES_PER_PART", part)
-            assert first_of_each(np.array(codes, np.int64)).tolist() == wanted
+            assert is_first(np.array(codes, np.int64)).tolist() == wanted
 
 
 def test_the_development_set_does_not_depend_on_how_the_work_is_divided(

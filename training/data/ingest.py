@@ -1,4 +1,4 @@
-"""Reads corpora into a pool: cleaned, deduplicated, with development pairs held out."""
+"""Reads corpora into a store: cleaned, deduplicated, with development pairs held out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from training.cleaning.simplified_chinese import simplify_pairs
 from training.corpora.corpus import Corpus, CorpusSpec, LineTally, NumberedPair, Pair, open_corpus
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
-from training.data.options import REHEARSED, PrepareOptions, require
-from training.data.pair_store import PIECE, Pool, PoolWriter, first_of_each, hashes
+from training.data.options import MAX_REHEARSAL_WEIGHT, PrepareOptions, require
+from training.data.pair_store import CHUNK_PAIRS, PairStore, PairStoreWriter, hashes, is_first
 
 IN_DEVELOPMENT = "a sentence is in the development set"
-TUNING_DEV = 100
+MIN_FINETUNING_DEV_PAIRS = 100
 """Minimum number of development pairs in fine-tuning, if there are five times as many pairs."""
 Item = TypeVar("Item")
 
@@ -49,9 +49,9 @@ def read_corpora(
     corpora: Sequence[Corpus],
     skipped: Sequence[LineTally],
     repaired: Sequence[LineTally],
-) -> tuple[Pool, SideKeys]:
+) -> tuple[PairStore, SideKeys]:
     """All distinct pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
-    writer = PoolWriter(path)
+    writer = PairStoreWriter(path)
     may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # none of a bundle's translations may be usable
     for number, corpus in enumerate(corpora):
         pairs = simplify_pairs(corpus.pairs(skipped[number]), options.simplified_sides(), repaired[number])
@@ -62,20 +62,22 @@ def read_corpora(
         kept = writer.add_all(number, clean(lines, cleaning, found, options.processes))
         if not kept and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
-    pool = writer.finish()
-    codes, done = np.empty((len(pool.pairs), 3), np.int64), 0
-    for piece in progress_of_pieces(hashes(pool, options.processes_for(pool)), pool, "comparing"):
-        codes[done : done + len(piece)] = piece
-        done += len(piece)
-    first = first_of_each(codes[:, 0])
-    pool, keys = pool.keep(first, skipped, "a duplicate pair"), SideKeys(codes[first, 1], codes[first, 2])
+    store = writer.finish()
+    codes, done = np.empty((len(store.pairs), 3), np.int64), 0
+    for chunk in chunk_progress(hashes(store, options.processes_for(store)), store, "comparing"):
+        codes[done : done + len(chunk)] = chunk
+        done += len(chunk)
+    first = is_first(codes[:, 0])
+    store, keys = store.keep(first, skipped, "a duplicate pair"), SideKeys(codes[first, 1], codes[first, 2])
     for number, corpus in enumerate(corpora):
-        if not pool.count(number) and number not in may_be_empty:
+        if not store.count(number) and number not in may_be_empty:
             raise _unusable(corpus, skipped[number])
-    return pool, keys
+    return store, keys
 
 
-def read_all(options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally) -> list[NumberedPair]:
+def read_dev_corpus(
+    options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally
+) -> list[NumberedPair]:
     """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
     pairs = list(simplify_pairs(corpus.pairs(skipped), options.simplified_sides(), repaired))
     if not pairs:
@@ -88,49 +90,51 @@ def _unusable(corpus: Corpus, skipped: LineTally) -> CorpusError:
     return CorpusError(corpus.spec.paths[0], f"no usable pair: {why}")
 
 
-def set_apart(
-    options: PrepareOptions, pool: Pool, keys: SideKeys, dev: list[Pair], skipped: Sequence[LineTally]
-) -> tuple[Pool, list[Pair]]:
+def hold_out_dev(
+    options: PrepareOptions, store: PairStore, keys: SideKeys, dev: list[Pair], skipped: Sequence[LineTally]
+) -> tuple[PairStore, list[Pair]]:
     """Training and development pairs, with no sentence in both; chooses `dev` if it is empty. Raises ValueError."""
     if dev:
         # Training pairs have been cleaned, and these have not: both forms of a pair count as known.
         dev_keys = SideKeys.of([*dev, *repaired_pairs(dev, options.cleaning())])
     else:
-        own = pool.corpora < len(options.pairs)  # [pairs]
+        own = store.corpora < len(options.pairs)  # [pairs]
         require(int(own.sum()) > 1, "there is only one pair: holding it out leaves none to train on")
-        wanted = options.dev_size or default_dev_size(int(own.sum()), TUNING_DEV if options.vocabulary else 1)
+        wanted = options.dev_size or default_dev_size(
+            int(own.sum()), MIN_FINETUNING_DEV_PAIRS if options.vocabulary else 1
+        )
         chosen = np.zeros(len(own), np.bool_)
         chosen[own] = choose_dev_pairs(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
-        dev = [pool.pairs[index] for index in chosen.nonzero()[0].tolist()]
+        dev = [store.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
-        pool = pool.keep(~chosen, skipped, "held out for development")
-    pool = pool.keep(~keys.sharing_a_side(dev_keys), skipped, IN_DEVELOPMENT)
-    left = pool.corpora < len(options.pairs)
+        store = store.keep(~chosen, skipped, "held out for development")
+    store = store.keep(~keys.sharing_a_side(dev_keys), skipped, IN_DEVELOPMENT)
+    left = store.corpora < len(options.pairs)
     require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")
-    return pool, dev
+    return store, dev
 
 
-def limited(options: PrepareOptions, pool: Pool, skipped: Sequence[LineTally]) -> Pool:
+def apply_limit(options: PrepareOptions, store: PairStore, skipped: Sequence[LineTally]) -> PairStore:
     """`options.limit` of the pairs, separately for mixed ones; a lower limit's pairs are among a higher limit's."""
-    own = (pool.corpora < len(options.pairs)).nonzero()[0]
+    own = (store.corpora < len(options.pairs)).nonzero()[0]
     if options.limit is None or len(own) <= options.limit:
-        return pool
-    kept = np.ones(len(pool.pairs), np.bool_)
+        return store
+    kept = np.ones(len(store.pairs), np.bool_)
     kept[np.random.default_rng(options.seed).permutation(own)[options.limit :]] = False
-    return pool.keep(kept, skipped, "beyond --limit")
+    return store.keep(kept, skipped, "beyond --limit")
 
 
-def weighed(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus]) -> list[Corpus]:
+def reweight_mixed(options: PrepareOptions, store: PairStore, corpora: Sequence[Corpus]) -> list[Corpus]:
     """`corpora`, with each mixed one weighted so that an epoch draws as many pairs as requested."""
-    count = [pool.count(number) for number in range(len(corpora))]
+    count = [store.count(number) for number in range(len(corpora))]
     own = sum(count[number] * corpora[number].spec.weight for number in range(len(options.pairs)))
-    weighed = list(corpora[: len(options.pairs)])
+    weighted = list(corpora[: len(options.pairs)])
     for number, corpus in enumerate(corpora[len(options.pairs) :], len(options.pairs)):
         weight = corpus.spec.weight * own / max(1, count[number])
         if options.rehearsal and number == len(corpora) - 1:
-            weight = min(weight, REHEARSED)
-        weighed.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
-    return weighed
+            weight = min(weight, MAX_REHEARSAL_WEIGHT)
+        weighted.append(dataclasses.replace(corpus, spec=dataclasses.replace(corpus.spec, weight=round(weight, 6))))
+    return weighted
 
 
 def progress(items: Iterable[Item], what: str) -> Iterable[Item]:
@@ -139,9 +143,9 @@ def progress(items: Iterable[Item], what: str) -> Iterable[Item]:
     return progress
 
 
-def progress_of_pieces(found: Iterable[Item], pool: Pool, what: str) -> Iterable[Item]:
-    """`found`, one result per piece of the pool, with a progress bar that counts pairs, on a terminal only."""
-    with tqdm(desc=what, total=len(pool.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
+def chunk_progress(found: Iterable[Item], store: PairStore, what: str) -> Iterable[Item]:
+    """`found`, one result per chunk of the store, with a progress bar that counts pairs, on a terminal only."""
+    with tqdm(desc=what, total=len(store.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
         for item in found:
             yield item
-            bar.update(min(PIECE, len(pool.pairs) - bar.n))
+            bar.update(min(CHUNK_PAIRS, len(store.pairs) - bar.n))

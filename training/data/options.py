@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
 from training.cleaning.rules import RULES, CleaningOptions
 from training.cleaning.simplified_chinese import has_own_ideographs, is_chinese, is_simplified_chinese
-from training.data.pair_store import Pool
+from training.data.pair_store import PairStore
 from training.data.vocabulary import check_size
 from training.options import SOURCE, TARGET, Columns, Encoding, Option
 from training.process_map import share
@@ -23,12 +23,12 @@ RATIO_FROM_TOKENS = 24
 """Sentences with no more tokens than this on both sides always pass: "Thanks." may well take eight."""
 RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.15
-REHEARSED = 4.0
+MAX_REHEARSAL_WEIGHT = 4.0
 """Maximum draws per epoch: with many pairs, a few sentences would be learnt by heart."""
 RULES_LISTED = "; ".join(f"{name}: {what}" for name, what in RULES.items())
 SCRIPTS = ("auto", "simplified", "keep")
 # Fewer pairs than this are done before other processes have started.
-_MANY_PAIRS = 200_000
+_MIN_PAIRS_FOR_PROCESSES = 200_000
 
 
 PAIRS = Option(
@@ -52,8 +52,8 @@ class PrepareOptions:
     """What to prepare. None means: detected, or chosen by size. A ValueError names the fault.
 
     `mix` are corpora in addition to `pairs` that contribute no development pairs; a weight there counts pairs drawn for
-    each of `pairs`. `rehearsal` is one more of these, none of whose pairs is drawn more than REHEARSED times.
-    `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one.
+    each of `pairs`. `rehearsal` is one more of these; an epoch draws each of its pairs at most MAX_REHEARSAL_WEIGHT
+    times. `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one.
     """
 
     pairs: Annotated[tuple[str, ...], PAIRS]
@@ -98,7 +98,7 @@ class PrepareOptions:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")
         for option, code in (("--source", self.source), ("--target", self.target)):
             require(is_language_code(code), f"{option} {code!r} is not a language code such as en or pt-BR")
-            usual = code if self.vocabulary else _usual(code)  # a bundle being fine-tuned keeps its code
+            usual = code if self.vocabulary else _canonical_code(code)  # a bundle being fine-tuned keeps its code
             require(usual == code, f"{option} {code!r}: services call that language {usual}")
         require(self.source != self.target, f"--source and --target are both {self.source}")
         require(self.dev is None or self.dev_size is None, "give --dev or --dev-size, not both")
@@ -124,15 +124,15 @@ class PrepareOptions:
         """All corpora in addition to `pairs`."""
         return self.mix + ((self.rehearsal,) if self.rehearsal else ())
 
-    def recipe(self) -> dict[str, Any]:
+    def content_options(self) -> dict[str, Any]:
         """The options that determine the folder's content, as JSON returns them."""
-        return _deciding(dataclasses.asdict(self))
+        return _content_options(dataclasses.asdict(self))
 
-    def are(self, recorded: Mapping[str, Any]) -> bool:
+    def matches(self, recorded: Mapping[str, Any]) -> bool:
         """Whether a folder's record matches these options. An option that it lacks is newer, and had its default."""
         optional = [field for field in dataclasses.fields(self) if field.default is not dataclasses.MISSING]
         younger = {field.name: field.default for field in optional if field.name not in recorded}
-        return _deciding({**recorded, **younger}) == self.recipe()
+        return _content_options({**recorded, **younger}) == self.content_options()
 
     def cleaning(self) -> CleaningOptions:
         """A vocabulary piece has at most 16 characters, so any longer text exceeds the token limit."""
@@ -159,12 +159,12 @@ class PrepareOptions:
         by_script = {"auto": is_simplified_chinese(code), "simplified": is_chinese(code), "keep": False}
         return by_script[self.script]
 
-    def processes_for(self, pool: Pool) -> int:
-        """The number of processes for the work on `pool`."""
-        return share(self.processes, much=len(pool.pairs) >= _MANY_PAIRS)
+    def processes_for(self, store: PairStore) -> int:
+        """The number of processes for the work on `store`."""
+        return share(self.processes, much=len(store.pairs) >= _MIN_PAIRS_FOR_PROCESSES)
 
 
-def _usual(code: str) -> str:
+def _canonical_code(code: str) -> str:
     """The usual code of a language, if `code` is its name, three letters instead of two, or in capitals: a bundle is
     found by its exact code only."""
     language = language_alone(code)
@@ -172,7 +172,7 @@ def _usual(code: str) -> str:
     return by_name.get(language) or TWO_LETTERS.get(language, language) + code[len(language) :]
 
 
-def _deciding(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _content_options(fields: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in fields.items() if name not in ("out", "replace", "processes")}
     return dict(json.loads(json.dumps(kept)))
 

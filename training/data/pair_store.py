@@ -23,7 +23,7 @@ from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
 
-PIECE = 1 << 13
+CHUNK_PAIRS = 1 << 13
 """Pairs per task of a process."""
 
 
@@ -48,41 +48,41 @@ class PairTexts(Sequence[Pair]):
         return self._at(int(self.starts[index]))
 
     def __iter__(self) -> Iterator[Pair]:
-        for piece in pieces(self.starts):
-            yield from map(self._at, piece.tolist())
+        for chunk in chunks(self.starts):
+            yield from map(self._at, chunk.tolist())
 
     def _at(self, start: int) -> Pair:
         source, _, target = self._bytes[start : self._bytes.find(b"\n", start)].decode().partition("\t")
         return Pair(source, target)
 
 
-def pieces(starts: Integers) -> Iterator[Integers]:
-    return (starts[first : first + PIECE] for first in range(0, len(starts), PIECE))
+def chunks(starts: Integers) -> Iterator[Integers]:
+    return (starts[first : first + CHUNK_PAIRS] for first in range(0, len(starts), CHUNK_PAIRS))
 
 
 @dataclass(frozen=True)
-class Pool:
+class PairStore:
     """Pairs of all corpora with their origin: `corpora` indexes the corpus, `lines` its line (from 1)."""
 
     pairs: PairTexts
     corpora: NDArray[np.int16]
     lines: NDArray[np.uint32]
 
-    def keep(self, kept: Mask, skipped: Sequence[LineTally], reason: str) -> Pool:
+    def keep(self, kept: Mask, skipped: Sequence[LineTally], reason: str) -> PairStore:
         """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
         if kept.all():
             return self
-        for first in range(0, len(kept), PIECE):  # a list of all would take 40 bytes a pair
-            for row in (first + np.flatnonzero(~kept[first : first + PIECE])).tolist():
+        for first in range(0, len(kept), CHUNK_PAIRS):  # a list of all would take 40 bytes a pair
+            for row in (first + np.flatnonzero(~kept[first : first + CHUNK_PAIRS])).tolist():
                 lines = skipped[self.corpora[row]]
                 lines.add(reason, int(self.lines[row]), self.pairs[row] if lines.needs_example(reason) else None)
-        return Pool(PairTexts(self.pairs.path, self.pairs.starts[kept]), self.corpora[kept], self.lines[kept])
+        return PairStore(PairTexts(self.pairs.path, self.pairs.starts[kept]), self.corpora[kept], self.lines[kept])
 
     def count(self, corpus: int) -> int:
         return int((self.corpora == corpus).sum())
 
 
-class PoolWriter:
+class PairStoreWriter:
     """Appends pairs one by one to a new file at `path`."""
 
     def __init__(self, path: Path) -> None:
@@ -100,17 +100,17 @@ class PoolWriter:
                 file.write(f"{pair.source}\t{pair.target}\n".encode())
         return len(self._starts) - before
 
-    def finish(self) -> Pool:
+    def finish(self) -> PairStore:
         texts = PairTexts(self._path, np.frombuffer(self._starts, np.int64))
-        return Pool(texts, np.frombuffer(self._corpora, np.int16), np.frombuffer(self._lines, np.uint32))
+        return PairStore(texts, np.frombuffer(self._corpora, np.int16), np.frombuffer(self._lines, np.uint32))
 
 
-# ---- Long computations, on pieces of the pool
+# ---- Long computations, on chunks of the store
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """The tokens of a piece: `lengths` [pairs, side] of all; `ids`, end to end, of those that fit `max_tokens`."""
+    """The tokens of a chunk: `lengths` [pairs, side] of all; `ids`, end to end, of those that fit `max_tokens`."""
 
     ids: NDArray[Any]
     lengths: NDArray[np.uint32]
@@ -118,15 +118,15 @@ class Encoded:
     """Which sources have an end mark: [pairs]."""
 
 
-def hashes(pool: Pool, processes: int) -> Iterator[Integers]:
-    """For each piece of the pool, [pairs, 3]: the hashes of pair, source and target, of the latter two's keys."""
-    return in_order(partial(_hashes, pool.pairs.path), pieces(pool.pairs.starts), processes)
+def hashes(store: PairStore, processes: int) -> Iterator[Integers]:
+    """For each chunk of the store, [pairs, 3]: the hashes of pair, source and target, of the latter two's keys."""
+    return in_order(partial(_hashes, store.pairs.path), chunks(store.pairs.starts), processes)
 
 
-def encode(pool: Pool, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
-    """The tokens of each piece of the pool."""
-    work = partial(_encode, pool.pairs.path, tokenizer.proto, max_tokens)
-    return in_order(work, pieces(pool.pairs.starts), processes)
+def encode(store: PairStore, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
+    """The tokens of each chunk of the store."""
+    work = partial(_encode, store.pairs.path, tokenizer.proto, max_tokens)
+    return in_order(work, chunks(store.pairs.starts), processes)
 
 
 def _hashes(path: Path, starts: Integers) -> Integers:
@@ -153,11 +153,11 @@ def _encode(path: Path, proto: bytes, max_tokens: int, starts: Integers) -> Enco
 
 @lru_cache(maxsize=1)
 def _tokenizer(proto: bytes) -> Tokenizer:
-    """Cached between pieces: building it takes as long as encoding hundreds of sentences."""
+    """Cached between chunks: building it takes as long as encoding hundreds of sentences."""
     return Tokenizer(proto)
 
 
-def first_of_each(codes: Integers) -> Mask:
+def is_first(codes: Integers) -> Mask:
     """Which codes are the first with their value: [pairs]."""
     first = np.zeros(len(codes), np.bool_)
     for part in partitions(codes):

@@ -18,26 +18,26 @@ from training.cleaning.simplified_chinese import simplification_rules
 from training.corpora.corpus import Corpus, LineTally, Pair, write_pairs
 from training.data.dataset import PreparedSummary, digests, write_record
 from training.data.ingest import (
-    limited,
+    apply_limit,
+    hold_out_dev,
     open_dev_corpus,
     open_training_corpus,
-    read_all,
     read_corpora,
-    set_apart,
+    read_dev_corpus,
+    reweight_mixed,
     spec_of,
-    weighed,
 )
 from training.data.options import PrepareOptions, require
-from training.data.pair_store import Pool
-from training.data.token_shards import undamaged
+from training.data.pair_store import PairStore
+from training.data.token_shards import is_intact
 from training.data.tokenise import write_tokens
 from training.data.vocabulary import train_vocabulary
 from training.file_lock import alone_making
 
-TEXT = "text.tsv"
+TEXT_FILE = "text.tsv"
 """All text that was read; in the folder only while it is being made."""
 # More sentences than this hardly change a vocabulary of a few thousand pieces, and cost memory and minutes.
-_VOCABULARY_SENTENCES = 400_000
+_MAX_VOCABULARY_SENTENCES = 400_000
 
 Say = Callable[[str], None]
 
@@ -55,15 +55,15 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
 def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
     check_replaceable(options.out, options.replace, "data folder", "prepared.json", input_files(options))
     corpora = [open_training_corpus(options, text) for text in (*options.pairs, *options.mixed)]
-    given = [open_dev_corpus(options, options.dev)] if options.dev else []
-    for corpus in [*corpora, *given]:
+    dev_corpora = [open_dev_corpus(options, options.dev)] if options.dev else []
+    for corpus in [*corpora, *dev_corpora]:
         say(corpus.describe())
 
-    begun = _digests(options)
-    skipped = [LineTally() for _ in [*corpora, *given]]
+    digests_before = _digests(options)
+    skipped = [LineTally() for _ in [*corpora, *dev_corpora]]
     with written_whole(options.out) as folder:
-        summary = _prepare(options, folder, corpora, given, skipped, say)
-        for name, digest in begun.items():
+        summary = _prepare(options, folder, corpora, dev_corpora, skipped, say)
+        for name, digest in digests_before.items():
             require(summary.sha256.get(name) == digest, f"{name} changed while it was being read: try again")
         write_record(folder, summary)
     for line in summary.describe(options.out):
@@ -75,50 +75,50 @@ def _prepare(
     options: PrepareOptions,
     folder: Path,
     corpora: Sequence[Corpus],
-    given: Sequence[Corpus],
+    dev_corpora: Sequence[Corpus],
     skipped: Sequence[LineTally],
     say: Say,
 ) -> PreparedSummary:
     """Writes everything but the record into `folder`, which also holds the text read meanwhile."""
     repaired = [LineTally() for _ in skipped]
-    pool, keys = read_corpora(options, folder / TEXT, corpora, skipped, repaired)
-    of_given = zip(given, skipped[len(corpora) :], repaired[len(corpora) :], strict=True)
-    numbered = [pair for corpus in of_given for pair in read_all(options, *corpus)]
-    pool, dev = set_apart(options, pool, keys, [pair for _, pair in numbered], skipped)
-    pool = limited(options, pool, skipped)
-    corpora = weighed(options, pool, corpora)
-    tokenizer = _vocabulary(options, pool, corpora, say)
-    dev = _short_enough(options, dev, tokenizer, [line for line, _ in numbered], skipped[-1], say)
+    store, keys = read_corpora(options, folder / TEXT_FILE, corpora, skipped, repaired)
+    tallied_dev = zip(dev_corpora, skipped[len(corpora) :], repaired[len(corpora) :], strict=True)
+    numbered = [pair for corpus in tallied_dev for pair in read_dev_corpus(options, *corpus)]
+    store, dev = hold_out_dev(options, store, keys, [pair for _, pair in numbered], skipped)
+    store = apply_limit(options, store, skipped)
+    corpora = reweight_mixed(options, store, corpora)
+    tokenizer = _make_tokenizer(options, store, corpora, say)
+    dev = _drop_long_dev(options, dev, tokenizer, [line for line, _ in numbered], skipped[-1], say)
     weights = [corpus.spec.weight for corpus in corpora]
-    written = write_tokens(options, pool, tokenizer, weights, folder, skipped, dev)
-    pool = written.pool
-    kept_of = [pool.count(number) for number in range(len(corpora))] + [len(dev)] * len(given)
-    reports = list(map(CorpusReport, [*corpora, *given], kept_of, skipped, repaired))
-    _tell(options, folder, reports, say)
-    (folder / TEXT).unlink()
+    written = write_tokens(options, store, tokenizer, weights, folder, skipped, dev)
+    store = written.store
+    kept_of = [store.count(number) for number in range(len(corpora))] + [len(dev)] * len(dev_corpora)
+    reports = list(map(CorpusReport, [*corpora, *dev_corpora], kept_of, skipped, repaired))
+    _report(options, folder, reports, say)
+    (folder / TEXT_FILE).unlink()
     (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
     write_pairs(folder / "dev.tsv", dev)
-    records = [_record(number, corpus, pool, skipped[number]) for number, corpus in enumerate(corpora)]
+    records = [_record(number, corpus, store, skipped[number]) for number, corpus in enumerate(corpora)]
     if options.rehearsal:
         records[-1]["rehearsed"] = True
     return PreparedSummary(
         source=options.source,
         target=options.target,
         vocab_size=tokenizer.vocab_size,
-        pairs=len(pool.pairs) + written.reserved_copies + written.augmented_copies,
+        pairs=len(store.pairs) + written.reserved_copies + written.augmented_copies,
         dev_pairs=len(dev),
         seed=options.seed,
         corpora=records,
         reserved_copies=written.reserved_copies,
         augmented_copies=written.augmented_copies,
         sha256=_digests(options),
-        options=options.recipe(),
+        options=options.content_options(),
         files=written.files,
         sources_with_end_marks=round(written.sources_with_end_marks, 3),
     )
 
 
-def _tell(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport], say: Say) -> None:
+def _report(options: PrepareOptions, folder: Path, reports: Sequence[CorpusReport], say: Say) -> None:
     write_report(folder, reports)
     for report in reports:
         for line in report.summary_lines():
@@ -136,17 +136,17 @@ def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
         summary = PreparedSummary.load(options.out)
     except ValueError:
         return None
-    same = options.are(summary.options) and summary.sha256 == _digests(options)
-    return summary if same and undamaged(options.out, summary.files) else None
+    same = options.matches(summary.options) and summary.sha256 == _digests(options)
+    return summary if same and is_intact(options.out, summary.files) else None
 
 
-def damage(folder: Path) -> str | None:
+def damage_message(folder: Path) -> str | None:
     """Why the data in `folder` cannot be used, whatever they were made of; None if they can."""
     try:
         summary = PreparedSummary.load(folder)
     except ValueError as error:
         return str(error)
-    return None if undamaged(folder, summary.files) else f"files in {folder} are missing or damaged"
+    return None if is_intact(folder, summary.files) else f"files in {folder} are missing or damaged"
 
 
 def vocabulary_size(pairs: int, characters: int) -> int:
@@ -159,28 +159,28 @@ def vocabulary_size(pairs: int, characters: int) -> int:
     return size + max(0, characters - 500)
 
 
-def _vocabulary(options: PrepareOptions, pool: Pool, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
+def _make_tokenizer(options: PrepareOptions, store: PairStore, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
     if options.vocabulary is not None:
         return Tokenizer.load(Path(options.vocabulary))
-    sentences = list(_vocabulary_sentences(pool, [corpus.spec.weight for corpus in corpora], options.seed))
-    size = options.vocab_size or vocabulary_size(len(pool.pairs), len(set().union(*sentences)))
+    sentences = list(_vocabulary_sentences(store, [corpus.spec.weight for corpus in corpora], options.seed))
+    size = options.vocab_size or vocabulary_size(len(store.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
     rules = simplification_rules() if options.normalises_characters() else None
     return Tokenizer(train_vocabulary(sentences, size, (options.source, options.target), rules=rules))
 
 
-def _vocabulary_sentences(pool: Pool, weights: Sequence[float], seed: int) -> Iterator[str]:
+def _vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int) -> Iterator[str]:
     """Both sides of a sample of the pairs, in the proportions in which training draws them."""
     random = Random(seed)
-    drawn = [pool.count(number) * weight for number, weight in enumerate(weights)]
+    drawn = [store.count(number) * weight for number, weight in enumerate(weights)]
     highest = max(weight for weight, pairs in zip(weights, drawn, strict=True) if pairs)
-    scale = min(1 / highest, _VOCABULARY_SENTENCES / (2 * sum(drawn)))
-    for row, corpus in enumerate(pool.corpora):
+    scale = min(1 / highest, _MAX_VOCABULARY_SENTENCES / (2 * sum(drawn)))
+    for row, corpus in enumerate(store.corpora):
         if random.random() < scale * weights[corpus]:
-            yield from pool.pairs[row]
+            yield from store.pairs[row]
 
 
-def _short_enough(
+def _drop_long_dev(
     options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: LineTally, say: Say
 ) -> list[Pair]:
     """Those of `dev` that fit the token limit; the others go to `skipped` if a file was given, so that their `lines`
@@ -196,8 +196,8 @@ def _short_enough(
     return [pair for pair, short in zip(dev, fits, strict=True) if short]
 
 
-def _record(number: int, corpus: Corpus, pool: Pool, skipped: LineTally) -> dict[str, Any]:
-    kept = pool.count(number)
+def _record(number: int, corpus: Corpus, store: PairStore, skipped: LineTally) -> dict[str, Any]:
+    kept = store.count(number)
     lines = {"read": kept + skipped.counts.total(), "kept": kept, "skipped": dict(skipped.counts)}
     return {"name": corpus.name, "weight": corpus.spec.weight, **lines}
 

@@ -97,7 +97,7 @@ def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
             raise ValueError(f"{path} {fault}: prepare the data again")
 
 
-def undamaged(folder: Path, files: dict[str, list[int | str]]) -> bool:
+def is_intact(folder: Path, files: dict[str, list[int | str]]) -> bool:
     """Whether the files are intact; reads them all."""
     return all((folder / name).exists() for name in files) and files_of(folder) == files
 

@@ -1,4 +1,4 @@
-"""Writes the pairs of a pool, and copies of them, as token ids into a data folder; drops pairs with unsuitable lengths.
+"""Writes the pairs of a store, and copies of them, as token ids into a data folder; drops pairs of unsuitable lengths.
 
 Pairs are read in `training.data.ingest`, files are written in `training.data.token_shards`.
 """
@@ -21,20 +21,20 @@ from model.tokenizer import Tokenizer
 from training.corpora.corpus import LineTally, Pair
 from training.data.augment.placeholder_copies import TokenCopy, token_copies
 from training.data.augment.robustness import augmented_copies
-from training.data.ingest import progress, progress_of_pieces
+from training.data.ingest import chunk_progress, progress
 from training.data.options import RATIO_FROM_TOKENS, PrepareOptions, require
-from training.data.pair_store import PIECE, Pool, encode
+from training.data.pair_store import CHUNK_PAIRS, PairStore, encode
 from training.data.token_shards import Integers, Mask, ShardWriter
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTokens:
     """The pairs that were written, without the copies after them. `files`: see `training.data.token_shards.files_of`.
 
     `sources_with_end_marks`: the share of an epoch's pairs, including copies, whose source has an end mark.
     """
 
-    pool: Pool
+    store: PairStore
     files: dict[str, list[int | str]]
     reserved_copies: int
     augmented_copies: int
@@ -43,54 +43,56 @@ class Written:
 
 def write_tokens(
     options: PrepareOptions,
-    pool: Pool,
+    store: PairStore,
     tokenizer: Tokenizer,
     weights: Sequence[float],
     folder: Path,
     skipped: Sequence[LineTally],
     dev: Sequence[Pair],
-) -> Written:
+) -> WrittenTokens:
     """Writes to `folder` the pairs with suitable lengths and copies of them; the others go to `skipped`.
 
     `weights`: how often an epoch draws a pair of each corpus. No copy contains a sentence of `dev`. Raises ValueError
     if no pair is left.
     """
     writer = ShardWriter(folder, tokenizer.vocab_size)
-    pool, kept, end_marks = _encode(options, pool, tokenizer, writer, skipped)
-    reserved = _write_copies(_reserved_copies(options, pool, tokenizer), tokenizer, writer, "copying with placeholders")
+    store, kept, end_marks = _encode(options, store, tokenizer, writer, skipped)
+    reserved = _write_copies(
+        _reserved_copies(options, store, tokenizer), tokenizer, writer, "copying with placeholders"
+    )
     augmented = _write_copies(
-        _augmented_copies(options, pool, tokenizer, dev), tokenizer, writer, "copying with changes"
+        _augmented_copies(options, store, tokenizer, dev), tokenizer, writer, "copying with changes"
     )
     copied = np.concatenate([reserved.pairs, augmented.pairs])
-    of_corpora = np.append(pool.corpora, pool.corpora[copied])
+    of_corpora = np.append(store.corpora, store.corpora[copied])
     files = writer.finish(np.append(kept, np.ones_like(copied, np.bool_)), of_corpora)
     end_marks = np.concatenate([end_marks, reserved.end_marks, augmented.end_marks])
-    share = _share_drawn(end_marks, of_corpora, weights)
-    return Written(pool, files, len(reserved.pairs), len(augmented.pairs), share)
+    share = _drawn_share(end_marks, of_corpora, weights)
+    return WrittenTokens(store, files, len(reserved.pairs), len(augmented.pairs), share)
 
 
 def _encode(
-    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[LineTally]
-) -> tuple[Pool, Mask, Mask]:
+    options: PrepareOptions, store: PairStore, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[LineTally]
+) -> tuple[PairStore, Mask, Mask]:
     """Writes the tokens of the pairs; those with unsuitable lengths go to `skipped`.
 
     Returns the others, their indices among those written, and which of them have a source with an end mark.
     """
     lengths, end_marks = [], []
-    pieces = encode(pool, tokenizer, options.max_tokens, options.processes_for(pool))
-    for piece in progress_of_pieces(pieces, pool, "encoding"):
-        fits = piece.lengths.max(1) <= options.max_tokens  # [pairs]
-        writer.add(piece.ids, piece.lengths * fits[:, None])
-        lengths.append(piece.lengths)
-        end_marks.append(piece.end_marks)
+    chunks = encode(store, tokenizer, options.max_tokens, options.processes_for(store))
+    for chunk in chunk_progress(chunks, store, "encoding"):
+        fits = chunk.lengths.max(1) <= options.max_tokens  # [pairs]
+        writer.add(chunk.ids, chunk.lengths * fits[:, None])
+        lengths.append(chunk.lengths)
+        end_marks.append(chunk.end_marks)
     both = np.concatenate(lengths)  # [pairs, side]
     kept = both.max(1) <= options.max_tokens
     require(bool(kept.any()), f"no pair is left of at most {options.max_tokens} tokens a side (max_tokens)")
-    pool = pool.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
+    store = store.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
     sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
-    pool = pool.keep(sound, skipped, "lengths out of proportion")
+    store = store.keep(sound, skipped, "lengths out of proportion")
     kept[kept] = sound
-    return pool, kept, np.concatenate(end_marks)[kept]
+    return store, kept, np.concatenate(end_marks)[kept]
 
 
 def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
@@ -104,44 +106,44 @@ def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     return sound
 
 
-def _reserved_copies(options: PrepareOptions, pool: Pool, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+def _reserved_copies(options: PrepareOptions, store: PairStore, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
     """Copies of pairs with reserved symbols."""
     if options.reserved_share == 0:
         return iter(())
-    wanted = round(options.reserved_share * len(pool.pairs))
-    return token_copies(pool.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
+    wanted = round(options.reserved_share * len(store.pairs))
+    return token_copies(store.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
 
 
 def _augmented_copies(
-    options: PrepareOptions, pool: Pool, tokenizer: Tokenizer, dev: Sequence[Pair]
+    options: PrepareOptions, store: PairStore, tokenizer: Tokenizer, dev: Sequence[Pair]
 ) -> Iterator[TokenCopy]:
     """Copies of pairs with different case and punctuation, and with other names."""
     if options.augment_share == 0:
         return iter(())
-    wanted, languages = round(options.augment_share * len(pool.pairs)), (options.source, options.target)
+    wanted, languages = round(options.augment_share * len(store.pairs)), (options.source, options.target)
     random = Random(f"augmentation {options.seed}")
-    return augmented_copies(pool.pairs, wanted, tokenizer, languages, options.max_tokens, random, dev)
+    return augmented_copies(store.pairs, wanted, tokenizer, languages, options.max_tokens, random, dev)
 
 
-class _Copied(NamedTuple):
+class _CopiesWritten(NamedTuple):
     """The copies written: of which pairs, [copies], and which of them have a source with an end mark."""
 
     pairs: Integers
     end_marks: Mask
 
 
-def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: ShardWriter, what: str) -> _Copied:
+def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: ShardWriter, what: str) -> _CopiesWritten:
     pairs, end_marks = array("q"), array("b")
     copies = iter(progress(drawn, what))
-    while some := list(islice(copies, PIECE)):
+    while some := list(islice(copies, CHUNK_PAIRS)):
         ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
         writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
         pairs.extend(copy.pair for copy in some)
         end_marks.extend(has_end_mark(tokenizer.decode(copy.source)) for copy in some)
-    return _Copied(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
+    return _CopiesWritten(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
 
 
-def _share_drawn(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
+def _drawn_share(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
     """The share of an epoch's draws that is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
     of_each = [of_corpora == number for number in range(len(weights))]
     drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))

@@ -18,7 +18,7 @@ from training.adapt.finetune import said_changes
 from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
-from training.data.prepare import already_prepared, damage, input_files, prepare_corpora
+from training.data.prepare import already_prepared, damage_message, input_files, prepare_corpora
 from training.evaluation.evaluate import TestSet
 from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
@@ -100,7 +100,7 @@ def _say_changes(out: Path, say: Say) -> None:
 
 def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
     if (options.export.run / STATE).exists():
-        lost = damage(options.prepare.out)
+        lost = damage_message(options.prepare.out)
         why = (
             f"has lost the data that it was started with ({lost})"
             if lost
