@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.corpora.corpus import Pair
-from training.data.augment.name_swaps import Names
+from training.data.augment.name_swaps import NameSwapper
 from training.data.augment.placeholder_copies import shared_words
 from training.data.augment.robustness import text_copies
 
@@ -22,7 +22,7 @@ CORPUS = [
 
 
 def copies(pair: Pair, corpus: list[Pair] = CORPUS) -> set[Pair]:
-    made = (Names(corpus).put_into(pair, Random(seed)) for seed in range(40))
+    made = (NameSwapper(corpus).swap(pair, Random(seed)) for seed in range(40))
     return {copy for copy in made if copy}
 
 
@@ -87,7 +87,7 @@ SIDES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
 
 @given(st.builds(Pair, SIDES, SIDES), st.integers(0, 99))
 def test_what_both_sides_shared_they_share_still(pair: Pair, seed: int) -> None:
-    copy = Names([*CORPUS, pair]).put_into(pair, Random(seed))
+    copy = NameSwapper([*CORPUS, pair]).swap(pair, Random(seed))
     if copy is None:
         return
     kept = {shared.word for shared in shared_words(pair)}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from model.tokenizer import Tokenizer
 from training.corpora.corpus import Pair, write_pairs
-from training.data.augment.name_swaps import Names
-from training.data.augment.robustness import Changes, Side, augmented_copies, text_copies
+from training.data.augment.name_swaps import NameSwapper
+from training.data.augment.robustness import Augmenter, LanguageCasing, augmented_copies, text_copies
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.data.options import PrepareOptions
@@ -27,17 +27,17 @@ GERMAN = ["Ja, das Haus ist alt, und das Haus ist groß.", "Er sagt, dass Tom is
 SPANISH = ["Tom dice dónde está, sí, dónde.", "Ella dice, hola Tom."]
 CHINESE = ["汤姆在这里。", "我看着你。"]
 OF = {
-    "en": Side.of(ENGLISH, "en"),
-    "fr": Side.of(FRENCH, "fr"),
-    "de": Side.of(GERMAN, "de-AT"),
-    "es": Side.of(SPANISH, "es"),
-    "zh": Side.of(CHINESE, "zh"),
-    "tr": Side.of(["Evet, iyi ısı var."], "tr"),
+    "en": LanguageCasing.of(ENGLISH, "en"),
+    "fr": LanguageCasing.of(FRENCH, "fr"),
+    "de": LanguageCasing.of(GERMAN, "de-AT"),
+    "es": LanguageCasing.of(SPANISH, "es"),
+    "zh": LanguageCasing.of(CHINESE, "zh"),
+    "tr": LanguageCasing.of(["Evet, iyi ısı var."], "tr"),
 }
 
 
-def changes(source: str, target: str) -> Changes:
-    return Changes(OF[source], OF[target], Names([]))
+def augmenter(source: str, target: str) -> Augmenter:
+    return Augmenter(OF[source], OF[target], NameSwapper([]))
 
 
 def known(character: str) -> bool:
@@ -48,7 +48,7 @@ def known(character: str) -> bool:
     "text", ["Hi, {name}.", "See a.com now.", "Use get_value.", "100% of it.", "A <b>word</b>.", "An mp3."]
 )
 def test_what_is_to_be_carried_across_is_not_put_into_small_letters(text: str) -> None:
-    assert changes("en", "fr").in_small_letters(Pair(f"It is Tom. {text}", "Oui.")) is None
+    assert augmenter("en", "fr").lower_case(Pair(f"It is Tom. {text}", "Oui.")) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_to_be_carried_across_is_not_put_into_small_letters(text: str) -
         (("en", "fr"), ("Where is Tom?", "Où est Tom ?"), ("where is Tom?", "où est Tom ?")),
         (("en", "fr"), ("Tom is late.", "Tom dit."), None),  # a name on both sides
         (("en", "fr"), ("The dog.", "Tom."), None),  # on one
-        (("en", "fr"), ("I do it.", "Il dit."), None),  # I is never small
+        (("en", "fr"), ("I do it.", "Il dit."), None),  # I is never lower case
         (("fr", "en"), ("J'ai tort.", "He said it."), ("j'ai tort.", "he said it.")),
         (("en", "de"), ("The house.", "Das Haus."), ("the house.", "das Haus.")),
         (("en", "de"), ("It is old.", "Haus ist alt."), None),  # a noun
@@ -69,7 +69,7 @@ def test_what_is_to_be_carried_across_is_not_put_into_small_letters(text: str) -
 def test_a_first_word_is_made_small_if_it_is_small_elsewhere(
     languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert changes(*languages).begun_small(Pair(*pair)) == expected
+    assert augmenter(*languages).lower_first(Pair(*pair)) == expected
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_a_first_word_is_made_small_if_it_is_small_elsewhere(
 def test_last_marks_go_from_both_sides_or_from_none(
     languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
-    assert changes(*languages).open(Pair(*pair)) == expected
+    assert augmenter(*languages).drop_final_mark(Pair(*pair)) == expected
 
 
 def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() -> None:
-    ours = changes("en", "fr")
-    assert ours.in_small_letters(Pair("Where is Tom?", "Où est Tom ?")) == ("where is tom?", "où est Tom ?")
-    assert ours.in_small_letters(Pair("Tom and I.", "Tom et moi.")) == ("Tom and i.", "Tom et moi.")
-    assert ours.in_small_letters(Pair("He said it.", "Il dit.")) is None
-    assert changes("tr", "en").in_small_letters(Pair("Bu İYİ ISI.", "It is.")) == ("Bu iyi ısı.", "It is.")
+    ours = augmenter("en", "fr")
+    assert ours.lower_case(Pair("Where is Tom?", "Où est Tom ?")) == ("where is tom?", "où est Tom ?")
+    assert ours.lower_case(Pair("Tom and I.", "Tom et moi.")) == ("Tom and i.", "Tom et moi.")
+    assert ours.lower_case(Pair("He said it.", "Il dit.")) is None
+    assert augmenter("tr", "en").lower_case(Pair("Bu İYİ ISI.", "It is.")) == ("Bu iyi ısı.", "It is.")
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() ->
     ],
 )
 def test_other_signs_are_on_the_source_alone(source: str, text: str, expected: set[str]) -> None:
-    ours = changes(source, "de")
-    found = {ours.in_other_signs(Pair(text, "Das „Haus“."), Random(seed)) for seed in range(30)}
+    ours = augmenter(source, "de")
+    found = {ours.rewrite_punctuation(Pair(text, "Das „Haus“."), Random(seed)) for seed in range(30)}
     assert found == {Pair(changed, "Das „Haus“.") for changed in expected}
 
 
 def test_a_source_without_case_has_no_copies_begun_small() -> None:
-    assert len(changes("en", "zh").all) == len(changes("zh", "en").all) + 3
+    assert len(augmenter("en", "zh").changes) == len(augmenter("zh", "en").changes) + 3
     english, french = ["He says he is there.", "Yes, he is."], ["Il dit qu'il est là.", "Oui, il est là."]
 
     def has_small(source: str, sources: list[str]) -> bool:

@@ -13,53 +13,55 @@ from collections.abc import Iterable
 from random import Random
 
 from training.corpora.corpus import Pair
-from training.data.augment.placeholder_copies import replaced, shared_words
+from training.data.augment.placeholder_copies import replace_at, shared_words
 
-_SHORTEST, _LONGEST = 3, 12
-_TITLE = re.compile(r"[^\W\d_]+")
+_MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 12
+_LETTERS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _VOWELS = frozenset("aeiouyh")
 """Before these a language may elide or choose another article: d'Anna and de Tom, an Anna and a Tom; in French h
 too."""
 
 
-class Names:
+class NameSwapper:
     """The names of a corpus, as beginnings and ends of new ones."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
-        found = {shared.word for pair in pairs for shared in shared_words(pair) if _is_title(shared.word)}
+        found = {shared.word for pair in pairs for shared in shared_words(pair) if _is_title_case(shared.word)}
         self._all = sorted(found)  # the order of a set differs between processes
-        self._alike = {kind: [name for name in self._all if _is_open(name) is kind] for kind in (True, False)}
+        self._by_first_letter = {
+            kind: [name for name in self._all if _starts_with_vowel(name) is kind] for kind in (True, False)
+        }
 
-    def put_into(self, pair: Pair, random: Random) -> Pair | None:
+    def swap(self, pair: Pair, random: Random) -> Pair | None:
         """`pair` with another name or number for each that both sides share once; None if there is none to change."""
-        put = {shared: word for shared in shared_words(pair) if (word := self._instead_of(shared.word, random))}
+        put = {shared: word for shared in shared_words(pair) if (word := self._replacement(shared.word, random))}
         if not put:
             return None
-        source = replaced(pair.source, [(shared.source, shared.word, [word]) for shared, word in put.items()])
-        target = replaced(pair.target, [(shared.target, shared.word, [word]) for shared, word in put.items()])
+        source = replace_at(pair.source, [(shared.source, shared.word, [word]) for shared, word in put.items()])
+        target = replace_at(pair.target, [(shared.target, shared.word, [word]) for shared, word in put.items()])
         return Pair(*("".join(map(str, parts)) for parts in (source, target)))
 
-    def _instead_of(self, word: str, random: Random) -> str | None:
-        if _is_title(word):
-            return self._made_up(word, random)
+    def _replacement(self, word: str, random: Random) -> str | None:
+        if _is_title_case(word):
+            return self._new_name(word, random)
         return _other_number(word, random) if word.lower() == word.upper() else None
 
-    def _made_up(self, name: str, random: Random) -> str | None:
+    def _new_name(self, name: str, random: Random) -> str | None:
         """The beginning of one name and the end of another. It begins with a vowel if `name` does."""
-        first = self._alike[_is_open(name)]
+        first = self._by_first_letter[_starts_with_vowel(name)]
         if not first:
             return None
         beginning, end = random.choice(first), random.choice(self._all)
         made = beginning[: random.randint(2, len(beginning))] + end[random.randint(1, len(end)) :]
-        return made if _SHORTEST <= len(made) <= _LONGEST and made != name else None
+        return made if _MIN_NAME_CHARS <= len(made) <= _MAX_NAME_CHARS and made != name else None
 
 
-def _is_title(word: str) -> bool:
-    return bool(_TITLE.fullmatch(word)) and len(word) >= _SHORTEST and word[0].isupper() and word[1:].islower()
+def _is_title_case(word: str) -> bool:
+    return bool(_LETTERS.fullmatch(word)) and len(word) >= _MIN_NAME_CHARS and word[0].isupper() and word[1:].islower()
 
 
-def _is_open(name: str) -> bool:
+def _starts_with_vowel(name: str) -> bool:
     return unicodedata.normalize("NFD", name[0].lower())[0] in _VOWELS
 
 

@@ -74,15 +74,15 @@ class TokenCopy(NamedTuple):
 
 
 def token_copies(
-    pairs: Sequence[Pair], wanted: int, tokenizer: Tokenizer, max_tokens: int, random: Random
+    pairs: Sequence[Pair], count: int, tokenizer: Tokenizer, max_tokens: int, random: Random
 ) -> Iterator[TokenCopy]:
-    """`wanted` copies, or as many more as it takes until every symbol was used, none longer than `max_tokens` a side.
+    """`count` copies, or as many more as it takes until every symbol was used, none longer than `max_tokens` a side.
 
     If nearly all pairs are too long for a symbol, there are fewer.
     """
-    wanted = max(wanted, RESERVED_SYMBOLS)
+    count = max(count, RESERVED_SYMBOLS)
     made, seen = 0, set[str | int]()
-    for (index, *parts), _ in zip(symbol_copies(pairs, random), range(20 * wanted), strict=False):
+    for (index, *parts), _ in zip(symbol_copies(pairs, random), range(20 * count), strict=False):
         source = array("i", tokenizer.encode_source_parts(parts[0]))
         target = array("i", tokenizer.encode_parts(parts[1]))
         if max(len(source), len(target)) > max_tokens:
@@ -90,7 +90,7 @@ def token_copies(
         yield TokenCopy(index, source, target)
         made += 1
         seen.update(part for part in parts[0] if isinstance(part, int))
-        if made >= wanted and len(seen) == RESERVED_SYMBOLS:
+        if made >= count and len(seen) == RESERVED_SYMBOLS:
             return
 
 
@@ -109,18 +109,22 @@ def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, 
             if not words and not at_ends:
                 continue
             if len(deck) < MAX_SYMBOLS:
-                deck = _refilled(deck, random)
-            copy = _at_ends(pairs[index], deck, random) if at_ends else _at_words(pairs[index], words, deck, random)
+                deck = _refill(deck, random)
+            copy = (
+                _symbols_at_ends(pairs[index], deck, random)
+                if at_ends
+                else _symbols_at_words(pairs[index], words, deck, random)
+            )
             yield index, *copy
 
 
-def _refilled(deck: list[int], random: Random) -> list[int]:
+def _refill(deck: list[int], random: Random) -> list[int]:
     """The rest of the deck and then every symbol once, none twice within one copy's draw."""
     fresh = random.sample(range(RESERVED_SYMBOLS), RESERVED_SYMBOLS)
     return [*deck, *(number for number in fresh if number not in deck), *deck]
 
 
-def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Random) -> tuple[Parts, Parts]:
+def _symbols_at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Random) -> tuple[Parts, Parts]:
     """Puts symbols in the place of shared words, or two around one of them as tags would be."""
     if random.random() < _WRAP_SHARE:
         word = random.choice(words)
@@ -129,11 +133,11 @@ def _at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Rand
     else:
         chosen = random.sample(words, min(len(words), random.choice((1, 1, 2, 3))))
         put = {word: [deck.pop(0)] for word in chosen}
-    source = replaced(pair.source, [(word.source, word.word, parts) for word, parts in put.items()])
-    return source, replaced(pair.target, [(word.target, word.word, parts) for word, parts in put.items()])
+    source = replace_at(pair.source, [(word.source, word.word, parts) for word, parts in put.items()])
+    return source, replace_at(pair.target, [(word.target, word.word, parts) for word, parts in put.items()])
 
 
-def replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
+def replace_at(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
     """`text` with other parts at each place, given as its start and the replaced text."""
     parts: Parts = []
     done = 0
@@ -143,7 +147,7 @@ def replaced(text: str, places: list[tuple[int, str, Parts]]) -> Parts:
     return [part for part in [*parts, text[done:]] if part != ""]
 
 
-def _at_ends(pair: Pair, deck: list[int], random: Random) -> tuple[Parts, Parts]:
+def _symbols_at_ends(pair: Pair, deck: list[int], random: Random) -> tuple[Parts, Parts]:
     """Puts symbols before or after both sides, or around them, with or without spaces."""
     count = random.randint(1, MAX_SYMBOLS)
     before = random.randint(0, count)

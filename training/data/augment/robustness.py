@@ -23,28 +23,28 @@ from model.tokenizer import Tokenizer
 from training.cleaning.holdout import comparison_key
 from training.cleaning.simplified_chinese import is_chinese
 from training.corpora.corpus import Pair
-from training.data.augment.name_swaps import Names
+from training.data.augment.name_swaps import NameSwapper
 from training.data.augment.placeholder_copies import TokenCopy
 
-_LOOKED_AT = 100_000
-"""Pairs from which to learn which words begin with a small letter, and which names there are."""
-_OF_NAMES = 3
+_SAMPLE_PAIRS = 100_000
+"""Pairs from which to learn which words begin with a lower-case letter, and which names there are."""
+_NAME_SWAPS_PER_CHANGE = 3
 """Copies of this kind for one of any other: each shows another name, while the others show one habit again and
 again."""
-_CASED = 0.5
-_FIRST = re.compile(r"[\W_]*([^\W\d_]+)")
-_INSIDE = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
+_MIN_CASED_SHARE = 0.5
+_FIRST_WORD = re.compile(r"[\W_]*([^\W\d_]+)")
+_INNER_WORDS = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
 """Words after a word or a comma, which do not begin a sentence (as Moses' truecaser counts them, Koehn et al. 2007)."""
-_AS_WRITTEN = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\d|[a-z][A-Z]")
+_VERBATIM = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\d|[a-z][A-Z]")
 """Placeholders, URLs, code: what must be copied letter by letter."""
-_UNCASED = {"ka"}
+_UNCASED_LANGUAGES = {"ka"}
 """Georgian has capitals in Unicode, but does not use them."""
-_DOTTED = {"tr", "az", "crh", "tt"}
-"""In these, the small letter of I is ı, and that of İ is i."""
+_DOTTED_I_LANGUAGES = {"tr", "az", "crh", "tt"}
+"""In these, the lower case of I is ı, and that of İ is i."""
 
-_MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
+_FINAL_MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
 _OPENING = {"?": "¿", "!": "¡"}
-_NOT_LAST = re.compile(r"[.。।?？؟!！…]\s*.$|(?:^|\W)\w\.$|\.\w+\.$")
+_NOT_FINAL = re.compile(r"[.。।?？؟!！…]\s*.$|(?:^|\W)\w\.$|\.\w+\.$")
 """One of several marks, or that of an abbreviation, as in a.m. or J."""
 
 _TO_CURLY = [(re.compile(r"(?<=\w)'"), "’"), (re.compile(r'"([^"]*)"'), r"“\1”")]
@@ -61,78 +61,82 @@ Change = Callable[[Pair, Random], Pair | None]
 
 
 @dataclass(frozen=True)
-class Side:
-    """A language's conventions: `small` are words mostly written in small letters inside sentences."""
+class LanguageCasing:
+    """How a language uses case; `lowercase_words` are words mostly written in lower case inside sentences."""
 
     language: str
     cased: bool
-    small: frozenset[str]
+    lowercase_words: frozenset[str]
 
     @classmethod
-    def of(cls, texts: Iterable[str], language: str) -> Side:
+    def of(cls, texts: Iterable[str], language: str) -> LanguageCasing:
         base = language_alone(language)
         seen: Counter[tuple[str, bool]] = Counter()
         letters = cased = 0
         for text in texts:
             letters += sum(map(str.isalpha, text))
             cased += sum(character.lower() != character.upper() for character in text)
-            seen.update((word.lower(), word == word.lower()) for word in _INSIDE.findall(text))
-        small = frozenset(word for word, is_small in seen if is_small and seen[word, True] > seen[word, False])
-        return cls(base, cased > _CASED * max(1, letters) and base not in _UNCASED, small)
+            seen.update((word.lower(), word == word.lower()) for word in _INNER_WORDS.findall(text))
+        lowercase_words = frozenset(
+            word for word, is_small in seen if is_small and seen[word, True] > seen[word, False]
+        )
+        return cls(base, cased > _MIN_CASED_SHARE * max(1, letters) and base not in _UNCASED_LANGUAGES, lowercase_words)
 
     def lower(self, text: str) -> str:
-        return (text.replace("İ", "i").replace("I", "ı") if self.language in _DOTTED else text).lower()
+        return (text.replace("İ", "i").replace("I", "ı") if self.language in _DOTTED_I_LANGUAGES else text).lower()
 
-    def begun_small(self, text: str) -> str | None:
-        """`text` with a small first letter; None if the first word is a name, a noun in German, or I."""
-        found = _FIRST.match(text)
+    def lower_first(self, text: str) -> str | None:
+        """`text` with a lower-case first letter; None if the first word is a name, a noun in German, or I."""
+        found = _FIRST_WORD.match(text)
         if not self.cased or not found or not found[1][:1].isupper() or found[1][1:] != found[1][1:].lower():
             return None
-        at, small = found.start(1), self.lower(found[1])
-        return text[:at] + small[0] + text[at + 1 :] if small in self.small and len(small) == len(found[1]) else None
+        at, lowered = found.start(1), self.lower(found[1])
+        if lowered not in self.lowercase_words or len(lowered) != len(found[1]):
+            return None
+        return text[:at] + lowered[0] + text[at + 1 :]
 
 
-class Changes:
+class Augmenter:
     """The possible changes to a pair of these languages; each is None where it does not apply."""
 
-    def __init__(self, source: Side, target: Side, names: Names) -> None:
+    def __init__(self, source: LanguageCasing, target: LanguageCasing, names: NameSwapper) -> None:
         self.source, self.target = source, target
-        cased = [self.begun_small, self.begun_small_and_open, self.in_small_letters] if source.cased else []
-        self.all: list[Change] = [_without_chance(change) for change in (self.open, *cased)]
-        self.all += [self.in_other_signs, *[names.put_into] * _OF_NAMES]
+        cased = [self.lower_first, self.lower_first_drop_mark, self.lower_case] if source.cased else []
+        self.changes: list[Change] = [_ignoring_random(change) for change in (self.drop_final_mark, *cased)]
+        self.changes += [self.rewrite_punctuation, *[names.swap] * _NAME_SWAPS_PER_CHANGE]
         self._rewritings = [_TO_CURLY, _TO_STRAIGHT]
         if is_chinese(source.language):
             self._rewritings = [_TO_CORNERS, _TO_CHINESE, _TO_NARROW, _TO_TAIWAN]
         elif source.language == "fr":
             self._rewritings.append(_TO_CLOSE)
 
-    def begun_small(self, pair: Pair) -> Pair | None:
-        source = self.source.begun_small(pair.source)
-        target = self.target.begun_small(pair.target) if self.target.cased else pair.target
+    def lower_first(self, pair: Pair) -> Pair | None:
+        source = self.source.lower_first(pair.source)
+        target = self.target.lower_first(pair.target) if self.target.cased else pair.target
         return None if source is None or target is None else Pair(source, target)
 
-    def open(self, pair: Pair) -> Pair | None:
+    def drop_final_mark(self, pair: Pair) -> Pair | None:
         """Both sides without their final marks, which must be of one kind; in Spanish also without the opening one."""
-        kinds = [_MARKS.get(side[-1:]) for side in pair]
-        source, target = map(_without_mark, pair)
+        kinds = [_FINAL_MARKS.get(side[-1:]) for side in pair]
+        source, target = map(_drop_mark, pair)
         return Pair(source, target) if kinds[0] == kinds[1] and source is not None and target is not None else None
 
-    def begun_small_and_open(self, pair: Pair) -> Pair | None:
-        changed = self.begun_small(pair)
-        return None if changed is None else self.open(changed)
+    def lower_first_drop_mark(self, pair: Pair) -> Pair | None:
+        changed = self.lower_first(pair)
+        return None if changed is None else self.drop_final_mark(changed)
 
-    def in_small_letters(self, pair: Pair) -> Pair | None:
-        """The source with no capital except perhaps its first; the target unchanged, or with a small first letter like
-        the source."""
+    def lower_case(self, pair: Pair) -> Pair | None:
+        """The source in lower case, except perhaps its first letter. The target changes only in its first letter, like
+        the source's."""
         inside = pair.source[1:]
-        if self.source.lower(inside) == inside or any(map(_AS_WRITTEN.search, pair)):
+        if self.source.lower(inside) == inside or any(map(_VERBATIM.search, pair)):
             return None
-        changed = self.begun_small(pair) or pair
+        changed = self.lower_first(pair) or pair
         return Pair(changed.source[:1] + self.source.lower(changed.source[1:]), changed.target)
 
-    def in_other_signs(self, pair: Pair, random: Random) -> Pair | None:
+    def rewrite_punctuation(self, pair: Pair, random: Random) -> Pair | None:
         """Changes only the source: the translation is the same, however its quotes are typed."""
-        if any(map(_AS_WRITTEN.search, pair)):
+        if any(map(_VERBATIM.search, pair)):
             return None
         source = pair.source
         for pattern, replacement in random.choice(self._rewritings):
@@ -142,21 +146,21 @@ class Changes:
 
 def augmented_copies(
     pairs: Sequence[Pair],
-    wanted: int,
+    count: int,
     tokenizer: Tokenizer,
     languages: tuple[str, str],
     max_tokens: int,
     random: Random,
     dev: Iterable[Pair] = (),
 ) -> Iterator[TokenCopy]:
-    """`wanted` copies as token ids, none longer than `max_tokens` a side; fewer if few pairs can be changed.
+    """`count` copies as token ids, none longer than `max_tokens` a side; fewer if few pairs can be changed.
 
     With another number, "Page 12" could become a sentence of the development pairs `dev`: such copies are not made.
     """
     apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
     for index, source, target in text_copies(pairs, languages, random, tokenizer.knows):
-        if made == wanted:
+        if made == count:
             return
         if comparison_key(source) in apart or comparison_key(target) in apart:
             continue
@@ -174,12 +178,12 @@ def text_copies(
 
     No copy contains a sign that the vocabulary does not know, according to `knows`.
     """
-    some = pairs[:: max(1, len(pairs) // _LOOKED_AT)]
-    sides = [Side.of((pair[side] for pair in some), languages[side]) for side in (0, 1)]
-    changes = Changes(sides[0], sides[1], Names(some))
+    some = pairs[:: max(1, len(pairs) // _SAMPLE_PAIRS)]
+    sides = [LanguageCasing.of((pair[side] for pair in some), languages[side]) for side in (0, 1)]
+    augmenter = Augmenter(sides[0], sides[1], NameSwapper(some))
     order = np.random.Generator(np.random.PCG64(random.getrandbits(64))).permutation(len(pairs))
-    starts = [len(pairs) * number // len(changes.all) for number in range(len(changes.all))]
-    kinds = deque(map(_copies_of, repeat(pairs), repeat(order), starts, changes.all, repeat(random)))
+    starts = [len(pairs) * number // len(augmenter.changes) for number in range(len(augmenter.changes))]
+    kinds = deque(map(_copies_of, repeat(pairs), repeat(order), starts, augmenter.changes, repeat(random)))
     while kinds:
         copies = kinds.popleft()
         known = (copy for copy in copies if all(map(knows, set(copy[1]) - set(pairs[copy[0]].source))))
@@ -198,13 +202,13 @@ def _copies_of(
             yield index, *changed
 
 
-def _without_chance(change: Callable[[Pair], Pair | None]) -> Change:
+def _ignoring_random(change: Callable[[Pair], Pair | None]) -> Change:
     return lambda pair, _: change(pair)
 
 
-def _without_mark(text: str) -> str | None:
-    kind = _MARKS.get(text[-1:])
-    if kind is None or _NOT_LAST.search(text):
+def _drop_mark(text: str) -> str | None:
+    kind = _FINAL_MARKS.get(text[-1:])
+    if kind is None or _NOT_FINAL.search(text):
         return None
     opening, left = _OPENING.get(kind, ""), text[:-1].rstrip()
     if opening and opening in left:
