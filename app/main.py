@@ -18,14 +18,14 @@ from app.api.admin_server import AdminServer, Operation
 from app.api.dependencies import State
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
-from app.http.access_log import ID_HEADER, Access
+from app.http.access_log import ID_HEADER, AccessLog
 from app.http.auth import AccessControl
 from app.http.forms import AROUND_BYTES
-from app.http.held_bytes import Holding
-from app.http.host_check import OneHost
-from app.http.json_body import StraightToJSON
+from app.http.held_bytes import HeldBytes
+from app.http.host_check import HostCheck
+from app.http.json_body import JSONFastPath
 from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
-from app.http.shutdown_errors import CutOff
+from app.http.shutdown_errors import ShutdownErrors
 from app.runtime.byte_budgets import Rooms
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
@@ -42,8 +42,8 @@ from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.text.glossary import load_glossaries
 from model import __version__
 
-OPERATION = "/health", "/ready", "/metrics"
-EXPOSED = [
+OPERATION_PATHS = "/health", "/ready", "/metrics"
+EXPOSED_HEADERS = [
     ID_HEADER,
     "Retry-After",
     "Content-Disposition",
@@ -52,9 +52,9 @@ EXPOSED = [
     "X-Interlinear-Report",
 ]
 """Headers that pages of other origins may read."""
-DOWNLOADS = 4
+MAX_DOWNLOADS = 4
 """How many files of the maximum size are kept for download."""
-ERRANDS = 16
+MAX_BACKGROUND_JOBS = 16
 """How many documents are translated in the background, waiting, or ready to download."""
 
 
@@ -77,7 +77,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        errands = Errands[Any](ERRANDS * settings.max_file_bytes)
+        errands = Errands[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         rooms = Rooms.of(max(settings.max_file_bytes + AROUND_BYTES, settings.max_body_bytes))
         sending = Sending(settings.send_timeout_ms / 1000, rooms.answers)
         await fleet.start()
@@ -99,7 +99,7 @@ def create_app(
                 intake=Intake(lag, rooms.unread),
                 sending=sending,
                 access_control=access_control,
-                downloads=Downloads(DOWNLOADS * settings.max_file_bytes),
+                downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
                 errands=errands,
                 glossaries=glossary_store,
                 fleet=fleet,
@@ -147,28 +147,28 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
     app.include_router(deepl.router, prefix=DEEPL)
     app.include_router(page.router)
     by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
-    renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION, ProblemResponse)})
+    renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION_PATHS, ProblemResponse)})
     add_handlers(app, metrics.refused, renderers)
     return renderers
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
     """The last one added runs first."""
-    straight = [*translate.router.routes, *attention.router.routes]
-    app.add_middleware(StraightToJSON, routes=straight, count=metrics.refused, prefix=settings.prefixes[0])
-    app.add_middleware(OneHost, count=metrics.refused, renderers=renderers)
-    app.add_middleware(CutOff, count=metrics.refused, renderers=renderers)
+    json_routes = [*translate.router.routes, *attention.router.routes]
+    app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.refused, prefix=settings.prefixes[0])
+    app.add_middleware(HostCheck, count=metrics.refused, renderers=renderers)
+    app.add_middleware(ShutdownErrors, count=metrics.refused, renderers=renderers)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=EXPOSED,
+            expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(ByGeneration)
-    app.add_middleware(Holding, renderers=renderers, count=metrics.refused)
+    app.add_middleware(HeldBytes, renderers=renderers, count=metrics.refused)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
-    app.add_middleware(Access, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)
+    app.add_middleware(AccessLog, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)

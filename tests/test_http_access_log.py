@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
-from app.http.access_log import Access
+from app.http.access_log import AccessLog
 from app.http.problems import ErrorRenderers, add_handlers
 from app.runtime.json_logs import JSONLines, Written, timestamp
 from app.runtime.metrics import Metrics
@@ -108,7 +108,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
     app = FastAPI()
     app.mount("/", fail)
     add_handlers(app, lambda slug: None, ErrorRenderers({}))
-    app.add_middleware(Access, metrics=Metrics(), apis={})
+    app.add_middleware(AccessLog, metrics=Metrics(), apis={})
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {}}, receive, send)

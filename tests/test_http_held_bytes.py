@@ -16,7 +16,7 @@ from conftest import SHIPPED, Service, listening, serving
 from servers import WAIT_S, becomes, post
 from starlette.types import Message, Receive, Scope, Send
 
-from app.http.held_bytes import PIECE_BYTES, Holding, hold
+from app.http.held_bytes import CHUNK_BYTES, HeldBytes, reserve
 from app.http.problems import ErrorRenderers, ProblemResponse
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.translation.attention import Attention, Weights, attend
@@ -39,7 +39,7 @@ def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[
     rooms.bodies.peak = 0
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        hold(scope, rooms.bodies).take(10)
+        reserve(scope, rooms.bodies).take(10)
         for message in messages:
             await send(message)
 
@@ -49,8 +49,8 @@ def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[
     async def receive() -> Message:
         raise AssertionError
 
-    holding = Holding(application, ErrorRenderers({"": ProblemResponse}), lambda slug: None)
-    asyncio.run(holding({"type": "http", "method": method, "path": "/x", "state": {"rooms": rooms}}, receive, note))
+    held_bytes = HeldBytes(application, ErrorRenderers({"": ProblemResponse}), lambda slug: None)
+    asyncio.run(held_bytes({"type": "http", "method": method, "path": "/x", "state": {"rooms": rooms}}, receive, note))
     assert rooms.bodies.taken == rooms.answers.taken == 0
     return found, rooms
 
@@ -64,7 +64,7 @@ def body(content: bytes, more: bool = False) -> Message:
     return {"type": "http.response.body", "body": content, "more_body": more}
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 7])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES + 7])
 @pytest.mark.parametrize("more", [False, True])
 def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
     content = bytes(number % 251 for number in range(size))
@@ -72,7 +72,7 @@ def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
     (head, *pieces), rooms = sent(*messages)
     assert head["status"] == 200
     assert b"".join(piece["body"] for piece in pieces) == content
-    assert all(len(piece["body"]) <= PIECE_BYTES for piece in pieces)
+    assert all(len(piece["body"]) <= CHUNK_BYTES for piece in pieces)
     assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
     assert rooms.answers.peak == (size if size > SMALL_BYTES else 0)
 

@@ -12,7 +12,7 @@ from conftest import Service, serving
 from fastapi import Request
 
 from app.errors import ClientLeft
-from app.http.json_body import StraightToJSON, while_connected
+from app.http.json_body import JSONFastPath, while_connected
 from app.server.disconnect import Disconnect
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
@@ -55,7 +55,7 @@ def test_the_straight_way_ends_where_the_long_one_does(
     straight = service.request(method, path, **options)
     with serving(bundle_folder) as other:
         middleware: list[Any] = other.app.user_middleware
-        (shortcut,) = (entry for entry in middleware if entry.cls is StraightToJSON)
+        (shortcut,) = (entry for entry in middleware if entry.cls is JSONFastPath)
         middleware.remove(shortcut)
         long = other.request(method, path, **options)
     for answer in (straight, long):

@@ -15,7 +15,7 @@ from app.api.openapi_parts import documented
 from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView
 from app.api.translate import FAILURES
 from app.http.auth import Client
-from app.http.held_bytes import hold
+from app.http.held_bytes import reserve
 from app.http.json_body import JSONRoute, while_connected
 from app.runtime.byte_budgets import Rooms
 from app.translation.attention import Attention, Kind, Selection, attend
@@ -60,7 +60,7 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
         return Response(await asyncio.to_thread(draw, shown, selection), media_type=_SVG, headers=_SAFE)
     # The weights are held until the last of them has been sent.
     rooms: Rooms = request.state.rooms
-    hold(request.scope, rooms.answers).take(sum(weights.nbytes for weights in shown.weights.values()))
+    reserve(request.scope, rooms.answers).take(sum(weights.nbytes for weights in shown.weights.values()))
     return _Streamed(shown, _views(shown) if body.form == "bertviz" else _written(shown))
 
 

@@ -45,7 +45,7 @@ def documented(
     schema: Mapping[str, Any] = _PROBLEM,
     others: Mapping[str, Problem] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that may end in these errors, error with an example.
+    """The `responses` of a route that may end in these errors, each with an example.
 
     `renderer` formats them, as `schema`. `others`: problems that are not ServiceErrors, by name.
     """

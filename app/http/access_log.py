@@ -33,7 +33,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 log = logging.getLogger(__name__)
 
 
-class Access:
+class AccessLog:
     """ASGI middleware that logs and measures requests, and forbids caching unless a response allows it.
 
     `apis`: those below a prefix of their own, each with the additional headers in which its clients look for the id.

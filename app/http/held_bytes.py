@@ -14,12 +14,12 @@ from app.http.problems import ErrorRenderers, error_response
 from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
 from app.server.paths import path_of
 
-PIECE_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16
 """Long responses are passed on in pieces of this size, each after the previous one is sent. Unsent bytes are then held
 once, by the response counted here, and not again by the connection."""
 
 
-def hold(scope: Scope, room: Room) -> Place:
+def reserve(scope: Scope, room: Room) -> Place:
     """Reserves space in `room` until the request of `scope` ends."""
     place = Place(room)
     places: list[Place] = scope["state"].setdefault("places", [])
@@ -27,7 +27,7 @@ def hold(scope: Scope, room: Room) -> Place:
     return place
 
 
-class Holding:
+class HeldBytes:
     """ASGI middleware that releases a request's memory at its end, and limits the total size of long responses.
 
     A response of more than SMALL_BYTES that does not fit is refused, in the error format of its API. `count` is called
@@ -42,37 +42,37 @@ class Holding:
             await self.app(scope, receive, send)
             return
         try:
-            await self.app(scope, receive, _Answer(self, scope, receive, send).send)
+            await self.app(scope, receive, _Response(self, scope, receive, send).send)
         finally:
-            _give_back(scope)
+            _release(scope)
 
 
-class _Answer:
+class _Response:
     """One response in progress."""
 
-    __slots__ = "_holding", "_is_refused", "_receive", "_scope", "_send"
+    __slots__ = "_held_bytes", "_is_refused", "_receive", "_scope", "_send"
 
-    def __init__(self, holding: Holding, scope: Scope, receive: Receive, send: Send) -> None:
-        self._holding, self._scope, self._receive, self._send = holding, scope, receive, send
+    def __init__(self, held_bytes: HeldBytes, scope: Scope, receive: Receive, send: Send) -> None:
+        self._held_bytes, self._scope, self._receive, self._send = held_bytes, scope, receive, send
         self._is_refused = False
 
     async def send(self, message: Message) -> None:
         if self._is_refused:
             return
         if message["type"] == "http.response.start":
-            if _length(message) > SMALL_BYTES and self._scope["method"] != "HEAD" and not self._has_room(message):
+            if _length(message) > SMALL_BYTES and self._scope["method"] != "HEAD" and not self._reserve_body(message):
                 await self._refuse()
                 return
-        elif len(message.get("body", b"")) > PIECE_BYTES:
-            await self._send_in_pieces(message)
+        elif len(message.get("body", b"")) > CHUNK_BYTES:
+            await self._send_in_chunks(message)
             return
         await self._send(message)
 
-    def _has_room(self, message: Message) -> bool:
-        _give_back(self._scope)  # the response is complete: the request is no longer needed
+    def _reserve_body(self, message: Message) -> bool:
+        _release(self._scope)  # the response is complete: the request is no longer needed
         rooms: Rooms = self._scope["state"]["rooms"]
         try:
-            hold(self._scope, rooms.answers).take(_length(message))
+            reserve(self._scope, rooms.answers).take(_length(message))
         except Overloaded:
             return False
         return True
@@ -81,19 +81,19 @@ class _Answer:
         rooms: Rooms = self._scope["state"]["rooms"]
         error = rooms.answers.full()
         self._is_refused = True
-        self._holding.count(error.slug)
-        response = error_response(error, self._holding.renderers.for_path(path_of(self._scope)))
+        self._held_bytes.count(error.slug)
+        response = error_response(error, self._held_bytes.renderers.for_path(path_of(self._scope)))
         await response(self._scope, self._receive, self._send)
 
-    async def _send_in_pieces(self, message: Message) -> None:
+    async def _send_in_chunks(self, message: Message) -> None:
         body: bytes = message["body"]
-        for start in range(0, len(body), PIECE_BYTES):
-            end = start + PIECE_BYTES
+        for start in range(0, len(body), CHUNK_BYTES):
+            end = start + CHUNK_BYTES
             more = end < len(body) or message.get("more_body", False)
             await self._send({"type": "http.response.body", "body": body[start:end], "more_body": more})
 
 
-def _give_back(scope: Scope) -> None:
+def _release(scope: Scope) -> None:
     for place in scope["state"].pop("places", ()):
         place.give_back()
 

@@ -14,7 +14,7 @@ from app.http.problems import ErrorRenderers, error_response
 from app.server.paths import path_of
 
 
-class OneHost:
+class HostCheck:
     """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host. `count` gets the error's slug; `renderers` format
     it."""
 

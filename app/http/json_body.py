@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
-from app.http.held_bytes import hold
+from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATES, error_response, validated
 from app.runtime.byte_budgets import Place, Rooms
 from app.runtime.timeouts import Deadlines
@@ -97,7 +97,7 @@ def arriving(request: Request) -> Iterator[Place]:
     unread: Unread | None = state.get("unread")
     try:
         with nullcontext() if unread and unread.is_whole else deadlines.limit():
-            yield hold(request.scope, room)
+            yield reserve(request.scope, room)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
     except ClientDisconnect:
@@ -157,7 +157,7 @@ class JSONRoute(APIRoute):
         return model
 
 
-class StraightToJSON:
+class JSONFastPath:
     """ASGI middleware that answers a POST to one of `routes` directly.
 
     The responses are those of the same routes in `app`. Going through FastAPI's routers and exit stacks takes as long

@@ -13,7 +13,7 @@ from app.runtime.shutdown import Stop
 from app.server.paths import path_of
 
 
-class CutOff:
+class ShutdownErrors:
     """Handles requests that uvicorn cancels because they did not finish in time. `count` gets the error's slug;
     `renderers` format it."""
 
