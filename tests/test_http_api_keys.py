@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from app.__main__ import cli
 from app.http import api_keys
-from app.http.api_keys import Keys, new_key, read_keys
+from app.http.api_keys import Keys, new_key, parse_keys
 from app.settings import SettingsError
 
 HASH = "sha256:" + "0" * 64
@@ -41,9 +41,9 @@ def test_no_two_keys_are_alike() -> None:
 
 
 def test_a_key_may_have_rates_of_its_own() -> None:
-    (key,) = read_keys([f"alice {HASH} characters=1000/day requests=5/second"])
+    (key,) = parse_keys([f"alice {HASH} characters=1000/day requests=5/second"])
     assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (5, 1000)
-    (key,) = read_keys([f"alice {HASH} requests=10/second burst 100 characters=1000/day admin"])
+    (key,) = parse_keys([f"alice {HASH} requests=10/second burst 100 characters=1000/day admin"])
     assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (100, 1000)
     assert key.admin
 
@@ -67,7 +67,7 @@ def test_a_key_may_have_rates_of_its_own() -> None:
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_line_and_without_a_key(lines: list[str], fault: str) -> None:
     with pytest.raises(ValueError, match=f"^{fault}") as error:
-        read_keys(lines)
+        parse_keys(lines)
     assert "my-secret" not in str(error.value)
 
 
@@ -90,7 +90,7 @@ def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
 
     async def watched() -> None:
         found = Keys(file)
-        watcher = asyncio.create_task(found.watch(look_s=0.001))
+        watcher = asyncio.create_task(found.watch(interval_s=0.001))
 
         async def until(happened: Callable[[], object]) -> None:
             async with asyncio.timeout(WAIT_S):
@@ -139,7 +139,7 @@ def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
     put(file)
 
     async def watched() -> None:
-        watcher = asyncio.create_task(found.watch(look_s=0.001))
+        watcher = asyncio.create_task(found.watch(interval_s=0.001))
         async with asyncio.timeout(WAIT_S):
             while not caplog.records:  # noqa: ASYNC110  nobody tells of it
                 await asyncio.sleep(0.001)
@@ -165,6 +165,6 @@ def test_the_command_makes_a_line_for_the_file_and_shows_the_key_once(tmp_path: 
     file = tmp_path / "keys"
     file.write_text(made.stdout)
     key = made.stderr.split()[-1]
-    assert Keys(file).find(key) == read_keys([made.stdout])[0]
+    assert Keys(file).find(key) == parse_keys([made.stdout])[0]
     assert key not in made.stdout
     assert CliRunner().invoke(cli, ["key", "a b"]).exit_code == 2

@@ -17,7 +17,7 @@ from app.api.readiness import check_ready
 from app.engine.engine import Engine
 from app.errors import NotAuthorised, ServiceError, Unavailable
 from app.http.auth import AccessControl
-from app.http.problems import MEDIA_TYPE, problem_of
+from app.http.problems import PROBLEM_MEDIA_TYPE, problem_of
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE, Metrics
 from app.runtime.shutdown import Stop
@@ -67,7 +67,9 @@ class Operation:
         try:
             return paths[path]()
         except ServiceError as error:
-            return Answer(error.status, MEDIA_TYPE, problem_of(error).model_dump_json(exclude_defaults=True).encode())
+            return Answer(
+                error.status, PROBLEM_MEDIA_TYPE, problem_of(error).model_dump_json(exclude_defaults=True).encode()
+            )
 
     def _health(self) -> Answer:
         silent_s = self._lag.silent_s

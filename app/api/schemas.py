@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.http.problems import LIBRETRANSLATES, Problem
+from app.http.problems import LIBRETRANSLATE_HINT, Problem
 from app.text.line_breaks import LineBreaks
 from app.translation.attention import Kind
 from model.languages import AUTO
@@ -105,7 +105,7 @@ class StreamRequest(Body):
     @classmethod
     def _not_libretranslates(cls, value: object) -> object:
         if isinstance(value, dict) and "q" in value and "text" not in value:
-            raise ValueError(f"the text belongs in `text`; `q` is a field of {LIBRETRANSLATES}")
+            raise ValueError(f"the text belongs in `text`; `q` is a field of {LIBRETRANSLATE_HINT}")
         return value
 
     text: Texts = Field(description="One text or a list of texts, of any length within the limits; paragraphs are kept")

@@ -22,11 +22,11 @@ from app.runtime.metrics import Metrics
 from app.server.paths import path_of
 
 ID_HEADER = "X-Request-ID"
-_GIVEN_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
-_KEPT = {b"cache-control", b"etag"}
-_NOT_FRAMED = b"x-frame-options", b"DENY"
+_SAFE_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
+_CACHE_HEADERS = {b"cache-control", b"etag"}
+_DENY_FRAMING = b"x-frame-options", b"DENY"
 """Keeps other sites from framing the API reference, where users type keys."""
-_NOT_KEPT = b"cache-control", b"no-store"
+_NO_STORE = b"cache-control", b"no-store"
 """For responses without a Cache-Control header: texts are private, and the service's state changes. Some proxies cache
 names such as report.docx for hours."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 class AccessLog:
     """ASGI middleware that logs and measures requests, and forbids caching unless a response allows it.
 
-    `apis`: those below a prefix of their own, each with the additional headers in which its clients look for the id.
+    `apis`: those below a prefix of their added, each with the additional headers in which its clients look for the id.
     `proxies`: addresses and networks, or "*" alone; a request from one of them keeps the id that it has. This
     middleware must therefore run before the one that replaces the proxy's address by the client's.
     """
@@ -45,9 +45,9 @@ class AccessLog:
         self, app: ASGIApp, metrics: Metrics, apis: Mapping[str, Sequence[str]], proxies: Sequence[str] = ()
     ) -> None:
         self.app, self.metrics, self.apis = app, metrics, apis
-        self._believes_all = list(proxies) == ["*"]
+        self._trusts_all = list(proxies) == ["*"]
         self._proxies = [ipaddress.ip_network(proxy) for proxy in proxies if proxy != "*"]
-        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, str]] = {}
+        self._metrics_by_key: dict[tuple[str, str, int], tuple[Counter, Histogram, str]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,34 +57,34 @@ class AccessLog:
         now = perf_counter()
         started = scope["state"].get("arrived", now)
         scope["state"]["waited_s"] = now - started
-        identity = self._given_id(scope) or secrets.token_hex(8)
+        request_id = self._proxy_request_id(scope) or secrets.token_hex(8)
         prefix = self._prefix(scope)
-        added = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), identity)
-        headers = [*((name.lower().encode(), value.encode()) for name, value in added.items()), _NOT_FRAMED]
+        id_headers = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), request_id)
+        headers = [*((name.lower().encode(), value.encode()) for name, value in id_headers.items()), _DENY_FRAMING]
 
         def note_status(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = message.get("headers", ())
-                own = headers if any(name in _KEPT for name, _ in given) else [*headers, _NOT_KEPT]
-                message["headers"] = [*given, *own]
+                existing = message.get("headers", ())
+                added = headers if any(name in _CACHE_HEADERS for name, _ in existing) else [*headers, _NO_STORE]
+                message["headers"] = [*existing, *added]
             return send(message)
 
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self._count(scope, _template(scope, prefix), identity, status, perf_counter() - started)
+            self._count(scope, _route_template(scope, prefix), request_id, status, perf_counter() - started)
 
-    def _given_id(self, scope: Scope) -> str | None:
-        """The request's own id, if a trusted proxy sent it and it is safe to log."""
-        if not self._believes_all and not self._proxies:
+    def _proxy_request_id(self, scope: Scope) -> str | None:
+        """The request's added id, if a trusted proxy sent it and it is safe to log."""
+        if not self._trusts_all and not self._proxies:
             return None
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        return given.decode() if _GIVEN_ID.fullmatch(given) and self._believes(scope) else None
+        value = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        return value.decode() if _SAFE_ID.fullmatch(value) and self._trusts(scope) else None
 
-    def _believes(self, scope: Scope) -> bool:
-        if self._believes_all:
+    def _trusts(self, scope: Scope) -> bool:
+        if self._trusts_all:
             return True
         try:
             peer = ipaddress.ip_address(scope["client"][0])
@@ -96,24 +96,28 @@ class AccessLog:
         path = path_of(scope)
         return next((prefix for prefix in self.apis if path.startswith(f"{prefix}/")), "")
 
-    def _count(self, scope: Scope, route: str, identity: str, status: int, seconds: float) -> None:
+    def _count(self, scope: Scope, route: str, request_id: str, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
         key = method, route, status
-        if key not in self._series:
-            told = f'"method":"{method}","route":{json.dumps(route)},"status":{status}'
-            self._series[key] = self.metrics.requests.labels(*key), self.metrics.request_seconds.labels(route), told
-        requests, request_seconds, told = self._series[key]
+        if key not in self._metrics_by_key:
+            labels = f'"method":"{method}","route":{json.dumps(route)},"status":{status}'
+            self._metrics_by_key[key] = (
+                self.metrics.requests.labels(*key),
+                self.metrics.request_seconds.labels(route),
+                labels,
+            )
+        requests, request_seconds, labels = self._metrics_by_key[key]
         requests.inc()
         request_seconds.observe(seconds)
         if log.isEnabledFor(logging.INFO):
             client: Client | None = scope["state"].get("client")
             # A key's name has no characters that JSON would have to escape.
-            named = f',"key":"{client.name}"' if client and client.name else ""
-            line = f'"level":"info","id":"{identity}",{told},"ms":{1000 * seconds:.1f}{named}'
+            key_field = f',"key":"{client.name}"' if client and client.name else ""
+            line = f'"level":"info","id":"{request_id}",{labels},"ms":{1000 * seconds:.1f}{key_field}'
             log.handle(Written(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
 
 
-def _template(scope: Scope, prefix: str) -> str:
+def _route_template(scope: Scope, prefix: str) -> str:
     """The route's path template: clients choose paths and methods, and a metric must have few label values.
 
     `prefix`: that of its API, which FastAPI omits from an included route's path.

@@ -20,13 +20,13 @@ from app.runtime.polling import watch
 from app.runtime.rate_limits import Rate
 from app.settings import PREFIX, SettingsError
 
-LOOK_S = 1.0
+POLL_INTERVAL_S = 1.0
 """How often to check the file for changes."""
 MAX_KEY_CHARS = 512
 MAX_FILE_BYTES = 1 << 22
 """About forty thousand keys."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
-_WORD = re.compile(r"\S+(?:\s+burst\s+\S+)?")
+_FIELD = re.compile(r"\S+(?:\s+burst\s+\S+)?")
 """A rate may contain spaces."""
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 log = logging.getLogger(__name__)
@@ -51,11 +51,11 @@ class Keys:
         """Raises SettingsError."""
         self.path = path
         self._keys: list[Key] = []
-        self._seen: object = None
+        self._file_version: object = None
         try:
             self._read()
         except (OSError, ValueError) as error:
-            raise SettingsError(f"{PREFIX}API_KEYS_FILE={path}: {_said(error)}") from None
+            raise SettingsError(f"{PREFIX}API_KEYS_FILE={path}: {_error_text(error)}") from None
 
     def find(self, key: str) -> Key | None:
         """Looks up `key`. Takes the same time for every key, known or not."""
@@ -66,38 +66,38 @@ class Keys:
                 found = known
         return found
 
-    async def watch(self, look_s: float = LOOK_S) -> None:
-        """Reloads the file whenever it changes, checking every `look_s` seconds, forever.
+    async def watch(self, interval_s: float = POLL_INTERVAL_S) -> None:
+        """Reloads the file whenever it changes, checking every `interval_s` seconds, forever.
 
         Logs an invalid file once.
         """
-        await watch(self._look, look_s, (OSError, ValueError), self._complain)
+        await watch(self._poll, interval_s, (OSError, ValueError), self._log_error)
 
-    async def _look(self) -> None:
-        if await asyncio.to_thread(self._changed):
+    async def _poll(self) -> None:
+        if await asyncio.to_thread(self._reload_if_changed):
             log.info("read %d API keys from %s", len(self._keys), self.path)
 
-    def _complain(self, error: Exception) -> None:
-        log.error("%s: %s; keeping the previous API keys", self.path, _said(error))
+    def _log_error(self, error: Exception) -> None:
+        log.error("%s: %s; keeping the previous API keys", self.path, _error_text(error))
 
-    def _changed(self) -> bool:
+    def _reload_if_changed(self) -> bool:
         """Reloads the file if it changed, and returns whether it did. Raises what `_read` raises."""
-        seen = self._seen
+        file_version = self._file_version
         self._read()
-        return self._seen != seen
+        return self._file_version != file_version
 
     def _read(self) -> None:
         """Reads the file unless it is unchanged. Raises OSError and ValueError."""
         status = self.path.stat()  # before reading: a change during the read must trigger another
-        seen = status.st_mtime_ns, status.st_size, status.st_ino
-        if seen == self._seen:
+        file_version = status.st_mtime_ns, status.st_size, status.st_ino
+        if file_version == self._file_version:
             return
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a file")  # reading a pipe may block forever
         if status.st_size > MAX_FILE_BYTES:
             raise ValueError(f"it is over {MAX_FILE_BYTES >> 20} MiB")
-        self._keys = read_keys(self.path.read_text("utf-8-sig").splitlines())
-        self._seen = seen
+        self._keys = parse_keys(self.path.read_text("utf-8-sig").splitlines())
+        self._file_version = file_version
 
 
 def new_key(name: str) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def new_key(name: str) -> tuple[str, str]:
     return key, f"{name} sha256:{_digest(key).hex()}"
 
 
-def read_keys(lines: Iterable[str]) -> list[Key]:
+def parse_keys(lines: Iterable[str]) -> list[Key]:
     """Parses lines such as `alice sha256:9f86... requests=600/minute characters=1000000/day`.
 
     Ignores empty lines and comments, which begin with "#". Raises ValueError that names the line.
@@ -119,7 +119,7 @@ def read_keys(lines: Iterable[str]) -> list[Key]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            key = _read_key(_WORD.findall(line))
+            key = _parse_key(_FIELD.findall(line))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
         if key.name in names or key.digest in digests:
@@ -132,8 +132,8 @@ def read_keys(lines: Iterable[str]) -> list[Key]:
     return keys
 
 
-def _read_key(words: list[str]) -> Key:
-    name, digest, *rates = [*words, ""][: max(2, len(words))]
+def _parse_key(fields: list[str]) -> Key:
+    name, digest, *rates = [*fields, ""][: max(2, len(fields))]
     if not _NAME.fullmatch(name):
         raise ValueError("a line must begin with a name: letters, digits and . _ @ + -, at most 64")
     if not (found := _HASH.fullmatch(digest)):
@@ -142,10 +142,10 @@ def _read_key(words: list[str]) -> Key:
             "after the name must come `sha256:` and 64 hexadecimal digits, as `python -m app key` prints them"
         )
     read: dict[str, Rate] = {}
-    for word in rates:
-        if word == "admin":
+    for field in rates:
+        if field == "admin":
             continue
-        kind, _, rate = word.partition("=")
+        kind, _, rate = field.partition("=")
         if kind not in ("requests", "characters") or kind in read:
             # Not shown either, for the same reason.
             raise ValueError("after the hash may come requests=RATE, characters=RATE and admin, each at most once")
@@ -157,5 +157,5 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)

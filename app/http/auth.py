@@ -120,11 +120,11 @@ class AccessControl:
     def _client_at(self, scope: Scope) -> tuple[Client, str, Rate | None]:
         if not (self._requests_rate or self._characters_rate):
             return self._anyone, "", None
-        place = address(scope)
-        client = self._by_address.get(place)
+        ip = address(scope)
+        client = self._by_address.get(ip)
         if client is None:
-            client = self._by_address[place] = Client("", place, self._characters, self._characters_rate)
-        return client, place, self._requests_rate
+            client = self._by_address[ip] = Client("", ip, self._characters, self._characters_rate)
+        return client, ip, self._requests_rate
 
 
 def bearer(request: HTTPConnection) -> str | None:

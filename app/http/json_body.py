@@ -23,7 +23,7 @@ from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
-from app.http.problems import LIBRETRANSLATES, error_response, validated
+from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
 from app.runtime.byte_budgets import Place, Rooms
 from app.runtime.timeouts import Deadlines
 from app.server.disconnect import Disconnect
@@ -77,7 +77,7 @@ class JSONRequest(Request):
         headers = dict(self.scope["headers"])
         content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if content_type != b"application/json":
-            hint = f" Forms are for {LIBRETRANSLATES}." if content_type in _FORMS else ""
+            hint = f" Forms are for {LIBRETRANSLATE_HINT}." if content_type in _FORMS else ""
             raise wrong_type("application/json", content_type.decode("latin-1"), hint)
         check_uncompressed(headers)
 

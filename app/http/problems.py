@@ -21,11 +21,11 @@ from starlette.routing import Match
 from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, WrongHost
 from app.server.paths import path_of
 
-LIBRETRANSLATES = (
+LIBRETRANSLATE_HINT = (
     "LibreTranslate's API, which is at /libretranslate/translate, or at /translate if "
     "INTERLINEAR_ROOT_API=libretranslate"
 )
-MEDIA_TYPE = "application/problem+json"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
 M = TypeVar("M", bound=BaseModel)
 _METHODS = "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"
 
@@ -51,7 +51,7 @@ class Problem(BaseModel):
 
 def problem_of(error: ServiceError) -> Problem:
     return Problem(
-        type=_type(error.slug),
+        type=_type_urn(error.slug),
         title=error.title,
         status=error.status,
         detail=error.detail,
@@ -69,11 +69,11 @@ class ASCIIResponse(JSONResponse):
 class ProblemResponse(ASCIIResponse):
     """A problem as a response."""
 
-    media_type = MEDIA_TYPE
+    media_type = PROBLEM_MEDIA_TYPE
 
     def __init__(self, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
-        asked = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-        super().__init__(problem.model_dump(exclude_defaults=True), problem.status, {**(headers or {}), **asked})
+        challenge = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+        super().__init__(problem.model_dump(exclude_defaults=True), problem.status, {**(headers or {}), **challenge})
 
 
 ErrorRenderer = Callable[[Problem, dict[str, str]], Response]
@@ -106,41 +106,41 @@ class ErrorRenderers:
 def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
     """Makes `app` render every error in the format of its path; `count` is called with each error's slug."""
 
-    async def refuse(request: Request, error: Exception) -> Response:
+    async def service_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
         count(error.slug)
         return error_response(error, renderers.for_path(path_of(request.scope)))
 
-    async def invalid(request: Request, error: Exception) -> Response:
+    async def invalid_query(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         faults = [{**fault, "loc": fault["loc"][1:]} for fault in error.errors()]
         # Only for the query: no route lets FastAPI read a body. What is missing there is also reported by name.
-        return await refuse(request, _invalid_fields(faults, {}))
+        return await service_error(request, _invalid_fields(faults, {}))
 
-    async def http(request: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         title = HTTPStatus(error.status_code).phrase
         slug = title.lower().replace(" ", "-")
         count(slug)
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 405:
-            headers["Allow"] = allowed = _allowed(request)
+            headers["Allow"] = allowed = _allowed_methods(request)
             detail = f"{request.method[:20]} is not allowed at {request.url.path[:100]}, which accepts {allowed}."
-        problem = Problem(type=_type(slug), title=title, status=error.status_code, detail=detail)
+        problem = Problem(type=_type_urn(slug), title=title, status=error.status_code, detail=detail)
         return renderers.for_path(path_of(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         # Starlette sends these outside of all middleware, so the headers common to all responses are still missing.
         headers = request.scope.get("state", {}).get("headers")
-        return await http(request, HTTPException(500, "Internal error; see the service's log.", headers))
+        return await http_error(request, HTTPException(500, "Internal error; see the service's log.", headers))
 
-    app.add_exception_handler(ServiceError, refuse)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ServiceError, service_error)
+    app.add_exception_handler(RequestValidationError, invalid_query)
+    app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(Exception, unexpected)
 
 
-def _allowed(request: Request) -> str:
+def _allowed_methods(request: Request) -> str:
     """The methods that the path accepts. A route that refuses a method names only its own; other routes may accept
     more."""
     routes = request.app.router.routes
@@ -152,12 +152,12 @@ def _allowed(request: Request) -> str:
     return ", ".join(methods or ["GET", "HEAD"])  # static files have no route
 
 
-def validated(model: type[M], sent: Any, strict: bool | None = None) -> M:
-    """Validates `sent` as a `model`; `strict` overrides the model's own setting. Raises InvalidFields."""
+def validated(model: type[M], content: Any, strict: bool | None = None) -> M:
+    """Validates `content` as a `model`; `strict` overrides the model's own setting. Raises InvalidFields."""
     try:
-        return model.model_validate(sent, strict=strict)
+        return model.model_validate(content, strict=strict)
     except ValidationError as error:
-        raise _invalid_fields(error.errors(include_url=False), sent) from None
+        raise _invalid_fields(error.errors(include_url=False), content) from None
 
 
 def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFields:
@@ -172,16 +172,16 @@ def _invalid_fields(faults: Sequence[Mapping[str, Any]], body: Any) -> InvalidFi
 
 def _pointer(location: Sequence[str | int], body: Any) -> str:
     """The location in the body, without pydantic's branch names: "#/text/3" for ("text", "list", 3)."""
-    places, value = [], body
-    for number, place in enumerate(location, start=1):
-        inside = isinstance(value, dict) and place in value
-        if inside or (isinstance(value, list) and isinstance(place, int)):
-            value = value[place]
+    parts, value = [], body
+    for number, part in enumerate(location, start=1):
+        inside = isinstance(value, dict) and part in value
+        if inside or (isinstance(value, list) and isinstance(part, int)):
+            value = value[part]
         elif not (isinstance(value, dict) and number == len(location)):  # the last one may be missing
             continue
-        places.append(str(place).replace("~", "~0").replace("/", "~1"))
-    return "/".join(["#", *places])
+        parts.append(str(part).replace("~", "~0").replace("/", "~1"))
+    return "/".join(["#", *parts])
 
 
-def _type(slug: str) -> str:
+def _type_urn(slug: str) -> str:
     return f"urn:interlinear:error:{slug}"
