@@ -141,12 +141,12 @@ def test_a_batch_knows_which_of_its_predictions_are_of_pairs_that_are_rehearsed(
     flags = np.array([False, True, True])
     batch = replace(pairs, rehearsed=flags).batch(np.array([1, 0, 2]), CONFIG)
     known = batch.rehearsed
-    assert known is not None and batch.real is not None
+    assert known is not None and batch.target_positions is not None
     assert known.rows.tolist() == [0, 2]
-    predicted = batch.tgt_out.flatten()[batch.real]
+    predicted = batch.tgt_out.flatten()[batch.target_positions]
     assert predicted[known.tokens].tolist() == [12, 13, CONFIG.eos_id, 14, CONFIG.eos_id]
     assert predicted[known.others].tolist() == [11, CONFIG.eos_id]
-    assert batch.tgt_out[known.rows].flatten()[known.real].tolist() == predicted[known.tokens].tolist()
+    assert batch.tgt_out[known.rows].flatten()[known.target_positions].tolist() == predicted[known.tokens].tolist()
     assert pairs.batch(np.array([1, 0, 2]), CONFIG).rehearsed is None
     assert replace(pairs, rehearsed=flags).batch(np.array([0]), CONFIG).rehearsed is None
 

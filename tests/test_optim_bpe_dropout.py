@@ -14,7 +14,7 @@ from conftest import SENTENCES, small_config
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.data.batches import Batch, Pairs, Position, batches_from
 from training.data.vocabulary import train_vocabulary
-from training.optim.bpe_dropout import BPEDropout, redraw_of
+from training.optim.bpe_dropout import BPEDropout, resegmenter
 from training.optim.trainer import Recipe
 
 TOKENIZER = Tokenizer(train_vocabulary(SENTENCES, 400, ["en", "fr"], threads=1))
@@ -72,11 +72,11 @@ def test_a_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
 def test_what_is_drawn_fits_into_the_positions_with_the_symbol_at_its_begin_or_end() -> None:
     longest = max(map(len, PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)))
     config = small_config(TOKENIZER.vocab_size, max_positions=longest + 1)
-    redraw = redraw_of(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)
-    assert redraw is not None
-    drawn = {len(side) for batch in range(50) for side in sides(redraw(PAIRS, ROWS, Position(0, batch)))}
+    resegment = resegmenter(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)
+    assert resegment is not None
+    drawn = {len(side) for batch in range(50) for side in sides(resegment(PAIRS, ROWS, Position(0, batch)))}
     assert max(drawn) == longest
-    assert redraw_of(Recipe(steps=1), config, TOKENIZER) is None
+    assert resegmenter(Recipe(steps=1), config, TOKENIZER) is None
 
 
 def equal(ours: Batch, theirs: Batch) -> bool:
@@ -85,13 +85,13 @@ def equal(ours: Batch, theirs: Batch) -> bool:
 
 def test_the_epochs_differ_and_from_a_position_on_the_rest_is_the_same() -> None:
     position = Position()
-    batches = batches_from(PAIRS, CONFIG, 100, 1, position, redraw=sampling())
+    batches = batches_from(PAIRS, CONFIG, 100, 1, position, resegment=sampling())
     seen = list(islice(batches, 3))
     assert position.epoch == 0
-    later = batches_from(PAIRS, CONFIG, 100, 1, Position(0, 3), redraw=sampling())
+    later = batches_from(PAIRS, CONFIG, 100, 1, Position(0, 3), resegment=sampling())
     assert all(equal(ours, theirs) for ours, theirs in islice(zip(batches, later, strict=False), 40))
     assert position.epoch > 0
-    again = batches_from(PAIRS, CONFIG, 100, 1, Position(), redraw=sampling())
+    again = batches_from(PAIRS, CONFIG, 100, 1, Position(), resegment=sampling())
     assert all(equal(ours, theirs) for ours, theirs in zip(seen, again, strict=False))
     plain = batches_from(PAIRS, CONFIG, 100, 1, Position())
     assert not any(equal(ours, theirs) for ours, theirs in zip(seen, plain, strict=False))

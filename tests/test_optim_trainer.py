@@ -172,8 +172,8 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight()
 
 def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
     batch = batch_of(range(24))
-    for known in (batch, batch.twice()):
-        looked_up = dataclasses.replace(known, real=None)
+    for known in (batch, batch.doubled()):
+        looked_up = dataclasses.replace(known, target_positions=None)
         one, other = (trainer().loss(each, 0.1) for each in (known, looked_up))
         assert torch.equal(one[0], other[0])
 

@@ -25,7 +25,7 @@ Integers = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class RehearsedRows:
     """The rehearsed pairs of a batch, on which training matches the initial model's predictions."""
 
     rows: Tensor
@@ -34,18 +34,18 @@ class Rehearsed:
     """[predictions] indices among all predictions of the batch"""
     others: Tensor
     """[predictions] indices of the other pairs' predictions"""
-    real: Tensor
+    target_positions: Tensor
     """[predictions] positions to predict in the flattened `tgt_out[rows]`"""
 
     @classmethod
-    def of(cls, rehearsed: NDArray[np.bool_], tgt_out: Tensor, pad: int) -> Rehearsed | None:
+    def of(cls, rehearsed: NDArray[np.bool_], tgt_out: Tensor, pad: int) -> RehearsedRows | None:
         """`rehearsed`: [batch]; None if no pair is."""
         if not rehearsed.any():
             return None
         chosen, predicted = torch.from_numpy(rehearsed), tgt_out != pad  # [batch], [batch, target]
         among = chosen[:, None].expand_as(predicted)[predicted]  # [predictions]
-        real = predicted[chosen].flatten().nonzero()[:, 0]
-        return cls(chosen.nonzero()[:, 0], among.nonzero()[:, 0], among.logical_not().nonzero()[:, 0], real)
+        target_positions = predicted[chosen].flatten().nonzero()[:, 0]
+        return cls(chosen.nonzero()[:, 0], among.nonzero()[:, 0], among.logical_not().nonzero()[:, 0], target_positions)
 
 
 @dataclass(frozen=True)
@@ -60,29 +60,32 @@ class Batch:
     """[batch, target], `pad_id` where nothing is to be predicted"""
     target_tokens: int
     """Of the whole batch, if this is one process's part of it."""
-    real: Tensor | None = None
+    target_positions: Tensor | None = None
     """[tokens] positions in the flattened `tgt_out` with something to predict, if already known: asking a GPU would
     mean waiting for it."""
-    rehearsed: Rehearsed | None = None
+    rehearsed: RehearsedRows | None = None
 
     def to(self, device: torch.device) -> Batch:
         if device.type == "cpu":
             return self
 
-        def placed(tensor: Tensor) -> Tensor:
+        def move(tensor: Tensor) -> Tensor:
             return tensor.pin_memory().to(device, non_blocking=True)
 
-        real = None if self.real is None else placed(self.real)
+        target_positions = None if self.target_positions is None else move(self.target_positions)
         rehearsed = self.rehearsed
         if rehearsed is not None:
-            rehearsed = Rehearsed(*map(placed, (rehearsed.rows, rehearsed.tokens, rehearsed.others, rehearsed.real)))
-        return Batch(placed(self.src), placed(self.tgt_in), placed(self.tgt_out), self.target_tokens, real, rehearsed)
+            indices = rehearsed.rows, rehearsed.tokens, rehearsed.others, rehearsed.target_positions
+            rehearsed = RehearsedRows(*map(move, indices))
+        src, tgt_in, tgt_out = map(move, (self.src, self.tgt_in, self.tgt_out))
+        return Batch(src, tgt_in, tgt_out, self.target_tokens, target_positions, rehearsed)
 
-    def twice(self) -> Batch:
+    def doubled(self) -> Batch:
         """The same pairs twice, one after the other: two passes in one, each with its own dropout."""
         src, tgt_in, tgt_out = (tensor.repeat(2, 1) for tensor in (self.src, self.tgt_in, self.tgt_out))
-        real = None if self.real is None else torch.cat([self.real, self.real + self.tgt_out.numel()])
-        return Batch(src, tgt_in, tgt_out, self.target_tokens, real)
+        known = self.target_positions
+        target_positions = None if known is None else torch.cat([known, known + self.tgt_out.numel()])
+        return Batch(src, tgt_in, tgt_out, self.target_tokens, target_positions)
 
 
 @dataclass(frozen=True)
@@ -158,9 +161,9 @@ class Pairs:
         tokens = int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows)
         rehearsed = None
         if self.rehearsed is not None:
-            rehearsed = Rehearsed.of(self.rehearsed[shown], tgt_out, config.pad_id)
-        real = (tgt_out != config.pad_id).flatten().nonzero()[:, 0]
-        return Batch(src, tgt_in, tgt_out, tokens, real, rehearsed)
+            rehearsed = RehearsedRows.of(self.rehearsed[shown], tgt_out, config.pad_id)
+        target_positions = (tgt_out != config.pad_id).flatten().nonzero()[:, 0]
+        return Batch(src, tgt_in, tgt_out, tokens, target_positions, rehearsed)
 
 
 def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
@@ -198,9 +201,9 @@ def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[I
     while first < len(rows):
         # A batch is at least as wide as its first row, which bounds the number of rows.
         widths = np.maximum.accumulate(longest[first : first + batch_tokens // int(longest[first])])
-        fitting = int((widths * np.arange(1, len(widths) + 1) <= batch_tokens).sum())
-        batches.append(rows[first : first + max(1, fitting)])
-        first += max(1, fitting)
+        count = max(1, int((widths * np.arange(1, len(widths) + 1) <= batch_tokens).sum()))
+        batches.append(rows[first : first + count])
+        first += count
     return [batches[number] for number in random.permutation(len(batches))]
 
 
@@ -212,7 +215,7 @@ class Position:
     batch: int = 0
 
 
-Redraw = Callable[[Pairs, Integers, Position], Pairs]
+Resegment = Callable[[Pairs, Integers, Position], Pairs]
 """Returns the pairs of these rows for the batch at that position, in the rows' order."""
 
 
@@ -224,18 +227,18 @@ def batches_from(
     position: Position,
     part: int = 0,
     parts: int = 1,
-    redraw: Redraw | None = None,
+    resegment: Resegment | None = None,
 ) -> Iterator[Batch]:
     """Endless batches from `position` on, which is advanced; or part `part` of `parts` of each.
 
-    Stored lengths decide which pairs share a batch, whatever `redraw` makes of them.
+    Stored lengths decide which pairs share a batch, whatever `resegment` makes of them.
     """
     while True:
         epoch = epoch_rows(pairs, batch_tokens, seed, position.epoch)
         while position.batch < len(epoch):
             drawn, rows = pairs, epoch[position.batch]
-            if redraw is not None:
-                drawn, rows = redraw(pairs, rows, position), np.arange(len(rows))
+            if resegment is not None:
+                drawn, rows = resegment(pairs, rows, position), np.arange(len(rows))
             batch = drawn.batch(rows, config, part, parts)
             position.batch += 1
             yield batch

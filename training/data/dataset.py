@@ -23,7 +23,7 @@ FORMAT_VERSION = 2
 class PreparedSummary:
     """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
     reserved symbols, then `augmented_copies` with different case, punctuation or names. For each corpus, `read` lines
-    are `kept` or `skipped` by reason. `files`: see `training.data.token_shards.files_of`."""
+    are `kept` or `skipped` by reason. `files`: see `training.data.token_shards.file_digests`."""
 
     source: str
     target: str

@@ -37,17 +37,17 @@ class ShardWriter:
         self._type = token_type(vocab_size)
         self._lengths: list[NDArray[np.uint32]] = []
         self._paths: list[Path] = []
-        self._room = 0
+        self._free_bytes = 0
 
     def add(self, ids: NDArray[Any], lengths: NDArray[np.uint32]) -> None:
         """Adds pairs, `ids` concatenated and `lengths` [pairs, side]. A pair of lengths 0 takes no space."""
         content = ids.astype(self._type).tobytes()
-        if self._room <= 0:
+        if self._free_bytes <= 0:
             self._paths.append(self._folder / f"tokens-{len(self._paths):05d}.bin")
-            self._room = self._shard_bytes
+            self._free_bytes = self._shard_bytes
         with open(self._paths[-1], "ab") as file:
             file.write(content)
-        self._room -= len(content)
+        self._free_bytes -= len(content)
         self._lengths.append(lengths)
 
     @property
@@ -60,7 +60,7 @@ class ShardWriter:
         """Writes the index of the pairs for which `kept`, [pairs added], is true; `corpora` are those of the kept
         pairs.
 
-        The tokens of the others stay in the files without an index entry. Returns what `files_of` returns.
+        The tokens of the others stay in the files without an index entry. Returns what `file_digests` returns.
         """
         lengths = self.lengths
         ends = lengths.ravel().cumsum(dtype=np.int64).reshape(-1, 2)  # [pairs, side]
@@ -68,14 +68,14 @@ class ShardWriter:
         small = np.uint16 if lengths.max(initial=0) < 1 << 16 else np.uint32
         np.save(self._folder / "lengths.npy", lengths[kept].astype(small))
         np.save(self._folder / "corpora.npy", corpora)
-        return files_of(self._folder)
+        return file_digests(self._folder)
 
 
 def token_type(vocab_size: int) -> np.dtype[Any]:
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
-def files_of(folder: Path) -> dict[str, list[int | str]]:
+def file_digests(folder: Path) -> dict[str, list[int | str]]:
     """The size and SHA-256 of each token file and index in `folder`, by name; flushes them to disk."""
     paths = [*sorted(folder.glob("tokens-*.bin")), *(folder / name for name in _INDEX)]
     found: dict[str, list[int | str]] = {}
@@ -87,7 +87,7 @@ def files_of(folder: Path) -> dict[str, list[int | str]]:
 
 
 def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
-    """Raises ValueError if one of `files`, as of `files_of`, is missing from `folder` or truncated. Does not read
+    """Raises ValueError if one of `files`, as of `file_digests`, is missing from `folder` or truncated. Does not read
     them."""
     for name, (size, _) in files.items():
         path = folder / name
@@ -99,7 +99,7 @@ def check_sizes(folder: Path, files: dict[str, list[int | str]]) -> None:
 
 def is_intact(folder: Path, files: dict[str, list[int | str]]) -> bool:
     """Whether the files are intact; reads them all."""
-    return all((folder / name).exists() for name in files) and files_of(folder) == files
+    return all((folder / name).exists() for name in files) and file_digests(folder) == files
 
 
 class TokenFiles:

@@ -29,7 +29,7 @@ from training.data.token_shards import Integers, Mask, ShardWriter
 
 @dataclass(frozen=True)
 class WrittenTokens:
-    """The pairs that were written, without the copies after them. `files`: see `training.data.token_shards.files_of`.
+    """The pairs that were written, without the copies after them; `files` as from `file_digests`.
 
     `sources_with_end_marks`: the share of an epoch's pairs, including copies, whose source has an end mark.
     """

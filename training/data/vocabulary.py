@@ -18,7 +18,7 @@ from model.tokenizer import SPACE, control_symbols
 
 CHARACTER_COVERAGE = 0.9995
 """Share of the characters that become pieces; the rest are spelt in bytes, by byte fallback, without loss."""
-MANY_CHARACTERS, THEIR_COVERAGE = 1000, 0.9999
+LARGE_CHARACTER_SET, LARGE_CHARACTER_SET_COVERAGE = 1000, 0.9999
 """For text with more distinct characters, such as Chinese: with 0.9995 every twelfth Chinese sentence of Tatoeba has
 one spelt in three bytes, with 0.9999 every fortieth, for 700 more pieces."""
 
@@ -62,17 +62,20 @@ def check_size(vocab_size: int, languages: Sequence[str]) -> None:
         raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")
 
 
-def _train(lines: list[str], vocab_size: int, languages: Sequence[str], threads: int, more: Mapping[str, str]) -> bytes:
+def _train(
+    lines: list[str], vocab_size: int, languages: Sequence[str], threads: int, extra_rules: Mapping[str, str]
+) -> bytes:
     proto = io.BytesIO()
+    has_many_characters = len(set().union(*lines)) > LARGE_CHARACTER_SET
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.tsv")
-        rules.write_text(normalisation_rules(more), encoding="utf-8")
+        rules.write_text(normalisation_rules(extra_rules), encoding="utf-8")
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=proto,
             model_type="bpe",
             vocab_size=vocab_size,
-            character_coverage=THEIR_COVERAGE if len(set().union(*lines)) > MANY_CHARACTERS else CHARACTER_COVERAGE,
+            character_coverage=LARGE_CHARACTER_SET_COVERAGE if has_many_characters else CHARACTER_COVERAGE,
             byte_fallback=True,
             normalization_rule_tsv=str(rules),
             # White space is significant: nothing is collapsed, and the tokenizer adds the leading space itself.
@@ -122,13 +125,13 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     return data[at] & 0x7F | high << 7, end
 
 
-def normalisation_rules(more: Mapping[str, str] | None = None) -> str:
-    """Canonical composition, and `more`: one rule per line, the source's code points in hexadecimal, a tab, the
+def normalisation_rules(extra_rules: Mapping[str, str] | None = None) -> str:
+    """Canonical composition, and `extra_rules`: one rule per line, the source's code points in hexadecimal, a tab, the
     target's.
 
     SentencePiece applies the longest matching rule, from left to right, once.
     """
-    rules = composition_rules() | dict(more or {})
+    rules = composition_rules() | dict(extra_rules or {})
     return "".join(f"{_hexadecimal(parts)}\t{_hexadecimal(letter)}\n" for parts, letter in sorted(rules.items()))
 
 

@@ -10,13 +10,13 @@ from random import Random
 
 from model.config import ModelConfig
 from model.tokenizer import Tokenizer
-from training.data.batches import Integers, Pairs, Position, Redraw
+from training.data.batches import Integers, Pairs, Position, Resegment
 from training.optim.trainer import Recipe
 
 
 @dataclass(frozen=True)
 class BPEDropout:
-    """Draws the tokens of both sides of a batch's pairs; a `training.data.batches.Redraw`.
+    """Draws the tokens of both sides of a batch's pairs; a `training.data.batches.Resegment`.
 
     They depend only on the seed and the batch's position, not on earlier draws, nor on which process takes which part
     of the batch.
@@ -33,11 +33,11 @@ class BPEDropout:
         random = Random(f"{self.seed} {position.epoch} {position.batch}")
         drawn = self.tokenizer.resegmented(stored, self.dropout, random)
         sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
-        redrawn = Pairs.of(sides[: len(rows)], sides[len(rows) :])
-        return replace(redrawn, rehearsed=None if pairs.rehearsed is None else pairs.rehearsed[rows])
+        resegmented = Pairs.of(sides[: len(rows)], sides[len(rows) :])
+        return replace(resegmented, rehearsed=None if pairs.rehearsed is None else pairs.rehearsed[rows])
 
 
-def redraw_of(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Redraw | None:
-    """The recipe's redraw function; None if tokens stay the same."""
+def resegmenter(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Resegment | None:
+    """The recipe's function that segments pairs again; None if tokens stay the same."""
     longest = config.max_positions - 1  # the start or end symbol takes one
     return BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None

@@ -26,7 +26,7 @@ from model.tokenizer import Tokenizer
 from training.data.batches import Batch, Position, batches_from, load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import Development
-from training.optim.bpe_dropout import redraw_of
+from training.optim.bpe_dropout import resegmenter
 from training.optim.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
 from training.optim.diagnostics import before_training, while_training
 from training.optim.distributed import ALONE, World
@@ -106,10 +106,10 @@ def train(
     state, as_asked, precision = _resume(run, trainer, identity)
     begun_at, seconds_before = state.step, state.seconds
     world.check_alike((state.step, state.position, identity))
-    redraw = redraw_of(recipe, config, tokenizer)
+    resegment = resegmenter(recipe, config, tokenizer)
     unread = Unread(at_once=device.type == "cpu")
     batches = batches_from(
-        pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, redraw
+        pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, resegment
     )
     progress = Progress(recipe.steps, state.step, shown=world.is_first)
     progress.say(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.transformer import Transformer
-from training.data.batches import Batch, Pairs, Rehearsed
+from training.data.batches import Batch, Pairs, RehearsedRows
 from training.optim.distributed import ALONE, World
 from training.optim.loss import distillation_loss, projected_loss, r_drop_loss
 from training.optim.schedule import noam
@@ -150,17 +150,17 @@ class Trainer:
     def loss(self, batch: Batch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch and its summed nats; see `projected_loss`, and `r_drop_loss` if that is not 0."""
         if r_drop:
-            batch = batch.twice()
+            batch = batch.doubled()
         compute = self._hidden if self.model.training else self.model.hidden
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = compute(batch.src, batch.tgt_in)  # [batch, target, d_model]
-            real = batch.real
-            if real is None:
-                real = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
-            hidden = hidden.flatten(0, 1)[real]  # [tokens, d_model]
+            target_positions = batch.target_positions
+            if target_positions is None:
+                target_positions = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
+            hidden = hidden.flatten(0, 1)[target_positions]  # [tokens, d_model]
             if self.precision == "bfloat16":
                 hidden = hidden.bfloat16()
-        weight, targets = self.model.output.weight, batch.tgt_out.flatten()[real]
+        weight, targets = self.model.output.weight, batch.tgt_out.flatten()[target_positions]
         if r_drop:
             passes = hidden.view(2, -1, hidden.size(-1))
             return r_drop_loss(passes, weight, targets[: passes.size(1)], smoothing, r_drop)
@@ -173,11 +173,11 @@ class Trainer:
         return loss + self.recipe.distil * distilled, nll + taught_nll
 
     @torch.no_grad()
-    def _predicted(self, teacher: Transformer, batch: Batch, rehearsed: Rehearsed) -> Tensor:
+    def _predicted(self, teacher: Transformer, batch: Batch, rehearsed: RehearsedRows) -> Tensor:
         """The decoder states of `teacher` at the rehearsed pairs' predictions: [predictions, d_model]."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             hidden = teacher.hidden(batch.src[rehearsed.rows], batch.tgt_in[rehearsed.rows])
-        hidden = hidden.flatten(0, 1)[rehearsed.real]
+        hidden = hidden.flatten(0, 1)[rehearsed.target_positions]
         return hidden.bfloat16() if self.precision == "bfloat16" else hidden
 
     def learning_rate(self, step: int) -> float:

@@ -21,7 +21,7 @@ from model.atomic_files import write_atomically
 from model.config import ModelConfig
 from training.data.batches import Pairs, Position, batches_from
 from training.evaluation.scoring import Development
-from training.optim.bpe_dropout import redraw_of
+from training.optim.bpe_dropout import resegmenter
 from training.optim.defaults import warmed_within
 from training.optim.progress import duration
 from training.optim.trainer import Recipe, Trainer, TrainingError
@@ -119,8 +119,8 @@ def measure(
 ) -> Timings:
     """Times some steps of the real model on the real data, with tokens drawn as in training, and one evaluation."""
     trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
-    redraw = redraw_of(recipe, config, development.tokenizer)
-    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), redraw=redraw)
+    resegment = resegmenter(recipe, config, development.tokenizer)
+    batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), resegment=resegment)
 
     def step() -> None:
         trainer.step([next(batches) for _ in range(recipe.accumulate)], trainer.learning_rate(1)).item()
