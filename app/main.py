@@ -20,7 +20,7 @@ from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, AccessLog
 from app.http.auth import AccessControl
-from app.http.forms import AROUND_BYTES
+from app.http.forms import FORM_OVERHEAD_BYTES
 from app.http.held_bytes import HeldBytes
 from app.http.host_check import HostCheck
 from app.http.json_body import JSONFastPath
@@ -78,7 +78,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         errands = Errands[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
-        rooms = Rooms.of(max(settings.max_file_bytes + AROUND_BYTES, settings.max_body_bytes))
+        rooms = Rooms.of(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         sending = Sending(settings.send_timeout_ms / 1000, rooms.answers)
         await fleet.start()
         await access_control.start()

@@ -16,7 +16,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
-from app.http.forms import FORM, JSON, PARTS, Fields, File, read_fields, read_upload
+from app.http.forms import FORM, JSON, MULTIPART, Fields, Upload, read_fields, read_upload
 from app.runtime.byte_budgets import Rooms
 from app.runtime.timeouts import Deadlines
 from app.settings import Settings
@@ -53,7 +53,7 @@ def read(*, method: str = "POST", url: str = URL, limits: dict[str, Any] | None 
     return asyncio.run(read_fields(received(httpx.Request(method, url, **options), **(limits or {}))))
 
 
-def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[File, Fields]:
+def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[Upload, Fields]:
     return asyncio.run(read_upload(received(httpx.Request("POST", URL, **options), **(limits or {}))))
 
 
@@ -119,8 +119,8 @@ def test_a_field_of_the_body_hides_that_of_the_query() -> None:
 
 @pytest.mark.parametrize("body", [IN_PARTS, IN_PARTS.removesuffix(b"\r\n")])
 def test_a_form_in_parts_ends_with_its_boundary(body: bytes) -> None:
-    assert read(**content(body, f"{PARTS}; boundary=b")).by_name() == {"q": "a", "format": "html"}
-    assert read(**content(b"", f"{PARTS}; boundary=b")).by_name() == {}
+    assert read(**content(body, f"{MULTIPART}; boundary=b")).by_name() == {"q": "a", "format": "html"}
+    assert read(**content(b"", f"{MULTIPART}; boundary=b")).by_name() == {}
 
 
 def test_no_body_needs_no_content_type() -> None:
@@ -147,7 +147,7 @@ def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
         (content(b"q=a", f"{FORM}; charset=undefined"), WrongContentType, "undefined"),
         (content(b"q=a", FORM, **{"content-encoding": "gzip"}), WrongContentType, "gzip"),
         (content(b"{}", JSON, **{"content-encoding": "br"}), WrongContentType, "br"),
-        (content(b"--b", f"{PARTS}; boundary=b", **{"content-encoding": "gzip"}), WrongContentType, "gzip"),
+        (content(b"--b", f"{MULTIPART}; boundary=b", **{"content-encoding": "gzip"}), WrongContentType, "gzip"),
         (content(b"{", JSON), NotJSON, "line 1"),
         (content(b"[" * 100_000, JSON), NotJSON, "deep"),
         (content(b"[]", JSON), InvalidFields, "object"),
@@ -161,12 +161,12 @@ def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
         ({"url": f"{URL}?q=%ff", "json": {"q": "a"}}, InvalidFields, "UTF-8"),
         (in_parts({"q": b"\xe9"}), InvalidFields, "UTF-8"),
         ({"files": {"q": ("a.txt", b"a")}}, InvalidFields, "files"),
-        (content(b"--b\r\n\r\n", f"{PARTS}; boundary=b"), InvalidFields, "name"),
-        (content(IN_PARTS.removesuffix(b"-\r\n"), f"{PARTS}; boundary=b"), InvalidFields, "truncated"),
-        (content(IN_PARTS.partition(b"html")[0], f"{PARTS}; boundary=b"), InvalidFields, "truncated"),
-        (content(b"--b\r\n", PARTS), InvalidFields, "boundary"),
-        (content(b"--b\r\n", f'{PARTS}; boundary="b'), InvalidFields, "multipart"),
-        (content(b"", f"{PARTS}; boundary={'b' * 300}"), InvalidFields, "multipart"),
+        (content(b"--b\r\n\r\n", f"{MULTIPART}; boundary=b"), InvalidFields, "name"),
+        (content(IN_PARTS.removesuffix(b"-\r\n"), f"{MULTIPART}; boundary=b"), InvalidFields, "truncated"),
+        (content(IN_PARTS.partition(b"html")[0], f"{MULTIPART}; boundary=b"), InvalidFields, "truncated"),
+        (content(b"--b\r\n", MULTIPART), InvalidFields, "boundary"),
+        (content(b"--b\r\n", f'{MULTIPART}; boundary="b'), InvalidFields, "multipart"),
+        (content(b"", f"{MULTIPART}; boundary={'b' * 300}"), InvalidFields, "multipart"),
     ],
 )
 def test_what_cannot_be_read_is_refused(options: dict[str, Any], error: type[ServiceError], said: str) -> None:
@@ -193,7 +193,7 @@ def test_a_body_over_the_limit_is_refused(options: dict[str, Any]) -> None:
         read(limits={"max_body_bytes": 100}, **options)
 
 
-@pytest.mark.parametrize("kind", [JSON, FORM, f"{PARTS}; boundary=b", "image/png"])
+@pytest.mark.parametrize("kind", [JSON, FORM, f"{MULTIPART}; boundary=b", "image/png"])
 def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
     sent = httpx.Request("POST", URL, headers={"content-type": kind})
     with pytest.raises(BodyTooSlow):
@@ -215,7 +215,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
         st.none() | st.floats() | st.text(), lambda deeper: st.lists(deeper) | st.dictionaries(TEXT, deeper)
     ).map(lambda value: json.dumps(value).encode()),
     kind=st.sampled_from(
-        [JSON, FORM, f"{PARTS}; boundary=b", PARTS, "", "multipart/form-data; boundary=b; charset=idna"]
+        [JSON, FORM, f"{MULTIPART}; boundary=b", MULTIPART, "", "multipart/form-data; boundary=b; charset=idna"]
     )
     | st.text(st.characters(codec="latin-1", exclude_categories=["Cc"])),
     query=st.binary(max_size=10),
@@ -272,7 +272,7 @@ def test_other_files_come_beside_the_one_and_have_their_own_limits() -> None:
         request = httpx.Request("POST", URL, files={"file": ("a.txt", b"a" * 900), "glossary": glossary})
         return asyncio.run(read_upload(received(request, max_file_bytes=1_000), {"glossary": 100}))[1]
 
-    assert sent(("t.tsv", b"a" * 100)).files == {"glossary": File("t.tsv", b"a" * 100)}
+    assert sent(("t.tsv", b"a" * 100)).files == {"glossary": Upload("t.tsv", b"a" * 100)}
     assert sent((None, b"a" * 100)).by_name() == {"glossary": "a" * 100}
     for over in (("t.tsv", b"a" * 101), (None, b"a" * 101)):
         with pytest.raises(TooMuchText, match="glossary is over the limit of 100 bytes"):

@@ -20,7 +20,7 @@ from servers import WAIT_S, becomes
 from starlette.types import Receive, Scope, Send
 
 from app.errors import Overloaded
-from app.http.json_body import was_read
+from app.http.json_body import mark_read
 from app.runtime.byte_budgets import Room
 from app.runtime.event_loop_lag import LoopLag
 from app.server.queued_protocol import IntakeProtocol
@@ -133,7 +133,7 @@ class Application:
                 more = True
                 while more:
                     message = await receive()
-                    was_read(scope, len(message.get("body", b"")))
+                    mark_read(scope, len(message.get("body", b"")))
                     more = message.get("more_body", False)
             except Overloaded:
                 status = 503

@@ -17,7 +17,7 @@ from app.api.openapi_parts import ENTERING, READING_FORM, TRANSLATING, documente
 from app.api.schemas import Body, FileReport, Glossary, Language
 from app.errors import InvalidFields
 from app.http.auth import Client
-from app.http.forms import JSON, PARTS, Fields, File, read_upload
+from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem, validated
 from app.services.downloads import Download, Downloads
@@ -83,7 +83,7 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     "/translate/file",
     summary="Translate a document",
     response_class=Response,
-    openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
+    openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: _FORM}}},
     responses={200: _FETCHED, **documented(*ENTERING, *READING_FORM, *TRANSLATING)},
     tags=["translation"],
 )
@@ -110,7 +110,7 @@ async def translate_file(request: Request, client: KnownClient) -> Response:
 
 
 async def _translated(
-    request: Request, client: Client, file: File, fields: FileFields
+    request: Request, client: Client, file: Upload, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     settings: Settings = request.state.settings
     format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}

@@ -77,7 +77,7 @@ class AccessLog:
             self._count(scope, _route_template(scope, prefix), request_id, status, perf_counter() - started)
 
     def _proxy_request_id(self, scope: Scope) -> str | None:
-        """The request's added id, if a trusted proxy sent it and it is safe to log."""
+        """The request's id, if a trusted proxy sent it and it is safe to log."""
         if not self._trusts_all and not self._proxies:
             return None
         value = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")

@@ -21,25 +21,27 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.errors import InvalidFields, TooMuchText, WrongContentType
-from app.http.json_body import JSONRequest, arriving, check_uncompressed, too_large, was_read, wrong_type
+from app.http.json_body import JSONRequest, check_uncompressed, mark_read, receiving_body, too_large, wrong_type
 from app.runtime.byte_budgets import Place
 from app.settings import Settings
 
-JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-_MORE_FIELDS = 32
+JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+_MAX_EXTRA_FIELDS = 32
 """Additional fields that a form may have, beyond the maximum number of texts."""
-AROUND_BYTES = 1 << 16
+FORM_OVERHEAD_BYTES = 1 << 16
 """What a multipart body may have besides its file: the fields and the boundaries."""
-_LONG = 1 << 14
+_MAX_INLINE_FORM_BYTES = 1 << 14
+"""Longer forms are decoded in a thread: a hundred thousand percent signs take a tenth of a second, during which all
+other requests would wait."""
 _ENCODED_WORD = re.compile(r"=\?utf-8\?b\?(.*)\?=", re.IGNORECASE)
 """An RFC 2047 encoded word, which is not valid in a form but does occur."""
 _CHARSETS = {b"", b"utf-8", b"utf8", b"us-ascii", b"ascii"}
 
-Texts = dict[str, list[str]]
+FormValues = dict[str, list[str]]
 """Fields of a form, in which names may repeat."""
 
 
-class File(NamedTuple):
+class Upload(NamedTuple):
     """A file, with the name that the client gave it."""
 
     name: str
@@ -53,25 +55,26 @@ class Fields:
 
     typed: Mapping[str, Any] = field(default_factory=dict)
     """From a JSON object."""
-    texts: Mapping[str, list[str]] = field(default_factory=dict)
+    strings: Mapping[str, list[str]] = field(default_factory=dict)
     """From a form, and from the query."""
-    files: Mapping[str, File] = field(default_factory=dict)
+    files: Mapping[str, Upload] = field(default_factory=dict)
     """From a form, other than its main file."""
 
     def one(self, name: str) -> Any | None:
         """The field's value: of any type from JSON, else the first string with that name."""
         if name in self.typed:
             return self.typed[name]
-        return self.texts[name][0] if name in self.texts else None
+        return self.strings[name][0] if name in self.strings else None
 
     def all(self, name: str) -> list[Any]:
         """The items of a JSON list, or all strings with that name; a single value becomes a list of one."""
-        value = self.typed[name] if name in self.typed else self.texts.get(name, [])
+        value = self.typed[name] if name in self.typed else self.strings.get(name, [])
         return value if isinstance(value, list) else [value]
 
     def by_name(self) -> dict[str, Any]:
         """All fields, shaped like JSON: a single string, or a list of several."""
-        return {**{name: texts[0] if len(texts) == 1 else texts for name, texts in self.texts.items()}, **self.typed}
+        strings = {name: values[0] if len(values) == 1 else values for name, values in self.strings.items()}
+        return {**strings, **self.typed}
 
 
 async def read_fields(request: Request) -> Fields:
@@ -80,54 +83,56 @@ async def read_fields(request: Request) -> Fields:
     Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived),
     InvalidFields, and Overloaded if too much is being uploaded at once.
     """
-    most = _most(request)
-    query = _form(request.scope["query_string"], most)
-    kind = _content_type(request)
-    if kind == PARTS:
+    max_fields = _max_fields(request)
+    query = _parse_form(request.scope["query_string"], max_fields)
+    media_type = _content_type(request)
+    if media_type == MULTIPART:
         settings: Settings = request.state.settings
         limit = settings.max_body_bytes
-        parts = await _parts(request, limit, too_large("body", limit))
-        return Fields(texts={**query, **_texts(parts)})
+        parts = await _read_multipart(request, limit, too_large("body", limit))
+        return Fields(strings={**query, **_form_values(parts)})
     reader = JSONRequest(request.scope, request.receive)  # which reads bodies with all checks
     body = await reader.body()
     if not body:
-        return Fields(texts=query)
-    if kind == FORM:
-        # Decoding a hundred thousand percent signs takes a tenth of a second, during which all other requests would
-        # wait.
-        form = _form(body, most) if len(body) < _LONG else await asyncio.to_thread(_form, body, most)
-        return Fields(texts={**query, **form})
-    if kind != JSON:
-        raise wrong_type(f"{JSON}, {FORM} or {PARTS}", kind)
-    return Fields(_object(await reader.json()), query)
+        return Fields(strings=query)
+    if media_type == FORM:
+        if len(body) < _MAX_INLINE_FORM_BYTES:
+            form = _parse_form(body, max_fields)
+        else:
+            form = await asyncio.to_thread(_parse_form, body, max_fields)
+        return Fields(strings={**query, **form})
+    if media_type != JSON:
+        raise wrong_type(f"{JSON}, {FORM} or {MULTIPART}", media_type)
+    return Fields(_json_fields(await reader.json()), query)
 
 
 def read_query(request: Request) -> Fields:
     """Reads the fields of the query only, without waiting for a body. Raises InvalidFields."""
-    return Fields(texts=_form(request.scope["query_string"], _most(request)))
+    return Fields(strings=_parse_form(request.scope["query_string"], _max_fields(request)))
 
 
-async def read_upload(request: Request, beside: Mapping[str, int] | None = None) -> tuple[File, Fields]:
+async def read_upload(request: Request, other_files: Mapping[str, int] | None = None) -> tuple[Upload, Fields]:
     """Reads the form with one file, `file`, in the request's body, and its other fields together with the query's.
 
-    `beside`: names of other fields that may be files or long, each with its limit in bytes. Raises what `read_fields`
-    raises.
+    `other_files`: names of other fields that may be files or long, each with its limit in bytes. Raises what
+    `read_fields` raises.
     """
-    kind = _content_type(request)
-    if kind != PARTS:
-        raise wrong_type(PARTS, kind)
-    query = _form(request.scope["query_string"], _most(request))
+    media_type = _content_type(request)
+    if media_type != MULTIPART:
+        raise wrong_type(MULTIPART, media_type)
+    query = _parse_form(request.scope["query_string"], _max_fields(request))
     settings: Settings = request.state.settings
-    limits = {"file": settings.max_file_bytes, **(beside or {})}
-    parts = await _parts(request, sum(limits.values()) + AROUND_BYTES, too_large("form", sum(limits.values())), limits)
-    files: dict[str, File] = {}
+    limits = {"file": settings.max_file_bytes, **(other_files or {})}
+    limit = sum(limits.values())
+    parts = await _read_multipart(request, limit + FORM_OVERHEAD_BYTES, too_large("form", limit), limits)
+    files: dict[str, Upload] = {}
     wrong: list[str] = []
     try:
         for name, sent in parts.multi_items():
             if isinstance(sent, UploadFile) and (name not in limits or name in files):
                 wrong.append(_utf8(name))
             elif isinstance(sent, UploadFile):
-                files[name] = File(_file_name(sent.filename or ""), await sent.read())
+                files[name] = Upload(_file_name(sent.filename or ""), await sent.read())
     finally:
         await parts.close()
     file = files.pop("file", None)
@@ -135,48 +140,50 @@ async def read_upload(request: Request, beside: Mapping[str, int] | None = None)
         raise InvalidFields.at("#/file", "A file with a name is required")
     if wrong:
         raise InvalidFields.at(f"#/{wrong[0]}", "This field does not take a file")
-    return file, Fields(texts={**query, **_texts(parts)}, files=files)
+    return file, Fields(strings={**query, **_form_values(parts)}, files=files)
 
 
-async def _parts(
+async def _read_multipart(
     request: Request, limit: int, too_much: TooMuchText, limits: Mapping[str, int] | None = None
 ) -> FormData:
     """Reads a multipart form of at most `limit` bytes. Fields named in `limits` may be files, up to their own limit in
     bytes.
 
-    Does not decode its texts; see `_utf8`.
+    Does not decode its values; see `_utf8`.
     """
     # Declared as latin-1, bytes pass through the parser unchanged; otherwise it would silently fall back to latin-1
     # when they are not UTF-8.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
     try:
-        with arriving(request) as place:
-            stream = _chunks(request, limit, too_much, place)
-            most = _most(request)
-            parser = _Parser(headers, stream, max_files=len(limits or ()), max_fields=most, max_part_size=limit)
+        with receiving_body(request) as place:
+            stream = _read_chunks(request, limit, too_much, place)
+            max_fields = _max_fields(request)
+            parser = _MultipartParser(
+                headers, stream, max_files=len(limits or ()), max_fields=max_fields, max_part_size=limit
+            )
             parser.limits = limits or {}
             parser.spool_max_size = limit + 1  # never write to disk
             found = await parser.parse()
     except MultiPartException as error:
         raise InvalidFields.at("#", error.message) from None
-    if parser.is_cut_off:
+    if parser.is_truncated:
         raise InvalidFields.at("#", "The form is truncated: its closing boundary is missing")
     return found
 
 
-class _Parser(MultiPartParser):
+class _MultipartParser(MultiPartParser):
     """Notices whether the form is complete: the parser would silently drop a truncated part.
 
     Raises TooMuchText as soon as a part exceeds its own limit.
     """
 
-    is_cut_off = False
+    is_truncated = False
     limits: Mapping[str, int] = {}
     _size = 0
 
     def on_part_begin(self) -> None:
         super().on_part_begin()
-        self.is_cut_off, self._size = True, 0
+        self.is_truncated, self._size = True, 0
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         super().on_part_data(data, start, end)
@@ -186,13 +193,15 @@ class _Parser(MultiPartParser):
             raise too_large(name, self.limits[name])
 
     def on_end(self) -> None:
-        self.is_cut_off = False
+        self.is_truncated = False
 
 
-async def _chunks(request: Request, limit: int, too_much: TooMuchText, place: Place) -> AsyncGenerator[bytes, None]:
+async def _read_chunks(
+    request: Request, limit: int, too_much: TooMuchText, place: Place
+) -> AsyncGenerator[bytes, None]:
     length = 0
     async for chunk in request.stream():
-        was_read(request.scope, len(chunk))
+        mark_read(request.scope, len(chunk))
         length += len(chunk)
         if length > limit:
             raise too_much
@@ -200,8 +209,8 @@ async def _chunks(request: Request, limit: int, too_much: TooMuchText, place: Pl
         yield chunk
 
 
-def _texts(parts: FormData) -> Texts:
-    found: Texts = {}
+def _form_values(parts: FormData) -> FormValues:
+    found: FormValues = {}
     for name, value in parts.multi_items():
         if isinstance(value, str):
             found.setdefault(_utf8(name), []).append(_utf8(value))
@@ -225,20 +234,20 @@ def _utf8(text: str) -> str:
         raise InvalidFields.at("#", "The form is not in UTF-8") from None
 
 
-def _form(sent: bytes, most: int) -> Texts:
+def _parse_form(sent: bytes, max_fields: int) -> FormValues:
     """The fields of a URL-encoded form: percent-encoded, or plain UTF-8."""
-    found: Texts = {}
+    found: FormValues = {}
     try:
-        for name, value in parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=most, errors="strict"):
+        for name, value in parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=max_fields, errors="strict"):
             found.setdefault(name, []).append(value)
     except UnicodeDecodeError:
         raise InvalidFields.at("#", "The form is not in UTF-8") from None
     except ValueError:
-        raise InvalidFields.at("#", f"The form has more than {most} fields") from None
+        raise InvalidFields.at("#", f"The form has more than {max_fields} fields") from None
     return found
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _json_fields(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidFields.at("#", "The body must be a JSON object")
     try:
@@ -255,13 +264,13 @@ def _content_type(request: Request) -> str:
     type."""
     headers = dict(request.scope["headers"])
     check_uncompressed(headers)
-    kind, options = parse_options_header(headers.get(b"content-type", b"").decode("latin-1"))
+    media_type, options = parse_options_header(headers.get(b"content-type", b"").decode("latin-1"))
     charset = options.get(b"charset", b"").strip().lower()
-    if kind != JSON.encode() and charset not in _CHARSETS:  # JSON's Unicode encoding can be detected
+    if media_type != JSON.encode() and charset not in _CHARSETS:  # JSON's Unicode encoding can be detected
         raise WrongContentType(f"The body must be in UTF-8; its charset is {charset.decode('latin-1')}.")
-    return kind.decode("latin-1").strip()
+    return media_type.decode("latin-1").strip()
 
 
-def _most(request: Request) -> int:
+def _max_fields(request: Request) -> int:
     settings: Settings = request.state.settings
-    return settings.max_items + _MORE_FIELDS
+    return settings.max_items + _MAX_EXTRA_FIELDS

@@ -41,18 +41,18 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            with arriving(self) as place:
-                self._body = await self._arrived(settings.max_body_bytes, place)
+            with receiving_body(self) as place:
+                self._body = await self._receive_body(settings.max_body_bytes, place)
         return self._body
 
-    async def _arrived(self, limit: int, place: Place) -> bytes:
+    async def _receive_body(self, limit: int, place: Place) -> bytes:
         body, more = bytearray(), True
         while more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             piece = message.get("body", b"")
-            was_read(self.scope, len(piece))
+            mark_read(self.scope, len(piece))
             if len(body) + len(piece) > limit:
                 raise too_large("body", limit)
             place.take(len(piece))
@@ -83,7 +83,7 @@ class JSONRequest(Request):
 
 
 @contextmanager
-def arriving(request: Request) -> Iterator[Place]:
+def receiving_body(request: Request) -> Iterator[Place]:
     """A context in which the body of `request` is read; the bytes that arrive take space in the room of bodies.
 
     Clients not yet authenticated, since their key is in the body, share a smaller room. Raises BodyTooSlow and
@@ -104,7 +104,7 @@ def arriving(request: Request) -> Iterator[Place]:
         raise ClientLeft("The client disconnected while sending the body.") from None
 
 
-def was_read(scope: Scope, size: int) -> None:
+def mark_read(scope: Scope, size: int) -> None:
     """Takes `size` bytes of the body from the connection's account. Raises Overloaded if it had to drop some."""
     unread: Unread | None = scope["state"].get("unread")
     if unread:

@@ -30,7 +30,7 @@ from app.api.openapi_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched
 from app.errors import InvalidFields, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import Client
-from app.http.forms import PARTS, File, read_fields, read_upload
+from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
 from app.services.background_jobs import Errand, Errands
 from app.services.reload import Fleet
@@ -104,7 +104,7 @@ _FORM = {
     "/v2/document",
     summary="Upload a document for translation",
     response_model=DocumentHandle,
-    openapi_extra={"requestBody": {"required": True, "content": {PARTS: _FORM}}},
+    openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: _FORM}}},
     responses=documented(
         *READING_FORM,
         errors.PairNotServed,
@@ -127,7 +127,13 @@ async def upload(request: Request, caller: Caller) -> Response:
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
         raise TooManyCharacters("There are no characters left to translate.")
     task = _Task(
-        request.state.fleet, request.state.settings, caller, File(name, file.content), source or AUTO, target, glossary
+        request.state.fleet,
+        request.state.settings,
+        caller,
+        Upload(name, file.content),
+        source or AUTO,
+        target,
+        glossary,
     )
     errands: Errands[TranslatedDocument] = request.state.errands
     errand = errands.begin(caller.name, len(file.content), task.done)
@@ -141,7 +147,7 @@ class _Task:
     fleet: Fleet
     settings: Settings
     caller: Client
-    file: File
+    file: Upload
     source: str
     target: str
     glossary: Given
@@ -156,7 +162,7 @@ class _Task:
         return TranslatedDocument(formats.translated_name(name, self.target), made, document.media_type, characters)
 
 
-def _named(file: File, body: DocumentRequest) -> str:
+def _named(file: Upload, body: DocumentRequest) -> str:
     """Returns a file name that shows the format. Raises InvalidFields."""
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)

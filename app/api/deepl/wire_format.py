@@ -19,7 +19,7 @@ from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
 from app.http.auth import AccessControl, Client, authorization
-from app.http.forms import FORM, JSON, PARTS, Fields
+from app.http.forms import FORM, JSON, MULTIPART, Fields
 from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore
 from app.text.glossary import Glossary, GlossaryChain
@@ -134,7 +134,7 @@ def validated(model: type[M], fields: Fields) -> M:
 def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
     """For `openapi_extra`: a body that is JSON, or a form where `forms` allows it."""
     schema = schema_of(model)
-    shapes = (JSON, FORM, PARTS) if forms else (JSON,)
+    shapes = (JSON, FORM, MULTIPART) if forms else (JSON,)
     named = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
     content = {shape: {"schema": schema, "examples": named} for shape in shapes}
     return {"requestBody": {"required": True, "content": content}}

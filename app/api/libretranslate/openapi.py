@@ -11,7 +11,7 @@ from app import errors
 from app.api.libretranslate.schemas import FileToTranslate, LibreError, ToDetect, ToTranslate
 from app.api.openapi_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
 from app.errors import PairNotServed
-from app.http.forms import FORM, JSON, PARTS
+from app.http.forms import FORM, JSON, MULTIPART
 from app.http.problems import ASCIIResponse, Problem
 
 _STATUS = {401: 403, 408: 400, 413: 400, 415: 400, 422: 400}
@@ -78,13 +78,13 @@ def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
 def _any_way(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example: dict[str, Any]) -> dict[str, Any]:
     """The request of a route that takes its fields as JSON, as a form or in the query."""
     form = {"schema": _form(kind), "example": example}
-    content = {JSON: {"schema": kind.model_json_schema(), "examples": examples}, FORM: form, PARTS: form}
+    content = {JSON: {"schema": kind.model_json_schema(), "examples": examples}, FORM: form, MULTIPART: form}
     return {"requestBody": {"required": False, "content": content}, "parameters": _query(kind)}
 
 
 def _file(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The request of a route that takes a file."""
-    content = {PARTS: {"schema": with_file(_form(kind)), "example": example}}
+    content = {MULTIPART: {"schema": with_file(_form(kind)), "example": example}}
     return {"requestBody": {"required": True, "content": content}, "parameters": _query(kind)}
 
 

@@ -41,7 +41,7 @@ from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import FORMATS
 from app.http.auth import AccessControl, Client, bearer
-from app.http.forms import Fields, File, read_fields, read_query, read_upload
+from app.http.forms import Fields, Upload, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import validated
 from app.services.downloads import Download, Downloads
@@ -196,7 +196,7 @@ async def libre_translate_file(request: Request) -> Response:
     return JSONResponse({"translatedFileUrl": f"{request.scope['scheme']}://{host}{path}download_file/{name}"})
 
 
-async def _translated_file(request: Request, client: Client, file: File, body: FileToTranslate) -> Download:
+async def _translated_file(request: Request, client: Client, file: Upload, body: FileToTranslate) -> Download:
     document, characters = await open_document(
         file.name, file.content, body.target, request.state.settings, body.source
     )
