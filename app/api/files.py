@@ -116,8 +116,8 @@ async def _translated(
     format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
-    document, characters = await open_document(file.name, file.content, target, settings, fields.source, format_options)
-    client.charge(characters)
+    document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
+    client.charge(document.characters)
     glossary = fields.glossary or None
     content, done = await translate_document(translator, document, fields.source, fields.target, glossary)
     name = formats.translated_name(file.name, target)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 from app import formats
@@ -40,13 +40,6 @@ Given = Glossary | Mapping[str, str] | str | None
 """A glossary, as Options have it."""
 
 
-class Opened(NamedTuple):
-    """A document to translate, and how many characters of text there are in it."""
-
-    document: Document
-    characters: int
-
-
 async def open_document(
     name: str,
     content: bytes,
@@ -54,7 +47,7 @@ async def open_document(
     settings: Settings,
     source: str = AUTO,
     format_options: formats.FormatOptions | None = None,
-) -> Opened:
+) -> Document:
     """The document in `content`, of the format that `name` ends in, which is to be translated from `source` into
     `target`.
 
@@ -72,11 +65,10 @@ async def open_document(
         raise WrongContentType(str(error)) from None
     except formats.UnreadableDocument as error:
         raise InvalidFields.at("#/file", str(error)) from None
-    characters = sum(passage.size for passage in document.passages)
     limit = settings.max_text_chars * settings.max_items
-    if characters > limit:
-        raise TooMuchText(f"The file has {characters} characters of text, over the limit of {limit}.")
-    return Opened(document, characters)
+    if document.characters > limit:
+        raise TooMuchText(f"The file has {document.characters} characters of text, over the limit of {limit}.")
+    return document
 
 
 async def translate_document(

@@ -155,11 +155,13 @@ class _Task:
     async def done(self) -> TranslatedDocument:
         """Raises ServiceError."""
         name, content = self.file
-        document, characters = await open_document(name, content, self.target, self.settings, self.source)
-        self.caller.charge(characters)
+        document = await open_document(name, content, self.target, self.settings, self.source)
+        self.caller.charge(document.characters)
         with self.fleet.current.held() as generation:  # the request's own may have been retired before the job starts
             made = await translate_at_leisure(generation.translator, document, self.source, self.target, self.glossary)
-        return TranslatedDocument(formats.translated_name(name, self.target), made, document.media_type, characters)
+        return TranslatedDocument(
+            formats.translated_name(name, self.target), made, document.media_type, document.characters
+        )
 
 
 def _named(file: Upload, body: DocumentRequest) -> str:

@@ -197,12 +197,10 @@ async def libre_translate_file(request: Request) -> Response:
 
 
 async def _translated_file(request: Request, client: Client, file: Upload, body: FileToTranslate) -> Download:
-    document, characters = await open_document(
-        file.name, file.content, body.target, request.state.settings, body.source
-    )
+    document = await open_document(file.name, file.content, body.target, request.state.settings, body.source)
     content = file.content
     if body.source != body.target:
-        client.charge(characters)
+        client.charge(document.characters)
         content, _ = await translate_document(request.state.translator, document, body.source, body.target)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
