@@ -25,7 +25,7 @@ SHORT, CLEAR = 12, 0.9
 """One that has only so many is refused if it is that likely in another language, and not perhaps a name."""
 
 
-class Chosen(NamedTuple):
+class LanguageChoice(NamedTuple):
     """The language to translate from, or none if the text holds no words; and what is to be said of the choice."""
 
     detected: Detected
@@ -42,23 +42,23 @@ class SourceLanguages:
         self._target, self._all = target, detector
         self._reaching = detector.among([b.source for b in catalogue if b.target == target] + [target])
 
-    def choose(self, text: str) -> Chosen:
+    def choose(self, text: str) -> LanguageChoice:
         """The likeliest, however likely it is; with an error for a long text that is in some other language."""
         detected = self._reaching.detect(text)
         if detected.language is None or detected.confidence >= SURE:
-            return Chosen(detected)
+            return LanguageChoice(detected)
         taken = language_name(detected.language)
         unsure = f"Taken for {taken}, but that is not sure."
         if detected.confidence >= UNLIKELY:
-            return Chosen(detected, [unsure])
+            return LanguageChoice(detected, [unsure])
         other, share = self._all.likeliest(text)
         name = NAMES.get(other or "") if share >= SURE and other != detected.language else None
         found = f"looks {name}, which" if name else "seems to be in no language that"
         reason = f"The text {found} is {'not ' if name else ''}translated into {language_name(self._target)} here."
         size = _letter_bytes(text)
         if size >= LONG or (size >= SHORT and name and share >= CLEAR and not all_capitalised(text)):
-            return Chosen(detected, error=PairNotServed(reason))
-        return Chosen(detected, [f"{reason} It was taken for {taken}."])
+            return LanguageChoice(detected, error=PairNotServed(reason))
+        return LanguageChoice(detected, [f"{reason} It was taken for {taken}."])
 
 
 def _letter_bytes(text: str) -> int:
