@@ -11,14 +11,14 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.translation.alignment import Pair, word_pairs
+from app.translation.alignment import WordPair, word_pairs
 from app.translation.types import Translated
 from model.bundle import Bundle
 
 _WORD = re.compile(r"\{\w+\}|%s|\w+")
 
 
-def pairs_of(item: Translated) -> list[Pair]:
+def pairs_of(item: Translated) -> list[WordPair]:
     assert item.plan
     return word_pairs(item.plan)
 
@@ -71,8 +71,8 @@ def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bund
     assert len(bundle.tokenizer.encode(text)) == 3
     (item,) = translated(bundle, Backwards(bundle), [f"{text}\n{text}"])
     assert item.text == "thank cat are\nthank cat are"
-    first = [Pair((8, 13), (0, 5)), Pair((4, 7), (6, 9)), Pair((0, 3), (10, 13))]
-    second = [Pair((a + 14, b + 14), (c + 14, d + 14)) for (a, b), (c, d) in first]
+    first = [WordPair((8, 13), (0, 5)), WordPair((4, 7), (6, 9)), WordPair((0, 3), (10, 13))]
+    second = [WordPair((a + 14, b + 14), (c + 14, d + 14)) for (a, b), (c, d) in first]
     assert pairs_of(item) == first + second
 
 

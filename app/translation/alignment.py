@@ -18,44 +18,44 @@ _end_of = attrgetter("end")
 _start_of = attrgetter("start")
 
 
-class Pair(NamedTuple):
+class WordPair(NamedTuple):
     """Code points [start, end) of the text and of its translation: a word each."""
 
     source: tuple[int, int]
     target: tuple[int, int]
 
 
-def word_pairs(plan: TextPlan) -> list[Pair]:
+def word_pairs(plan: TextPlan) -> list[WordPair]:
     """The words of a plain text that belong together, in the order of the translation."""
-    found: list[Pair] = []
+    found: list[WordPair] = []
     at = 0
     for part in plan.parts:
         if isinstance(part, str):
             at += len(part)
             continue
-        found += (_moved(pair, part.start, at) for pair in _pairs_of(part))
+        found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part))
         at += len(part.text(part.best))
     return found
 
 
-def _pairs_of(sentence: Sentence) -> Iterator[Pair]:
+def _sentence_pairs(sentence: Sentence) -> Iterator[WordPair]:
     """Offsets are the sentence's."""
     aligned_spans = list(sentence.aligned_spans(sentence.best))
     target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
-    seen = set[Pair]()
+    seen = set[WordPair]()
     for alignment in target.alignments:
         unit = target.units[alignment.unit]
         first = bisect_right(words, alignment.source[0], key=_end_of)
         last = bisect_left(words, alignment.source[1], key=_start_of)
         for word in words[first:last] if unit.is_word else ():
-            pair = Pair((word.start, word.end), (unit.start, unit.end))
+            pair = WordPair((word.start, word.end), (unit.start, unit.end))
             if pair not in seen:
                 seen.add(pair)
                 yield pair
 
 
-def _moved(pair: Pair, source: int, target: int) -> Pair:
+def _moved(pair: WordPair, source: int, target: int) -> WordPair:
     (a, b), (c, d) = pair
-    return Pair((a + source, b + source), (c + target, d + target))
+    return WordPair((a + source, b + source), (c + target, d + target))

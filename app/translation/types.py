@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
-from app.translation.alignment import Pair
+from app.translation.alignment import WordPair
 from app.translation.text_plan import TextPlan
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
@@ -53,7 +53,7 @@ class Translated:
     """What it was made of."""
     alternatives: Sequence[tuple[str, float]] = ()
     """Other translations and their scores, the best first."""
-    alignment: Sequence[Pair] | None = None
+    alignment: Sequence[WordPair] | None = None
     """Words that belong together, in the order of the translation, if they were asked for."""
 
     @property
