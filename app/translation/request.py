@@ -59,7 +59,7 @@ class Services:
     checks: LanguageChecks
 
 
-class Work:
+class TranslationRequest:
     """One request on its way: first `prepare`, then `decode` and `finish`, or `parts` meanwhile, then `answer`.
 
     Whoever gives it up calls `leave`.

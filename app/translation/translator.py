@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.text.glossary import Glossaries
 from app.text.language_id import Detected, Detector, Libraries
 from app.translation.language_checks import LanguageChecks
-from app.translation.request import Services, Work, check_length
+from app.translation.request import Services, TranslationRequest, check_length
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, Part, Translations
 
@@ -51,17 +51,17 @@ class Translator:
         """
         limit_ms = self._limit_ms(options)
         left_s = limit_ms / 1000 - options.waited_s
-        work = Work(self._services, items, options, monotonic() + left_s)
+        request = TranslationRequest(self._services, items, options, monotonic() + left_s)
         try:
             with self._deadlines_of(left_s).limit():
-                await work.prepare()
-                await work.decode(work.sentences)
-                await work.finish(work.sentences)
-                return await work.done(work.answer)
+                await request.prepare()
+                await request.decode(request.sentences)
+                await request.finish(request.sentences)
+                return await request.done(request.answer)
         except TimeoutError:
             raise _too_late(limit_ms) from None
         finally:
-            work.leave()
+            request.leave()
 
     async def stream(self, items: Sequence[Item], options: Options) -> AsyncGenerator[Part | Translations, None]:
         """The parts of each item's translation, in order, as they come, and at the end what `translate` returns.
@@ -70,20 +70,20 @@ class Translator:
         the request itself before the first part.
         """
         limit_ms = self._limit_ms(options)
-        work = Work(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
+        request = TranslationRequest(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
         try:
             # The limit is on what is waited for: whoever asks for the next part may be another task each time.
-            async with asyncio.timeout(work.deadline - monotonic()):
-                await work.prepare()
-                await work.decode(work.sentences)
-            async for part in work.parts():
+            async with asyncio.timeout(request.deadline - monotonic()):
+                await request.prepare()
+                await request.decode(request.sentences)
+            async for part in request.parts():
                 yield part
-            await work.finish_in_time(work.sentences)
-            yield await work.done(work.answer)
+            await request.finish_in_time(request.sentences)
+            yield await request.done(request.answer)
         except TimeoutError:
             raise _too_late(limit_ms) from None
         finally:
-            work.leave()
+            request.leave()
 
     async def decode_one(self, sequence: EngineSequence) -> Decoded:
         """Decodes one sentence as it is. Raises what `translate` does."""
