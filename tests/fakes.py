@@ -26,7 +26,7 @@ from app.markup.passage import Piece
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.translation.translator import Translator
-from app.translation.types import Options, Translated
+from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
 from model.config import ModelConfig
 from model.decoding import TorchBackend
@@ -136,7 +136,7 @@ def wild_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:
 
 def translated(
     bundle: Bundle, engine: Decoder, items: Sequence[str | Sequence[Piece]], **options: object
-) -> list[Translated]:
+) -> list[TranslatedText]:
     """Each item's translation through a Translator, all in one request."""
     settings = Settings(queue_tokens=10**7, max_text_chars=10**6, max_items=10**4, deadline_ms=600_000)
     translator = Translator(Catalogue([bundle]), engine, settings)

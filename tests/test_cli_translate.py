@@ -39,22 +39,22 @@ from app.cli.offline_engine import (
 from app.errors import StepFailed
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary
-from app.translation.types import Item, Translated
+from app.translation.types import Item, TranslatedText
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
 
 
-async def shout(items: Sequence[Item]) -> list[Translated]:
+async def shout(items: Sequence[Item]) -> list[TranslatedText]:
     """What is long takes less time. "?" and "broken" cannot be translated; "." is warned of."""
     texts = [
         item if isinstance(item, str) else "".join(p if isinstance(p, str) else p.text for p in item) for item in items
     ]
     await asyncio.sleep(0.01 / (1 + sum(map(len, texts))))
     return [
-        Translated(None, None, None, error=StepFailed("Alas."))
+        TranslatedText(None, None, None, error=StepFailed("Alas."))
         if text in ("?", "broken")
-        else Translated(text.upper(), 0.0, "stop", ["Mind."] if text == "." else [])
+        else TranslatedText(text.upper(), 0.0, "stop", ["Mind."] if text == "." else [])
         for text in texts
     ]
 
@@ -78,8 +78,8 @@ def test_a_line_comes_out_for_each_that_goes_in_in_order(texts: list[str], end: 
 
 
 def test_a_line_break_that_the_model_spells_does_not_make_two_lines() -> None:
-    async def breaking(items: Sequence[Item]) -> list[Translated]:
-        return [Translated("a\nb\n", 0.0, "stop") for _ in items]
+    async def breaking(items: Sequence[Item]) -> list[TranslatedText]:
+        return [TranslatedText("a\nb\n", 0.0, "stop") for _ in items]
 
     assert translated(b"x\ny", Session(breaking, 3)) == b"a b \na b "
 
@@ -147,7 +147,7 @@ def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
     now = most = 0
     are_five = asyncio.Event()
 
-    async def counted(texts: Sequence[Item]) -> list[Translated]:
+    async def counted(texts: Sequence[Item]) -> list[TranslatedText]:
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -272,7 +272,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
 def test_a_document_s_warnings_are_told_by_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, said: str
 ) -> None:
-    async def mind(items: Sequence[Item]) -> list[Translated]:
+    async def mind(items: Sequence[Item]) -> list[TranslatedText]:
         return [replace(d, warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
 
     (tmp_path / name).write_text(content, encoding="utf-8", newline="")

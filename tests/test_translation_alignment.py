@@ -12,13 +12,13 @@ from msgspec import structs
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.translation.alignment import WordPair, word_pairs
-from app.translation.types import Translated
+from app.translation.types import TranslatedText
 from model.bundle import Bundle
 
 _WORD = re.compile(r"\{\w+\}|%s|\w+")
 
 
-def pairs_of(item: Translated) -> list[WordPair]:
+def pairs_of(item: TranslatedText) -> list[WordPair]:
     assert item.plan
     return word_pairs(item.plan)
 
@@ -53,7 +53,7 @@ def test_in_equal_texts_each_word_belongs_to_itself(bundle: Bundle, text: str) -
         assert [pair.source for pair in pairs] == sent
 
 
-def _sentences(item: Translated) -> list[tuple[int, int]]:
+def _sentences(item: TranslatedText) -> list[tuple[int, int]]:
     assert item.plan
     return [(one.start, one.start + len(one.passage.text)) for one in item.plan.sentences]
 

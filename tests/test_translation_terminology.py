@@ -17,7 +17,7 @@ from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.translation import request
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import numbers_in, revised, terms_in, wanting
-from app.translation.types import Translated
+from app.translation.types import TranslatedText
 from model.bundle import Bundle
 
 GLOSSARY = {"cat": "minet", "thank": "mille mercis", "hello": "ohé", "how are": "comment vont", "dort": "sommeille"}
@@ -50,7 +50,7 @@ def holds(text: str, translation: str | None) -> bool:
     return all(made.count(given) >= said.count(term) for term, given in GLOSSARY.items())
 
 
-def lacking(sent: Sequence[str], items: Sequence[Translated]) -> list[tuple[str, str | None]]:
+def lacking(sent: Sequence[str], items: Sequence[TranslatedText]) -> list[tuple[str, str | None]]:
     return [(text, item.text) for text, item in zip(sent, items, strict=True) if not holds(text, item.text)]
 
 

@@ -18,7 +18,7 @@ from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
 from app.text.line_breaks import Lines
 from app.translation.translator import Translator
-from app.translation.types import Options, Part, Translated, Translations
+from app.translation.types import Options, Part, TranslatedText, Translations
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (*ENTERING, *READING, *TRANSLATING)
@@ -160,7 +160,7 @@ def _answer(done: Translations) -> dict[str, object]:
     }
 
 
-def _translation(item: Translated) -> dict[str, object]:
+def _translation(item: TranslatedText) -> dict[str, object]:
     pairs = item.alignment
     return {
         "text": item.text,

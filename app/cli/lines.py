@@ -12,9 +12,9 @@ from app.cli.exit_codes import UNREADABLE
 from app.cli.line_reader import Line, NotUTF8, read_lines
 from app.cli.offline_engine import CommandError, Report, Session, Translate, windows_of
 from app.formats import TextLocation
-from app.translation.types import Translated
+from app.translation.types import TranslatedText
 
-Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, Translated]]] | CommandError | None]
+Windows = asyncio.Queue[asyncio.Task[list[tuple[Line, TranslatedText]]] | CommandError | None]
 """The windows being translated, in the order of the lines; then how the input ended."""
 
 
@@ -47,7 +47,7 @@ async def translate_lines(
 
 
 async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Windows, tasks: asyncio.TaskGroup) -> None:
-    async def translated(window: Sequence[Line]) -> list[tuple[Line, Translated]]:
+    async def translated(window: Sequence[Line]) -> list[tuple[Line, TranslatedText]]:
         return list(zip(window, await translate([line.text for line in window]), strict=True))
 
     try:
@@ -59,7 +59,7 @@ async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Win
         await windows.put(CommandError(UNREADABLE, str(error)))
 
 
-def _written(line: Line, done: Translated) -> str:
+def _written(line: Line, done: TranslatedText) -> str:
     """The translation and the line's own ending; a line break in the translation, which the model spelt in bytes,
     becomes a space."""
     return (line.text if done.text is None else done.text.replace("\n", " ")) + line.end

@@ -27,7 +27,7 @@ from app.settings import Settings, SettingsError, load_settings
 from app.text.glossary import Glossaries, Glossary, load_glossaries
 from app.text.glossary_files import read_file
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Item, Options, Translated
+from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
@@ -39,7 +39,7 @@ NAMED = 20
 """Maximum number of failed texts and of warnings to name; the rest are counted."""
 FOR_EVER_MS, NO_LIMIT = 10**12, 1 << 60
 
-Translate = Callable[[Sequence[Item]], Awaitable[list[Translated]]]
+Translate = Callable[[Sequence[Item]], Awaitable[list[TranslatedText]]]
 
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Report:
         self.texts = self.failed = self.warned = self.warnings = 0
         self._named: list[str] = []
 
-    def add(self, location: TextLocation, done: Translated) -> None:
+    def add(self, location: TextLocation, done: TranslatedText) -> None:
         """`location`: where the text is in the input."""
         self.texts += 1
         if done.error:
@@ -142,7 +142,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
     decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 
-    async def translate(items: Sequence[Item]) -> list[Translated]:
+    async def translate(items: Sequence[Item]) -> list[TranslatedText]:
         if request.markup:
             items = [pieces(item) if isinstance(item, str) else item for item in items]
         try:
@@ -150,7 +150,7 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
         except InvalidFields as error:
             raise CommandError(WRONG_USAGE, error.detail) from None
         except ServiceError as error:  # all workers failed
-            done = [Translated(None, None, None, error=error) for _ in items]
+            done = [TranslatedText(None, None, None, error=error) for _ in items]
         for item in done:
             if isinstance(item.error, Unavailable):
                 raise CommandError(CANNOT_SERVE, item.error.detail)

@@ -18,7 +18,7 @@ from app.markup.passage import Passage
 from app.settings import Settings
 from app.text.glossary import Glossary
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Options, Translated, Translations
+from app.translation.types import AUTO, Options, TranslatedText, Translations
 
 _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
 _LONGEST_NAME = 150
@@ -91,7 +91,7 @@ async def translate_at_leisure(
     Others have their turn between them, and one that is refused for load is made again.
     """
     options = await _options(translator, document, source, target, glossary)
-    items: list[Translated] = []
+    items: list[TranslatedText] = []
     for part in _parts(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
     return await _written(document, items)
@@ -118,7 +118,7 @@ def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
         yield part
 
 
-async def _written(document: Document, items: Sequence[Translated]) -> bytes:
+async def _written(document: Document, items: Sequence[TranslatedText]) -> bytes:
     """Raises the first error of an item."""
     texts = []
     for item in items:

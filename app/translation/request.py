@@ -32,7 +32,7 @@ from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import revised, wanting
 from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, mend, plan_text
-from app.translation.types import AUTO, Item, Options, Part, Translated, Translations
+from app.translation.types import AUTO, Item, Options, Part, TranslatedText, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
@@ -271,13 +271,13 @@ class TranslationRequest:
         except ValueError as error:
             raise InvalidFields.at("#/glossary", str(error)) from None
 
-    def _translated(self, plan: TextPlan | ServiceError, detected: Detected) -> Translated:
+    def _translated(self, plan: TextPlan | ServiceError, detected: Detected) -> TranslatedText:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
         if isinstance(plan, ServiceError):
-            return Translated(None, None, None, error=plan, source=source, confidence=confidence)
+            return TranslatedText(None, None, None, error=plan, source=source, confidence=confidence)
         sentences = plan.sentences
         if error := next((sentence.error for sentence in sentences if sentence.error), None):
-            return Translated(None, None, None, error=error, source=source, confidence=confidence)
+            return TranslatedText(None, None, None, error=error, source=source, confidence=confidence)
         self.services.checks.warn(plan, is_given=self.options.source != AUTO)
         warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
         for sentence in sentences:
@@ -291,7 +291,7 @@ class TranslationRequest:
         text = plan.text()
         pairs = word_pairs(plan) if self.options.alignment else None
         others = plan.alternatives(self.options.alternatives) if self.options.alternatives else ()
-        return Translated(text, score, reason, warnings, None, source, confidence, plan, others, pairs)
+        return TranslatedText(text, score, reason, warnings, None, source, confidence, plan, others, pairs)
 
 
 def _has_suspects(plan: TextPlan | ServiceError) -> bool:

@@ -38,7 +38,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Translated:
+class TranslatedText:
     """One text's translation, or the error that this text alone ended in (then `text` and `score` are None)."""
 
     text: str | None
@@ -66,7 +66,7 @@ class Translated:
 class Translations:
     """A request's translations, in order, and how many tokens they took, end symbols included."""
 
-    items: list[Translated]
+    items: list[TranslatedText]
     model: str
     source_tokens: int
     target_tokens: int

@@ -35,7 +35,7 @@ from app.markup.html_elements import Rules
 from app.markup.passage import Passage
 from app.translation.request import UNDETERMINED
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Item, Options, Translated
+from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.languages import language_alone
 
 router = APIRouter()
@@ -206,7 +206,7 @@ def _words_of(translator: Translator, target: str) -> str:
     return next(bundle.source for bundle in translator.catalogue if bundle.target == target)
 
 
-def _entry(text: str, done: Translated, body: TextRequest, told: str) -> dict[str, Any]:
+def _entry(text: str, done: TranslatedText, body: TextRequest, told: str) -> dict[str, Any]:
     """Raises the text's error, if it has one."""
     if done.error:
         raise done.error

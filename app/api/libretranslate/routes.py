@@ -48,7 +48,7 @@ from app.services.downloads import Download, Downloads
 from app.settings import Settings
 from app.translation.documents import download_headers, open_document, translate_document
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Options, Translated
+from app.translation.types import AUTO, Options, TranslatedText
 from model.languages import language_name, served_code
 
 __all__ = ["render_problem", "router"]
@@ -77,11 +77,11 @@ async def translate(request: Request) -> Response:
 
 async def _translated(
     translator: Translator, client: Client, body: ToTranslate, waited_s: float
-) -> Sequence[Translated]:
+) -> Sequence[TranslatedText]:
     """Raises what the translator raises, for any of the texts."""
     translator.check(body.texts)
     if body.source == body.target:
-        return [Translated(text, None, None) for text in body.texts]
+        return [TranslatedText(text, None, None) for text in body.texts]
     client.charge(translator.cost(body.texts))
     options = Options(
         body.source, body.target, alternatives=_alternatives_of(body), html=body.format == "html", waited_s=waited_s
@@ -93,7 +93,7 @@ async def _translated(
     return done.items
 
 
-def _answer(body: ToTranslate, items: Sequence[Translated], catalogue: Catalogue) -> dict[str, object]:
+def _answer(body: ToTranslate, items: Sequence[TranslatedText], catalogue: Catalogue) -> dict[str, object]:
     """A LibreTranslation."""
     lists: dict[str, list[object]] = {
         "translatedText": [
