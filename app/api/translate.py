@@ -18,7 +18,7 @@ from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
 from app.text.line_breaks import Lines
 from app.translation.translator import Translator
-from app.translation.types import Options, Part, TranslatedText, Translations
+from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
 router = APIRouter(route_class=JSONRoute)
 FAILURES = (*ENTERING, *READING, *TRANSLATING)
@@ -104,7 +104,7 @@ async def stream(body: StreamRequest, request: Request) -> Response:
 
 
 async def _events(
-    first: Part | Translations, parts: AsyncGenerator[Part | Translations, None]
+    first: TranslatedPart | Translations, parts: AsyncGenerator[TranslatedPart | Translations, None]
 ) -> AsyncGenerator[bytes, None]:
     try:
         yield _event(first)
@@ -116,8 +116,12 @@ async def _events(
         await parts.aclose()
 
 
-def _event(part: Part | Translations) -> bytes:
-    return _written("part", StreamedPart(**asdict(part))) if isinstance(part, Part) else _written("done", _answer(part))
+def _event(part: TranslatedPart | Translations) -> bytes:
+    return (
+        _written("part", StreamedPart(**asdict(part)))
+        if isinstance(part, TranslatedPart)
+        else _written("done", _answer(part))
+    )
 
 
 def _written(name: str, data: object) -> bytes:

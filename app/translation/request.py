@@ -32,7 +32,7 @@ from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import revised, wanting
 from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, mend, plan_text
-from app.translation.types import AUTO, Item, Options, Part, TranslatedText, Translations
+from app.translation.types import AUTO, Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
@@ -148,7 +148,7 @@ class TranslationRequest:
         loads = not self.services.checks.ready and any(map(_has_suspects, self.plans))
         return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
 
-    async def parts(self) -> AsyncGenerator[Part, None]:
+    async def parts(self) -> AsyncGenerator[TranslatedPart, None]:
         """The parts in order, each as soon as it is there, of each item up to the first that failed."""
         for number, plan in enumerate(self.plans):
             if isinstance(plan, ServiceError):
@@ -161,7 +161,7 @@ class TranslationRequest:
                 await self.finish_in_time(plan.sentences)
                 if not any(sentence.error for sentence in plan.sentences):
                     score = mean_score([sentence.best for sentence in plan.sentences])
-                    yield Part(number, plan.text(), None, score)
+                    yield TranslatedPart(number, plan.text(), None, score)
                 continue
             text, start = "", 0
             for part in plan.parts:
@@ -174,12 +174,12 @@ class TranslationRequest:
                 text += part.text(part.best)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
-                yield Part(number, plan.in_place(text), span, part.best.decoded.score)
+                yield TranslatedPart(number, plan.in_place(text), span, part.best.decoded.score)
                 await asyncio.sleep(0)  # where all is there already, others have their turn between two
                 text, start = "", end
             else:
                 if text:
-                    yield Part(number, plan.in_place(text), None, None)
+                    yield TranslatedPart(number, plan.in_place(text), None, None)
 
     async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
         """As `finish`. Raises TimeoutError if the deadline comes first."""

@@ -21,7 +21,7 @@ from app.text.language_id import Detected, Detector, Libraries
 from app.translation.language_checks import LanguageChecks
 from app.translation.request import Services, TranslationRequest, check_length
 from app.translation.source_language import SourceLanguages
-from app.translation.types import Item, Options, Part, Translations
+from app.translation.types import Item, Options, TranslatedPart, Translations
 
 NEARLY = 0.95
 """A deadline that is no sooner than this share of the setting's is taken for it: a timer of its own costs more."""
@@ -63,7 +63,9 @@ class Translator:
         finally:
             request.leave()
 
-    async def stream(self, items: Sequence[Item], options: Options) -> AsyncGenerator[Part | Translations, None]:
+    async def stream(
+        self, items: Sequence[Item], options: Options
+    ) -> AsyncGenerator[TranslatedPart | Translations, None]:
         """The parts of each item's translation, in order, as they come, and at the end what `translate` returns.
 
         The parts' texts of an item, joined, are its translation. Raises what `translate` does; all that is wrong with

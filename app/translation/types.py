@@ -73,7 +73,7 @@ class Translations:
 
 
 @dataclass(frozen=True)
-class Part:
+class TranslatedPart:
     """A stretch of an item's translation, as soon as it is there: a sentence, with what is copied around it."""
 
     item: int
