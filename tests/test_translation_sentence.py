@@ -20,19 +20,10 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.text.placeholders import placeholders
-from app.translation.sentence import (
-    Sentence,
-    encodable,
-    is_in_capitals,
-    is_word_known_in_small_letters,
-    max_protected_spans,
-    part_of,
-    parts_of,
-)
+from app.translation.input_normalisation import encodable, max_protected_spans
+from app.translation.sentence import Sentence, part_of
 from model.bundle import Bundle
 from model.normalisation import normalise_source
-from model.tokenizer import Tokenizer
-from training.data.vocabulary import train_vocabulary
 
 KINDS = [
     *("{§}", "{0}", "{1}", "%s", "%d", "%(§)d", "%(§)s", "${§}", "{{ § }}", ":§", '<x id="§"/>', "<b>", "</b>"),
@@ -258,20 +249,6 @@ def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
 # ---- A sentence by itself
 
 
-@given(st.data())
-def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data: st.DataObject) -> None:
-    text = data.draw(st.text("ab {}", max_size=30))
-    places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
-    protected = [ProtectedSpan(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
-    parts = parts_of(Passage(text, tuple(protected)))
-    assert [part for part in parts if isinstance(part, int)] == list(range(len(protected)))
-    assert (
-        "".join(part if isinstance(part, str) else text[protected[part].start : protected[part].end] for part in parts)
-        == text
-    )
-    assert "" not in parts
-
-
 def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
     passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
     part = part_of(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
@@ -408,70 +385,3 @@ def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: 
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
     assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"
     assert said(chinese, "用 A{x}B 登录", "A", 0, "B") == "A{x}B"
-
-
-@pytest.mark.parametrize(
-    ("text", "capitals"),
-    [
-        ("DO NOT OPEN.", True),
-        ("ÉCOLE DU ÈS", True),
-        ("Do NOT OPEN.", False),
-        ("我在 NASA 工作，用 USB。", False),
-        ("NASA USA JPL 的人", False),
-        ("НЕ ОТКРЫВАТЬ", True),
-        ("HELLO", True),
-        ("¡HOLA!", True),
-        ("BONJOUR !", True),
-        ("USA", False),
-        ("A.B.C.D.", False),
-        ("AB1-CD2", False),
-        ("Hello", False),
-        ("1234", False),
-    ],
-)
-def test_words_in_capitals_are_so_to_the_last_letter(bundle: Bundle, text: str, capitals: bool) -> None:
-    assert is_in_capitals(Passage(text), bundle.tokenizer) == capitals
-
-
-def test_a_word_in_capitals_that_is_one_piece_is_a_name_that_the_model_knows(bundle: Bundle) -> None:
-    tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
-    assert [is_in_capitals(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
-
-
-# ---- A label whose word the vocabulary has in small letters
-
-
-@pytest.fixture(scope="module")
-def frugal(bundle: Bundle) -> Bundle:
-    """One with few pieces, of which "cancel" is one."""
-    tokenizer = Tokenizer(
-        train_vocabulary(["You may cancel it.", "I cancel, they cancel."] * 9, 340, ["en"], threads=1)
-    )
-    assert len(tokenizer.encode("cancel")) < len(tokenizer.encode("Cancel"))
-    return dataclasses.replace(bundle, tokenizer=tokenizer)
-
-
-@pytest.mark.parametrize(
-    ("text", "known"),
-    [
-        ("Cancel", True),
-        ("cancel", False),
-        ("CANCEL", False),
-        ("Cancel it", False),
-        ("Cancel.", False),
-        ("Xylophone", False),
-        ("", False),
-    ],
-)
-def test_a_capitalised_word_alone_may_be_known_in_small_letters(frugal: Bundle, text: str, known: bool) -> None:
-    assert is_word_known_in_small_letters(Passage(text), frugal.tokenizer) == known
-
-
-def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bundle) -> None:
-    assert "".join(map(str, encodable(Passage("Cancel"), frugal))).startswith("cancel")
-    tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
-    for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
-        sentence = Sentence.of(passage, frugal, [1], 1, 0)
-        sentence.found(decoded(tokens))
-        assert sentence.words(sentence.best) == said
-        assert sentence.pieces(sentence.best) == [said]

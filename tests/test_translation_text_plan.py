@@ -16,7 +16,8 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_choices
-from app.translation.sentence import Candidate, Sentence, encodable
+from app.translation.input_normalisation import encodable
+from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, mend, plan_text
 from model.bundle import Bundle
 

@@ -27,7 +27,8 @@ from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
 from app.translation import request as work
-from app.translation.sentence import Sentence, in_its_letters
+from app.translation.input_normalisation import in_its_letters
+from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan, mend
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from app.text.optional_endings import with_endings
-from app.translation.sentence import Sentence, parts_of
+from app.translation.input_normalisation import parts_of
+from app.translation.sentence import Sentence
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
 

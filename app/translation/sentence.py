@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from operator import attrgetter
 
 from app.engine.sequence import Decoded
@@ -17,129 +16,27 @@ from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import unchanged
-from app.text.optional_endings import with_endings
 from app.text.placeholders import is_nesting
-from app.text.repeated_punctuation import with_rows, without_rows
+from app.text.repeated_punctuation import with_rows
 from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import render_tags
 from app.text.word_units import is_apart
+from app.translation.input_normalisation import (
+    encodable,
+    end_of,
+    is_in_capitals,
+    is_word_known_in_small_letters,
+    parts_of,
+)
 from model.bundle import Bundle
-from model.languages import full_stop, has_end_mark
-from model.normalisation import normalise_source
-from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
+from model.tokenizer import SPACE
 
 _start_of = attrgetter("start")
-_CLOSING = "\"'»”’)]}>」』）`"
 _LETTER = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _HANGS = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
 """Before what stands alone, where there are spaces between words: not an apostrophe."""
-CAPITALS = 6
-"""Letters of the least that is taken for several words in capitals, and not for a name or two."""
-CAPITALS_ALONE = 4
-"""Letters of the shortest word in capitals that is taken for a word where it stands alone."""
-_PLAIN = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
-_PLAIN |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
-_PLAIN |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
-_PLAIN |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
-_SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©℃℉￥￡\u2460-\u2473]")
 _BLANKS = re.compile(r"\s+")
 _END = re.compile(r"\s*[.!。！।]\s*$")
-
-
-def max_protected_spans(bundle: Bundle) -> int:
-    """How many kept ranges a sentence may have."""
-    return min(RESERVED_SYMBOLS, bundle.limits.max_target)
-
-
-def parts_of(passage: Passage, end: str = "") -> list[str | int]:
-    """The text, in which the number of each kept range stands for it: what `Tokenizer.encode_parts` takes."""
-    parts: list[str | int] = []
-    done = 0
-    for number, protected in enumerate(passage.protected):
-        parts += [passage.text[done : protected.start], number]
-        done = protected.end
-    return [part for part in [*parts, passage.text[done:] + end] if part != ""]
-
-
-@lru_cache(maxsize=64)
-def in_its_letters(tokenizer: Tokenizer) -> dict[int, str]:
-    """For `str.translate`: marks that the vocabulary can only spell in bytes, to ones that it has; one for one.
-
-    A model that never saw a typographic quotation mark makes nonsense of the whole sentence: “Where are you going?” he
-    asked. became "ÉtatOù vas-tu faire des tailler".
-    """
-    return {ord(odd): plain for odd, plain in _PLAIN.items() if not tokenizer.knows(odd)}
-
-
-def end_of(sentence: str, bundle: Bundle) -> str:
-    """The full stop that a sentence gets because it has no end mark and the model expects one; else nothing.
-
-    With it "My red car" is "Ma voiture rouge.", without "Ma voiture rouge rouge ma voiture rouge."; it is taken off the
-    translation. On 700 sentences of Tatoeba's development set without their full stops, BLEU 28.2 becomes 43.7.
-    """
-    if not bundle.expects_end_marks or sentence[-1:] in ".!?":
-        return ""
-    sentence = normalise_source(sentence)
-    if not sentence or has_end_mark(sentence):
-        return ""
-    return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
-
-
-def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
-    """Symbols for which the vocabulary has no piece: they stay as they are, since a model makes words of them."""
-    if text.isascii() and "&" not in text:
-        return []
-    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
-
-
-def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
-    """What of a sentence becomes tokens, in characters that the vocabulary has."""
-    letters = in_its_letters(bundle.tokenizer)
-    parts = with_endings(parts_of(passage, end_of(passage.text, bundle)), bundle.source)
-    if is_in_capitals(passage, bundle.tokenizer):
-        parts = [
-            _lowered(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
-        ]
-    elif is_word_known_in_small_letters(passage, bundle.tokenizer):
-        parts = [passage.text.lower() + end_of(passage.text, bundle)]
-    return without_rows([part.translate(letters) if isinstance(part, str) else part for part in parts])
-
-
-def is_in_capitals(passage: Passage, tokenizer: Tokenizer) -> bool:
-    """Whether it is words in capitals alone: those are translated in small letters, and given back in capitals.
-
-    A vocabulary has few pieces in capitals, and a model has seen few: DO NOT OPEN THE DOOR. became "Du HONNNIICOn".
-    A word that stands alone and is one of these few is a name that the model knows, as HTML may be.
-    """
-    words = passage.text
-    if passage.protected:
-        words = "".join(part for part in parts_of(passage) if isinstance(part, str))
-    letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
-    if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
-        return False
-    if sum(any(map(str.isalpha, word)) for word in words.split()) > 1:
-        return len(letters) >= CAPITALS
-    return len(letters) >= CAPITALS_ALONE and letters in words and len(tokenizer.encode(letters)) > 1
-
-
-def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bool:
-    """Tells whether the sentence is one capitalised word that has fewer pieces in small letters, as labels often have:
-    it is translated in small letters, and its translation is capitalised (truecasing; Lita et al. 2003).
-
-    Of 500 labels each, exact translations rise from 34 to 35 (en-fr), 17 to 20 (en-de) and 5 to 7 (en-es); "Cancel" is
-    "Annuler" instead of "Cancelle". Longer labels were no better in German.
-    """
-    text = passage.text
-    if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
-        return False
-    return _has_fewer_pieces_in_small_letters(text, tokenizer)
-
-
-@lru_cache(maxsize=1024)
-def _has_fewer_pieces_in_small_letters(word: str, tokenizer: Tokenizer) -> bool:
-    """Cached, because encoding the word and writing its translation both ask for it."""
-    lowered = word.lower()
-    return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
 
 
 def _first_capital(text: str) -> str:
@@ -147,11 +44,6 @@ def _first_capital(text: str) -> str:
     place = len(text) - len(text.lstrip())
     capital = text[place : place + 1].upper()
     return text[:place] + capital + text[place + 1 :] if len(capital) == 1 else text
-
-
-def _lowered(part: str, first: bool) -> str:
-    lowered = part[:1] + part[1:].lower() if first else part.lower()
-    return lowered if len(lowered) == len(part) else part  # offsets must hold
 
 
 @dataclass(eq=False, slots=True)

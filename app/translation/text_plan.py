@@ -27,6 +27,7 @@ from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import shares
 from app.translation.alternatives import best_choices
+from app.translation.input_normalisation import encodable, end_of, max_protected_spans, unknown_symbols
 from app.translation.quality_checks import (
     COPY,
     copied_words,
@@ -39,16 +40,7 @@ from app.translation.quality_checks import (
     says_otherwise_often,
     without_loops,
 )
-from app.translation.sentence import (
-    Candidate,
-    Sentence,
-    encodable,
-    end_of,
-    max_protected_spans,
-    part_of,
-    unknown_symbols,
-    with_tabs,
-)
+from app.translation.sentence import Candidate, Sentence, part_of, with_tabs
 from app.translation.terminology import numbers_in, terms_in, wanting
 from model.bundle import Bundle
 from model.languages import joint, spacing
