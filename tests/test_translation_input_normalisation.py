@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from app.markup.passage import Passage, ProtectedSpan
 from app.translation.input_normalisation import (
-    encodable,
-    is_in_capitals,
-    is_word_known_in_small_letters,
-    parts_of,
+    is_all_caps,
+    is_better_lowercased,
+    model_input,
+    split_at_protected,
 )
 from app.translation.sentence import Sentence
 from model.bundle import Bundle
@@ -27,7 +27,7 @@ def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data:
     text = data.draw(st.text("ab {}", max_size=30))
     places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     protected = [ProtectedSpan(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
-    parts = parts_of(Passage(text, tuple(protected)))
+    parts = split_at_protected(Passage(text, tuple(protected)))
     assert [part for part in parts if isinstance(part, int)] == list(range(len(protected)))
     assert (
         "".join(part if isinstance(part, str) else text[protected[part].start : protected[part].end] for part in parts)
@@ -56,12 +56,12 @@ def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data:
     ],
 )
 def test_words_in_capitals_are_so_to_the_last_letter(bundle: Bundle, text: str, capitals: bool) -> None:
-    assert is_in_capitals(Passage(text), bundle.tokenizer) == capitals
+    assert is_all_caps(Passage(text), bundle.tokenizer) == capitals
 
 
 def test_a_word_in_capitals_that_is_one_piece_is_a_name_that_the_model_knows(bundle: Bundle) -> None:
     tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
-    assert [is_in_capitals(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
+    assert [is_all_caps(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
 
 
 # ---- A label whose word the vocabulary has in small letters
@@ -90,11 +90,11 @@ def frugal(bundle: Bundle) -> Bundle:
     ],
 )
 def test_a_capitalised_word_alone_may_be_known_in_small_letters(frugal: Bundle, text: str, known: bool) -> None:
-    assert is_word_known_in_small_letters(Passage(text), frugal.tokenizer) == known
+    assert is_better_lowercased(Passage(text), frugal.tokenizer) == known
 
 
 def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bundle) -> None:
-    assert "".join(map(str, encodable(Passage("Cancel"), frugal))).startswith("cancel")
+    assert "".join(map(str, model_input(Passage("Cancel"), frugal))).startswith("cancel")
     tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
         sentence = Sentence.of(passage, frugal, [1], 1, 0)

@@ -20,7 +20,7 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.text.placeholders import placeholders
-from app.translation.input_normalisation import encodable, max_protected_spans
+from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.sentence import Sentence, part_of
 from model.bundle import Bundle
 from model.normalisation import normalise_source
@@ -257,7 +257,7 @@ def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
 
 def sentence(bundle: Bundle, text: str) -> Sentence:
     passage = Passage(text, tuple(placeholders(text, "en")))
-    return Sentence.of(passage, bundle, bundle.tokenizer.encode_source_parts(encodable(passage, bundle)), 1, 0)
+    return Sentence.of(passage, bundle, bundle.tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
 
 
 @settings(max_examples=300)

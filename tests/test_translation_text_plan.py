@@ -16,7 +16,7 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_choices
-from app.translation.input_normalisation import encodable
+from app.translation.input_normalisation import model_input
 from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, mend, plan_text
 from model.bundle import Bundle
@@ -192,6 +192,6 @@ def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: B
 )
 def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> None:
     (sentence,) = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
-    given = bundle.tokenizer.encode_source_parts(encodable(sentence.passage, bundle))
+    given = bundle.tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
     assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1

@@ -27,7 +27,7 @@ from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
 from app.translation import request as work
-from app.translation.input_normalisation import in_its_letters
+from app.translation.input_normalisation import mark_substitutes
 from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan, mend
 from app.translation.translator import Translator
@@ -78,7 +78,7 @@ def composed(text: str) -> str:
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )
 def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
-    known = in_its_letters(bundle.tokenizer)  # the echo is of what the model is given
+    known = mark_substitutes(bundle.tokenizer)  # the echo is of what the model is given
 
     def given_to(texts: Iterable[str | None]) -> list[str]:
         return [composed(normalise_source(text or "")).translate(known) for text in texts]

@@ -14,14 +14,14 @@ from model.normalisation import normalise_source
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 
 _CLOSING = "\"'»”’)]}>」』）`"
-CAPITALS = 6
+MIN_ALL_CAPS_LETTERS = 6
 """Letters of the least that is taken for several words in capitals, and not for a name or two."""
-CAPITALS_ALONE = 4
+MIN_ALL_CAPS_WORD_LETTERS = 4
 """Letters of the shortest word in capitals that is taken for a word where it stands alone."""
-_PLAIN = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
-_PLAIN |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
-_PLAIN |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
-_PLAIN |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
+_SUBSTITUTES = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
+_SUBSTITUTES |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
+_SUBSTITUTES |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
+_SUBSTITUTES |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
 _SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©℃℉￥￡\u2460-\u2473]")
 
 
@@ -30,7 +30,7 @@ def max_protected_spans(bundle: Bundle) -> int:
     return min(RESERVED_SYMBOLS, bundle.limits.max_target)
 
 
-def parts_of(passage: Passage, end: str = "") -> list[str | int]:
+def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     """The text, in which the number of each kept range stands for it: what `Tokenizer.encode_parts` takes."""
     parts: list[str | int] = []
     done = 0
@@ -41,16 +41,16 @@ def parts_of(passage: Passage, end: str = "") -> list[str | int]:
 
 
 @lru_cache(maxsize=64)
-def in_its_letters(tokenizer: Tokenizer) -> dict[int, str]:
+def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     """For `str.translate`: marks that the vocabulary can only spell in bytes, to ones that it has; one for one.
 
     A model that never saw a typographic quotation mark makes nonsense of the whole sentence: “Where are you going?” he
     asked. became "ÉtatOù vas-tu faire des tailler".
     """
-    return {ord(odd): plain for odd, plain in _PLAIN.items() if not tokenizer.knows(odd)}
+    return {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.knows(odd)}
 
 
-def end_of(sentence: str, bundle: Bundle) -> str:
+def added_full_stop(sentence: str, bundle: Bundle) -> str:
     """The full stop that a sentence gets because it has no end mark and the model expects one; else nothing.
 
     With it "My red car" is "Ma voiture rouge.", without "Ma voiture rouge rouge ma voiture rouge."; it is taken off the
@@ -71,20 +71,20 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
     return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
 
 
-def encodable(passage: Passage, bundle: Bundle) -> list[str | int]:
+def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     """What of a sentence becomes tokens, in characters that the vocabulary has."""
-    letters = in_its_letters(bundle.tokenizer)
-    parts = with_endings(parts_of(passage, end_of(passage.text, bundle)), bundle.source)
-    if is_in_capitals(passage, bundle.tokenizer):
+    letters = mark_substitutes(bundle.tokenizer)
+    parts = with_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
+    if is_all_caps(passage, bundle.tokenizer):
         parts = [
-            _lowered(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
+            _lowercased(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
         ]
-    elif is_word_known_in_small_letters(passage, bundle.tokenizer):
-        parts = [passage.text.lower() + end_of(passage.text, bundle)]
+    elif is_better_lowercased(passage, bundle.tokenizer):
+        parts = [passage.text.lower() + added_full_stop(passage.text, bundle)]
     return without_rows([part.translate(letters) if isinstance(part, str) else part for part in parts])
 
 
-def is_in_capitals(passage: Passage, tokenizer: Tokenizer) -> bool:
+def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
     """Whether it is words in capitals alone: those are translated in small letters, and given back in capitals.
 
     A vocabulary has few pieces in capitals, and a model has seen few: DO NOT OPEN THE DOOR. became "Du HONNNIICOn".
@@ -92,16 +92,16 @@ def is_in_capitals(passage: Passage, tokenizer: Tokenizer) -> bool:
     """
     words = passage.text
     if passage.protected:
-        words = "".join(part for part in parts_of(passage) if isinstance(part, str))
+        words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
         return False
     if sum(any(map(str.isalpha, word)) for word in words.split()) > 1:
-        return len(letters) >= CAPITALS
-    return len(letters) >= CAPITALS_ALONE and letters in words and len(tokenizer.encode(letters)) > 1
+        return len(letters) >= MIN_ALL_CAPS_LETTERS
+    return len(letters) >= MIN_ALL_CAPS_WORD_LETTERS and letters in words and len(tokenizer.encode(letters)) > 1
 
 
-def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bool:
+def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     """Tells whether the sentence is one capitalised word that has fewer pieces in small letters, as labels often have:
     it is translated in small letters, and its translation is capitalised (truecasing; Lita et al. 2003).
 
@@ -111,16 +111,16 @@ def is_word_known_in_small_letters(passage: Passage, tokenizer: Tokenizer) -> bo
     text = passage.text
     if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
         return False
-    return _has_fewer_pieces_in_small_letters(text, tokenizer)
+    return _has_fewer_pieces_lowercased(text, tokenizer)
 
 
 @lru_cache(maxsize=1024)
-def _has_fewer_pieces_in_small_letters(word: str, tokenizer: Tokenizer) -> bool:
+def _has_fewer_pieces_lowercased(word: str, tokenizer: Tokenizer) -> bool:
     """Cached, because encoding the word and writing its translation both ask for it."""
     lowered = word.lower()
     return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
 
 
-def _lowered(part: str, first: bool) -> str:
+def _lowercased(part: str, first: bool) -> str:
     lowered = part[:1] + part[1:].lower() if first else part.lower()
     return lowered if len(lowered) == len(part) else part  # offsets must hold

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from app.text.optional_endings import with_endings
-from app.translation.input_normalisation import parts_of
+from app.translation.input_normalisation import split_at_protected
 from app.translation.sentence import Sentence
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
@@ -127,7 +127,7 @@ def is_unsure(sentence: Sentence) -> bool:
         scores = [score for id, score in zip(decoded.tokens, scores, strict=True) if id not in symbols]
     if not scores or sum(scores) / len(scores) >= UNSURE or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
         return False
-    text = "".join(part if isinstance(part, str) else " " for part in parts_of(passage))
+    text = "".join(part if isinstance(part, str) else " " for part in split_at_protected(passage))
     return sum(any(map(str.isalpha, word)) for word in text.split()) <= FEW_WORDS
 
 
@@ -184,7 +184,7 @@ def overlooked(sentence: Sentence) -> list[str]:
         if end > start:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]
-    parts = with_endings(parts_of(sentence.passage), sentence.bundle.source)
+    parts = with_endings(split_at_protected(sentence.passage), sentence.bundle.source)
     protected = sentence.passage.protected
     shown = "".join(p if isinstance(p, str) else " " * (protected[p].end - protected[p].start) for p in parts)
     words = _WORD.finditer(shown)

@@ -22,11 +22,11 @@ from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import render_tags
 from app.text.word_units import is_apart
 from app.translation.input_normalisation import (
-    encodable,
-    end_of,
-    is_in_capitals,
-    is_word_known_in_small_letters,
-    parts_of,
+    added_full_stop,
+    is_all_caps,
+    is_better_lowercased,
+    model_input,
+    split_at_protected,
 )
 from model.bundle import Bundle
 from model.tokenizer import SPACE
@@ -39,7 +39,7 @@ _BLANKS = re.compile(r"\s+")
 _END = re.compile(r"\s*[.!。！।]\s*$")
 
 
-def _first_capital(text: str) -> str:
+def _uppercase_first(text: str) -> str:
     """`text` with its first letter as a capital, where that is one letter too."""
     place = len(text) - len(text.lstrip())
     capital = text[place : place + 1].upper()
@@ -81,8 +81,8 @@ class Sentence:
 
     @property
     def end(self) -> str:
-        """What the model gets after the text; see `end_of`."""
-        return end_of(self.passage.text, self.bundle)
+        """What the model gets after the text; see `added_full_stop`."""
+        return added_full_stop(self.passage.text, self.bundle)
 
     @classmethod
     def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], beam_size: int, start: int) -> Sentence:
@@ -99,7 +99,7 @@ class Sentence:
         # What is kept is not asked to be spelt as the format does: see Passage.
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
         self.passage = replace(self.passage, protected=tuple(sorted([*self.passage.protected, *self.terms])))
-        ids = self.bundle.tokenizer.encode_source_parts(encodable(self.passage, self.bundle))
+        ids = self.bundle.tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
     def found(self, decoded: Decoded) -> None:
@@ -131,9 +131,9 @@ class Sentence:
         """The translation without what is kept, in plain characters."""
         if candidate.words is None:
             text = self.bundle.tokenizer.decode(candidate.decoded.tokens)
-            text = text.upper() if is_in_capitals(self.passage, self.bundle.tokenizer) else text
-            if is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
-                text = _first_capital(text)
+            text = text.upper() if is_all_caps(self.passage, self.bundle.tokenizer) else text
+            if is_better_lowercased(self.passage, self.bundle.tokenizer):
+                text = _uppercase_first(text)
             [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.end else text]), ())
             candidate.words = text
         return candidate.words
@@ -156,7 +156,7 @@ class Sentence:
         """The sentence itself, with what is kept in it as it stands there."""
         text = self.passage.text
         protected = (one._replace(raw=text[one.start : one.end]) for one in self.passage.protected)
-        return [part if isinstance(part, str) else next(protected) for part in parts_of(self.passage)]
+        return [part if isinstance(part, str) else next(protected) for part in split_at_protected(self.passage)]
 
     def aligned_spans(self, candidate: Candidate) -> Iterator[AlignedSpan]:
         """Which characters of the sentence each token's characters of the translation attend to most."""
@@ -178,7 +178,7 @@ class Sentence:
         at, before = 0, SPACE
         tokenizer = self.bundle.tokenizer
         length = len(self.passage.text)
-        for part in encodable(self.passage, self.bundle):
+        for part in model_input(self.passage, self.bundle):
             if isinstance(part, int):
                 protected = self.passage.protected[part]
                 spans += [(at, at)] * len(tokenizer.encode_parts([part])[1:]) if before else []
@@ -195,7 +195,7 @@ class Sentence:
         """The parts of the sentence that the model is given as text."""
         if not self.passage.protected:
             return [self.passage.text]
-        return [part if isinstance(part, str) else "" for part in parts_of(self.passage)]
+        return [part if isinstance(part, str) else "" for part in split_at_protected(self.passage)]
 
     def _protected_by_id(self, tokens: Sequence[int]) -> dict[int, ProtectedSpan]:
         """What each symbol stands for. Marks that nest come in the order of the source, in the places of them all."""
@@ -206,11 +206,11 @@ class Sentence:
     def _spelt(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; what is kept comes after what its own token adds."""
         texts = self.bundle.tokenizer.spelt(tokens)
-        if is_in_capitals(self.passage, self.bundle.tokenizer):
+        if is_all_caps(self.passage, self.bundle.tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
-        if texts and is_word_known_in_small_letters(self.passage, self.bundle.tokenizer):
-            texts[first] = _first_capital(texts[first])
+        if texts and is_better_lowercased(self.passage, self.bundle.tokenizer):
+            texts[first] = _uppercase_first(texts[first])
         protected = self._protected_by_id(tokens)
         if texts and not any(token in protected for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)

@@ -27,7 +27,7 @@ from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import shares
 from app.translation.alternatives import best_choices
-from app.translation.input_normalisation import encodable, end_of, max_protected_spans, unknown_symbols
+from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import (
     COPY,
     copied_words,
@@ -276,12 +276,12 @@ class _Cutter:
             text = self.passage.text[start:end]
             changed = text.isupper() or text.istitle() or has_rows(text)
             if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
-                # Most are, and this is what `encodable` makes of them.
-                return tokenizer.encode_source(text + end_of(text, self.bundle))
-            return tokenizer.encode_source("".join(map(str, encodable(Passage(text), self.bundle))))
+                # Most are, and this is what `model_input` makes of them.
+                return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
+            return tokenizer.encode_source("".join(map(str, model_input(Passage(text), self.bundle))))
         part = part_of(self.passage, self.protected, (), start, end)
         much = len(part.protected) + len(self._terms(part)) > max_protected_spans(self.bundle)
-        return None if much else tokenizer.encode_source_parts(encodable(part, self.bundle))
+        return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
 
     def _terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
         return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
