@@ -98,6 +98,6 @@ def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bu
     tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
         sentence = Sentence.of(passage, frugal, [1], 1, 0)
-        sentence.found(decoded(tokens))
-        assert sentence.words(sentence.best) == said
+        sentence.set_decoded(decoded(tokens))
+        assert sentence.plain_text(sentence.best) == said
         assert sentence.pieces(sentence.best) == [said]

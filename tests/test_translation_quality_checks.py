@@ -15,7 +15,7 @@ from app.engine.sequence import Decoded
 from app.text.glossary import Glossary
 from app.translation.quality_checks import (
     LONGEST_LOOP,
-    copied_words,
+    count_copied_words,
     made_up,
     named,
     says_again,
@@ -177,7 +177,7 @@ def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> 
     ],
 )
 def test_a_copy_is_mostly_the_source_s_words(source: str, translation: str, expected: int) -> None:
-    assert copied_words(source, translation) == expected
+    assert count_copied_words(source, translation) == expected
 
 
 @pytest.mark.parametrize(

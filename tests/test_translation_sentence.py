@@ -288,7 +288,7 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
     any_token = st.integers(0, bundle.tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
     tokens = data.draw(st.permutations([*data.draw(st.lists(any_token, max_size=20)), *symbols]))
     aligned = tuple(data.draw(st.integers(0, len(one.sequence.source) - 1)) for _ in tokens)
-    one.found(structs.replace(decoded(tokens), aligned=aligned))
+    one.set_decoded(structs.replace(decoded(tokens), aligned=aligned))
     shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.best))
     end = 0
     for source, target in one.aligned_spans(one.best):
@@ -296,7 +296,7 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
         assert 0 <= source[0] <= source[1] <= len(one.passage.text)
         end = target[1]
     assert end == len(shown)
-    assert one.text(one.best) == shown
+    assert one.render(one.best) == shown
     assert (shown.count("{a}"), shown.count("%s")) == (1, 1)
 
 
@@ -355,11 +355,11 @@ def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that says `parts`, in which numbers are symbols."""
     protected = tuple(placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
-    sentence.found(decoded(bundle.tokenizer.encode_parts(parts)))
+    sentence.set_decoded(decoded(bundle.tokenizer.encode_parts(parts)))
     assert sum(end - start for _, (start, end) in sentence.aligned_spans(sentence.best)) == len(
-        sentence.text(sentence.best)
+        sentence.render(sentence.best)
     )
-    return sentence.text(sentence.best)
+    return sentence.render(sentence.best)
 
 
 def test_marks_that_nest_come_in_the_order_of_the_source(bundle: Bundle) -> None:

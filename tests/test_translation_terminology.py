@@ -173,9 +173,9 @@ def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bu
     def first_symbol(text: str) -> str | None:
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
         one.terms = (ProtectedSpan(0, 3, "minet"),)
-        one.keep_terms()
-        one.found(decoded([bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]))
-        return one.text(one.best)
+        one.protect_terms()
+        one.set_decoded(decoded([bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]))
+        return one.render(one.best)
 
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
 
@@ -219,7 +219,7 @@ def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
     ids = tokenizer.encode_parts(["you cat ", 0])
     one = Sentence.of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids, 1, 0)
-    one.found(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
+    one.set_decoded(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
     again = revised(one, [ProtectedSpan(4, 7, given)])
     assert (again is not None) is fits
     if again:
@@ -243,7 +243,7 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
     spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]
     aligned_spans = [AlignedSpan(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
     one = Sentence.of(Passage(source), bundle, [], 1, 0)
-    one.found(decoded([]))
+    one.set_decoded(decoded([]))
     one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
     one.aligned_spans = lambda candidate: iter(aligned_spans)  # type: ignore[method-assign]
     again = revised(one, [ProtectedSpan(3, 12, "硬碟")])

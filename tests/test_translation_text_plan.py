@@ -18,7 +18,7 @@ from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_choices
 from app.translation.input_normalisation import model_input
 from app.translation.sentence import Candidate, Sentence
-from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, mend, plan_text
+from app.translation.text_plan import TextPlan, TooLong, check_translation, copied, mean_score, plan_text
 from model.bundle import Bundle
 
 
@@ -40,7 +40,7 @@ def found(bundle: Bundle, **texts: float) -> Sentence:
     """A sentence decoded with a beam that found `texts`, by their scores; the best first."""
     one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
     best, *others = (said(bundle, text, score) for text, score in texts.items())
-    one.found(structs.replace(best, coverage=(), alternatives=tuple(others)))
+    one.set_decoded(structs.replace(best, coverage=(), alternatives=tuple(others)))
     return one
 
 
@@ -80,7 +80,7 @@ def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) 
         ((-sum(pair), f"({a} {b})") for (a, b), pair in zip(
             itertools.product(*words), itertools.product(*scores), strict=True)),
     )  # fmt: skip
-    assert plan.text() == "(a d)"
+    assert plan.render() == "(a d)"
     assert [text for text, _ in plan.alternatives(8)] == [text for _, text in ranked[1:]]
     assert [text for text, _ in plan.alternatives(2)] == [text for _, text in ranked[1:3]]
     best = [sentences[0].candidates[0], sentences[1].candidates[1]]
@@ -126,15 +126,15 @@ def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> No
     letters = [bundle.tokenizer.encode(letter)[-1] for letter in "hello"]
     spelt = decoded([bundle.tokenizer.encode("hello")[0], *letters], -1.5)
     one.candidates.insert(1, Candidate(spelt))
-    texts = [one.words(candidate) for candidate in one.candidates]
+    texts = [one.plain_text(candidate) for candidate in one.candidates]
     assert len([text for text, _ in TextPlan(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
 
 
 def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
     one = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
-    mend(one)
+    check_translation(one)
     plan = TextPlan(bundle, [one])
-    assert plan.text() == "le chat dort il va"
+    assert plan.render() == "le chat dort il va"
     assert [text for text, _ in plan.alternatives(2)] == ["bien"]
     assert one.warnings[:1] == ["The model repeated itself; the repetitions were cut."]
 
@@ -144,15 +144,15 @@ def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None
 
 def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
-    mend(one)
-    before = one.text(one.best), list(one.warnings)
-    mend(one)
-    assert (one.text(one.best), one.warnings) == before
+    check_translation(one)
+    before = one.render(one.best), list(one.warnings)
+    check_translation(one)
+    assert (one.render(one.best), one.warnings) == before
 
 
 def test_what_is_cut_has_a_log_probability_and_a_source_for_each_token_left(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
-    mend(one)
+    check_translation(one)
     cut = one.best.decoded
     assert len(cut.tokens) == len(cut.log_probs) == len(cut.aligned) < 9
     assert cut.score == -1.0
@@ -176,7 +176,7 @@ def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle)
 
 def test_what_is_copied_is_written_as_it_was() -> None:
     passage = Passage("a b", (ProtectedSpan(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
-    assert copied(["<p>", passage, "</p>"]).text() == "<p>{a} <i>b</i></p>"
+    assert copied(["<p>", passage, "</p>"]).render() == "<p>{a} <i>b</i></p>"
 
 
 def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: Bundle) -> None:

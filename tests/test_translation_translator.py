@@ -29,7 +29,7 @@ from app.settings import Settings
 from app.translation import request as work
 from app.translation.input_normalisation import mark_substitutes
 from app.translation.sentence import Sentence
-from app.translation.text_plan import TextPlan, mend
+from app.translation.text_plan import TextPlan, check_translation
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
@@ -351,7 +351,7 @@ def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
 
     def noted(sentence: Sentence) -> None:
         looked_after.append(passes)
-        mend(sentence)
+        check_translation(sentence)
 
     async def counted(works: Translator, text: str) -> None:
         async def count() -> None:

@@ -34,7 +34,7 @@ def word_pairs(plan: TextPlan) -> list[WordPair]:
             at += len(part)
             continue
         found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part))
-        at += len(part.text(part.best))
+        at += len(part.render(part.best))
     return found
 
 

@@ -50,7 +50,7 @@ class LanguageChecks:
         if plan.bundle is None:
             return
         for sentence in plan.sentences:
-            words = sentence.words(sentence.best) if 0 < sentence.copied < COPY else ""
+            words = sentence.plain_text(sentence.best) if 0 < sentence.copied_words < COPY else ""
             if words and self.is_untranslated(words, plan.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
         if is_given:
@@ -99,7 +99,7 @@ def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
     if not sentences:
         return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
     weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < WEAK_SCORE
-    return weak or any(sentence.copied for sentence in sentences)
+    return weak or any(sentence.copied_words for sentence in sentences)
 
 
 def _text_of(part: str | Sentence) -> str:

@@ -131,7 +131,7 @@ def is_unsure(sentence: Sentence) -> bool:
     return sum(any(map(str.isalpha, word)) for word in text.split()) <= FEW_WORDS
 
 
-def copied_words(source: str, translation: str) -> int:
+def count_copied_words(source: str, translation: str) -> int:
     """How many words the translation has, if all but one in five are the source's; else 0.
 
     A run of ten or more letters that are not Latin is counted by its letters: it may be a sentence without spaces.
@@ -173,7 +173,7 @@ def _kind(symbol: str) -> str:
     return next((kind for kind in (_QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
-def overlooked(sentence: Sentence) -> list[str]:
+def find_untranslated_words(sentence: Sentence) -> list[str]:
     """The source words that the translation hardly attended to."""
     coverage = sentence.best.decoded.coverage
     if not coverage or min(coverage[:-1], default=1) >= LOOKED_AT:

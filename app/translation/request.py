@@ -31,7 +31,7 @@ from app.translation.quality_checks import not_translated
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import revised, wanting
-from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, mend, plan_text
+from app.translation.text_plan import Label, TextPlan, TooLong, check_translation, copied, mean_score, plan_text
 from app.translation.types import AUTO, Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
@@ -128,11 +128,11 @@ class TranslationRequest:
             return False
         finally:
             self._futures.pop(sentence, None)
-        sentence.found(decoded)
+        sentence.set_decoded(decoded)
         if _lacks_terms(sentence):
             return True
-        mend(sentence)
-        sentence.text(sentence.best)  # which it keeps
+        check_translation(sentence)
+        sentence.render(sentence.best)  # which it keeps
         return False
 
     def leave(self) -> None:
@@ -161,7 +161,7 @@ class TranslationRequest:
                 await self.finish_in_time(plan.sentences)
                 if not any(sentence.error for sentence in plan.sentences):
                     score = mean_score([sentence.best for sentence in plan.sentences])
-                    yield TranslatedPart(number, plan.text(), None, score)
+                    yield TranslatedPart(number, plan.render(), None, score)
                 continue
             text, start = "", 0
             for part in plan.parts:
@@ -171,7 +171,7 @@ class TranslationRequest:
                 await self.finish_in_time([part])
                 if part.error:
                     break
-                text += part.text(part.best)
+                text += part.render(part.best)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
                 yield TranslatedPart(number, plan.in_place(text), span, part.best.decoded.score)
@@ -282,13 +282,13 @@ class TranslationRequest:
         warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
         for sentence in sentences:
             warnings += sentence.warnings
-        if missed := [word for sentence in sentences for word in sentence.overlooked]:
+        if missed := [word for sentence in sentences for word in sentence.untranslated_words]:
             warnings.append(not_translated(missed))
         best = [sentence.best for sentence in sentences]
         score = mean_score(best)
         stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
         reason: FinishReason = "stop" if stopped else "length"
-        text = plan.text()
+        text = plan.render()
         pairs = word_pairs(plan) if self.options.alignment else None
         others = plan.alternatives(self.options.alternatives) if self.options.alternatives else ()
         return TranslatedText(text, score, reason, warnings, None, source, confidence, plan, others, pairs)
@@ -307,7 +307,7 @@ def _lacks_terms(sentence: Sentence) -> bool:
     if again:
         sentence.sequence = again
     else:
-        sentence.keep_terms()  # all: it may become another sentence, without those that it has now
+        sentence.protect_terms()  # all: it may become another sentence, without those that it has now
     return True
 
 

@@ -51,8 +51,8 @@ class Candidate:
     """A translation of a sentence, loops cut, and what its sentence makes of it, once it has."""
 
     decoded: Decoded
-    words: str | None = None
-    text: str | None = None
+    plain_text: str | None = None
+    rendered: str | None = None
 
 
 @dataclass(eq=False)
@@ -68,11 +68,11 @@ class Sentence:
     warnings: list[str] = field(default_factory=list)
     terms: tuple[ProtectedSpan, ...] = ()
     """A glossary's that are in it, with their translations as `raw`."""
-    overlooked: Sequence[str] = ()
+    untranslated_words: Sequence[str] = ()
     """Words that the translation hardly attended to."""
-    mended: bool = False
+    checked: bool = False
     """Whether loops are cut and warnings noted; see app/translation/text_plan.py."""
-    copied: int = 0
+    copied_words: int = 0
     """Words of the translation, if they are the source's own; see `copied_words`."""
     candidates: list[Candidate] = field(default_factory=list)
     """What was found, the best first; none before it is decoded."""
@@ -80,7 +80,7 @@ class Sentence:
     """Why it could not be."""
 
     @property
-    def end(self) -> str:
+    def added_full_stop(self) -> str:
         """What the model gets after the text; see `added_full_stop`."""
         return added_full_stop(self.passage.text, self.bundle)
 
@@ -94,7 +94,7 @@ class Sentence:
         sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, beam_size)
         return cls(passage, bundle, sequence, start)
 
-    def keep_terms(self) -> None:
+    def protect_terms(self) -> None:
         """Has symbols in the place of its terms as well, and is to be decoded again."""
         # What is kept is not asked to be spelt as the format does: see Passage.
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
@@ -102,7 +102,7 @@ class Sentence:
         ids = self.bundle.tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
-    def found(self, decoded: Decoded) -> None:
+    def set_decoded(self, decoded: Decoded) -> None:
         """It was decoded, by itself or with a beam."""
         self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
 
@@ -110,16 +110,16 @@ class Sentence:
     def best(self) -> Candidate:
         return self.candidates[0]
 
-    def text(self, candidate: Candidate) -> str:
+    def render(self, candidate: Candidate) -> str:
         """The translation, spelt as the format does, tags and what is kept in place."""
-        if candidate.text is None:
-            candidate.text = self._written(candidate)
-        return candidate.text
+        if candidate.rendered is None:
+            candidate.rendered = self._render(candidate)
+        return candidate.rendered
 
-    def _written(self, candidate: Candidate) -> str:
+    def _render(self, candidate: Candidate) -> str:
         passage = self.passage
         if not (passage.protected or passage.tags):
-            text = self.words(candidate)
+            text = self.plain_text(candidate)
             return passage.write(text if text.strip() else passage.text)
         pieces = self.pieces(candidate)
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
@@ -127,16 +127,16 @@ class Sentence:
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
         return render_tags(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
 
-    def words(self, candidate: Candidate) -> str:
+    def plain_text(self, candidate: Candidate) -> str:
         """The translation without what is kept, in plain characters."""
-        if candidate.words is None:
+        if candidate.plain_text is None:
             text = self.bundle.tokenizer.decode(candidate.decoded.tokens)
             text = text.upper() if is_all_caps(self.passage, self.bundle.tokenizer) else text
             if is_better_lowercased(self.passage, self.bundle.tokenizer):
                 text = _uppercase_first(text)
-            [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.end else text]), ())
-            candidate.words = text
-        return candidate.words
+            [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.added_full_stop else text]), ())
+            candidate.plain_text = text
+        return candidate.plain_text
 
     def pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
         """The translation in plain characters, and what is kept where its symbol stands."""
@@ -214,7 +214,7 @@ class Sentence:
         protected = self._protected_by_id(tokens)
         if texts and not any(token in protected for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
-        texts = with_rows(self._read(), self._without_end(texts, tokens) if self.end else texts)
+        texts = with_rows(self._read(), self._without_end(texts, tokens) if self.added_full_stop else texts)
         for number, token in enumerate(tokens):
             if token in protected:
                 self._space_around(protected[token], texts, number)

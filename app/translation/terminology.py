@@ -75,7 +75,7 @@ def wanting(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     if sentence.passage.protected:
         text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
     else:
-        text = sentence.words(candidate)
+        text = sentence.plain_text(candidate)
     there = {term.raw: _count(term.raw, text) for term in sentence.terms}
     left: list[ProtectedSpan] = []
     for term in sentence.terms:

@@ -30,12 +30,12 @@ from app.translation.alternatives import best_choices
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import (
     COPY,
-    copied_words,
+    count_copied_words,
+    find_untranslated_words,
     is_unsure,
     made_up,
     named,
     not_translated,
-    overlooked,
     says_again,
     says_otherwise_often,
     without_loops,
@@ -88,15 +88,15 @@ class TextPlan:
         """To be asked for when it is whole."""
         return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
 
-    def text(self) -> str:
+    def render(self) -> str:
         """The translation. Its sentences must have been decoded, and `mend`ed."""
-        return self._text(_best_of)
+        return self._render(_best_of)
 
     def in_place(self, text: str) -> str:
         """`text`, some of the translation, with the nested passages that it refers to."""
         return self._filled(text, _best_of)
 
-    def _text(self, chosen: Callable[[Sentence], Candidate]) -> str:
+    def _render(self, chosen: Callable[[Sentence], Candidate]) -> str:
         text = self._filled(_joined(self.parts, chosen), chosen)
         if self.label is None or self.bundle is None:
             return text
@@ -130,20 +130,20 @@ class TextPlan:
                 0 if id(sentence) in nested else sentence.start
             )  # a nested passage has no offset in the passage's text
             found += ((start, warning) for warning in sentence.warnings)
-            if sentence.overlooked:
-                found.append((start, not_translated(sentence.overlooked)))
+            if sentence.untranslated_words:
+                found.append((start, not_translated(sentence.untranslated_words)))
         return found
 
     def alternatives(self, count: int) -> list[tuple[str, float]]:
         """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
-        text, found = self.text(), dict[str, float]()
+        text, found = self.render(), dict[str, float]()
         sentences = list(self.sentences)
         options = [_acceptable(sentence) for sentence in sentences]
         choices = best_choices([[candidate.decoded.score for candidate in candidates] for candidates in options])
         for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
             numbers = (choice.get(place, 0) for place in range(len(sentences)))
             chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
-            other = self._text(chosen.__getitem__)
+            other = self._render(chosen.__getitem__)
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
             if len(found) == count:
@@ -152,7 +152,7 @@ class TextPlan:
 
 
 def _joined(parts: Iterable[str | Sentence], chosen: Callable[[Sentence], Candidate]) -> str:
-    return "".join(part if isinstance(part, str) else part.text(chosen(part)) for part in parts)
+    return "".join(part if isinstance(part, str) else part.render(chosen(part)) for part in parts)
 
 
 def mean_score(candidates: Iterable[Candidate]) -> float:
@@ -300,9 +300,9 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     return merged(passage.protected, found)
 
 
-def mend(sentence: Sentence) -> None:
+def check_translation(sentence: Sentence) -> None:
     """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
-    if sentence.mended:
+    if sentence.checked:
         return
     text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
     sentence.candidates = [_without_loops(sentence, candidate) for candidate in sentence.candidates]
@@ -311,24 +311,24 @@ def mend(sentence: Sentence) -> None:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     elif says_again(best.decoded.tokens, source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
-    translation = sentence.words(best)
-    sentence.copied = copied_words(text, translation)
+    translation = sentence.plain_text(best)
+    sentence.copied_words = count_copied_words(text, translation)
     if not translation.strip() and not sentence.passage.protected:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
-    elif sentence.copied >= COPY:
+    elif sentence.copied_words >= COPY:
         sentence.warnings.append(copy_warning(text))
     elif best.decoded.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := made_up(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
-    sentence.overlooked = overlooked(sentence)
-    if not (sentence.warnings or sentence.overlooked or sentence.copied):
+    sentence.untranslated_words = find_untranslated_words(sentence)
+    if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
         if says_otherwise_often(best.decoded.tokens, source):
             sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
         elif is_unsure(sentence):
             sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
-    sentence.mended = True
+    sentence.checked = True
 
 
 def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
