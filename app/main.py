@@ -14,7 +14,7 @@ from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
-from app.api.admin_server import AdminServer, Operation
+from app.api.admin_server import AdminRoutes, AdminServer
 from app.api.dependencies import State
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
@@ -72,8 +72,10 @@ def create_app(
     lag = LoopLag(metrics.loop_lag.observe)
     fleet = Fleet(settings, bundles, launch, metrics, glossaries)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
-    operation = Operation(lag, metrics, access_control, stop, lambda: (fleet.current.engine, fleet.current.translator))
-    admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, operation)
+    admin_routes = AdminRoutes(
+        lag, metrics, access_control, stop, lambda: (fleet.current.engine, fleet.current.translator)
+    )
+    admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, admin_routes)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:

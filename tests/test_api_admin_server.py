@@ -17,7 +17,7 @@ from conftest import Service, serving
 from servers import WAIT_S, becomes
 
 from app.api import admin_server
-from app.api.admin_server import AT_ONCE, AdminServer
+from app.api.admin_server import MAX_CONNECTIONS, AdminServer
 from app.http.api_keys import new_key
 from app.settings import Settings, SettingsError
 
@@ -72,7 +72,7 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
         begun.set()
         ends.wait(5 * WAIT_S)
 
-    monkeypatch.setattr(admin_server, "SILENT_S", WAIT_S)
+    monkeypatch.setattr(admin_server, "MAX_SILENCE_S", WAIT_S)
     with administered(bundle_folder) as (service, url):
         blocking = threading.Thread(target=service.run, args=[block()])
         blocking.start()
@@ -80,7 +80,7 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
             assert begun.wait(WAIT_S)
             assert httpx.get(f"{url}/health").status_code == 200
             time.sleep(1.5)
-            monkeypatch.setattr(admin_server, "SILENT_S", 0.5)
+            monkeypatch.setattr(admin_server, "MAX_SILENCE_S", 0.5)
             found = httpx.get(f"{url}/health")
             assert found.status_code == 503 and "event loop" in found.json()["detail"]
             assert httpx.get(f"{url}/metrics").status_code == 200
@@ -126,8 +126,10 @@ def test_silent_clients_do_not_take_all_of_it_for_long(bundle_folder: Path, monk
     monkeypatch.setattr(admin_server._Handler, "timeout", 0.5)
     with administered(bundle_folder) as (_, url), ExitStack() as stack:
         port = int(url.rpartition(":")[2])
-        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3 * AT_ONCE)]
-        assert sum(thread.name.startswith("Thread-") for thread in threading.enumerate()) < 3 * AT_ONCE
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3 * MAX_CONNECTIONS)
+        ]
+        assert sum(thread.name.startswith("Thread-") for thread in threading.enumerate()) < 3 * MAX_CONNECTIONS
         assert becomes(lambda: answers(f"{url}/health"))
         assert silent
 

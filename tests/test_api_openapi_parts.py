@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from app.api import deepl
-from app.api.openapi_parts import documented, fetched, with_file
+from app.api.openapi_parts import error_responses, file_response, form_with_file
 from app.errors import NotAuthorised, Overloaded, StepFailed
 from app.formats import FORMATS
 from app.http.problems import Problem
 
 
 def test_errors_are_documented_by_status_with_an_example_each() -> None:
-    responses = documented(StepFailed, Overloaded)
+    responses = error_responses(StepFailed, Overloaded)
     assert list(responses) == [500, 503]
     examples = responses[503]["content"]["application/problem+json"]["examples"]
     assert examples["overloaded"]["value"]["detail"] == Overloaded.example
@@ -19,18 +19,20 @@ def test_errors_are_documented_by_status_with_an_example_each() -> None:
 
 def test_an_api_documents_its_own_statuses_words_and_what_is_no_service_error() -> None:
     gone = Problem(type="", title="Not Found", status=404, detail="There is no such thing.")
-    responses = documented(NotAuthorised, renderer=deepl.render_problem, others={"no-thing": gone, "no-other": gone})
+    responses = error_responses(
+        NotAuthorised, renderer=deepl.render_problem, others={"no-thing": gone, "no-other": gone}
+    )
     assert list(responses) == [403, 404]
     assert responses[404]["description"] == "Not Found"
     examples = responses[404]["content"]["application/json"]["examples"]
     assert examples["no-thing"]["value"] == {"message": "Not Found", "detail": "There is no such thing."}
     assert set(examples) == {"no-thing", "no-other"}
     assert "headers" not in responses[403]  # only our own 401 says how to send a key
-    assert "WWW-Authenticate" in documented(NotAuthorised)[401]["headers"]
+    assert "WWW-Authenticate" in error_responses(NotAuthorised)[401]["headers"]
 
 
 def test_a_form_demands_its_file_and_an_answer_may_be_of_any_format() -> None:
     schema = {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]}
-    assert with_file(schema)["required"] == ["file", "target"]
+    assert form_with_file(schema)["required"] == ["file", "target"]
     assert schema["required"] == ["target"]
-    assert set(fetched("A file")["content"]) == {media_type for _, media_type in FORMATS.values()}
+    assert set(file_response("A file")["content"]) == {media_type for _, media_type in FORMATS.values()}

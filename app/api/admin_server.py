@@ -24,15 +24,15 @@ from app.runtime.shutdown import Stop
 from app.settings import PREFIX, SettingsError
 from app.translation.translator import Translator
 
-AT_ONCE = 8
+MAX_CONNECTIONS = 8
 """Maximum number of open connections; more are closed unanswered."""
-PATIENCE_S = 5.0
+READ_TIMEOUT_S = 5.0
 """How long a client may be silent."""
-SILENT_S = 10.0
+MAX_SILENCE_S = 10.0
 """The process is unhealthy when its event loop has not turned for this long."""
 
 
-class Answer(NamedTuple):
+class AdminResponse(NamedTuple):
     """A response: status, media type and body."""
 
     status: int
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Operation:
+class AdminRoutes:
     """Answers for each path. `serving` returns the engine and the translator that serve now."""
 
     def __init__(
@@ -54,38 +54,38 @@ class Operation:
         self._lag, self._metrics, self._stop, self._serving = lag, metrics, stop, serving
         self._access_control = access_control
 
-    def answer(self, path: str, key: str | None) -> Answer | None:
+    def answer(self, path: str, key: str | None) -> AdminResponse | None:
         """Answers the request for `path`, or returns None if there is no such path. `key`: the Authorization header's
         value."""
-        paths: dict[str, Callable[[], Answer]] = {
+        paths: dict[str, Callable[[], AdminResponse]] = {
             "/health": self._health,
             "/ready": self._ready,
-            "/metrics": partial(self._figures, key),
+            "/metrics": partial(self._exposition, key),
         }
         if path not in paths:
             return None
         try:
             return paths[path]()
         except ServiceError as error:
-            return Answer(
+            return AdminResponse(
                 error.status, PROBLEM_MEDIA_TYPE, problem_of(error).model_dump_json(exclude_defaults=True).encode()
             )
 
-    def _health(self) -> Answer:
+    def _health(self) -> AdminResponse:
         silent_s = self._lag.silent_s
-        if silent_s > SILENT_S:
+        if silent_s > MAX_SILENCE_S:
             raise Unavailable(f"The event loop has not turned for {silent_s:.0f} s.")
-        return _as_json({"status": "ok"})
+        return _json_response({"status": "ok"})
 
-    def _ready(self) -> Answer:
+    def _ready(self) -> AdminResponse:
         engine, translator = self._serving()
         check_ready(engine, self._stop)
-        return _as_json({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
+        return _json_response({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
-    def _figures(self, key: str | None) -> Answer:
+    def _exposition(self, key: str | None) -> AdminResponse:
         if not self._access_control.is_valid(key):
             raise NotAuthorised(NotAuthorised.example)
-        return Answer(200, CONTENT_TYPE, self._metrics.exposition())
+        return AdminResponse(200, CONTENT_TYPE, self._metrics.exposition())
 
 
 class AdminServer(ThreadingHTTPServer):
@@ -95,10 +95,10 @@ class AdminServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, operation: Operation) -> None:
+    def __init__(self, host: str, port: int, admin_routes: AdminRoutes) -> None:
         """Raises SettingsError."""
-        self.operation = operation
-        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self.admin_routes = admin_routes
+        self._open_connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, name="admin", daemon=True)
         try:
             self.address_family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -119,7 +119,7 @@ class AdminServer(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        if self._places.acquire(blocking=False):
+        if self._open_connections.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -130,7 +130,7 @@ class AdminServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._open_connections.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignores clients that disconnect or time out."""
@@ -138,13 +138,13 @@ class AdminServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: AdminServer
-    timeout = PATIENCE_S
+    timeout = READ_TIMEOUT_S
 
     def do_GET(self) -> None:
         scheme, _, key = self.headers.get("Authorization", "").partition(" ")
         path = self.path.partition("?")[0]
-        answer = self.server.operation.answer(path, key.strip() if scheme.lower() == "bearer" else None)
-        answer = answer or Answer(404, "text/plain", b"Here are /health, /ready and /metrics.\n")
+        answer = self.server.admin_routes.answer(path, key.strip() if scheme.lower() == "bearer" else None)
+        answer = answer or AdminResponse(404, "text/plain", b"Here are /health, /ready and /metrics.\n")
         self.send_response_only(answer.status)
         if answer.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
@@ -161,5 +161,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Does not log probes."""
 
 
-def _as_json(content: dict[str, object]) -> Answer:
-    return Answer(200, "application/json", json.dumps(content).encode())
+def _json_response(content: dict[str, object]) -> AdminResponse:
+    return AdminResponse(200, "application/json", json.dumps(content).encode())

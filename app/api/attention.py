@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.api.openapi_parts import documented
+from app.api.openapi_parts import error_responses
 from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView
-from app.api.translate import FAILURES
+from app.api.translate import ERRORS
 from app.http.auth import Client
 from app.http.held_bytes import reserve
 from app.http.json_body import JSONRoute, while_connected
@@ -25,12 +25,12 @@ from model.tokenizer import Piece
 
 router = APIRouter(route_class=JSONRoute)
 _SVG = "image/svg+xml"
-_SAFE = {
+_SVG_HEADERS = {
     # Opened directly in a browser, the picture runs and fetches nothing: its pixels are inline.
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
     "X-Content-Type-Options": "nosniff",
 }
-_ANSWER: dict[str, Any] = {
+_RESPONSE: dict[str, Any] = {
     "description": "Depending on `as`: an AttentionResponse, a list of AttentionView, or an SVG picture",
     "content": {
         _SVG: {"schema": {"type": "string"}, "example": '<svg xmlns="http://www.w3.org/2000/svg" ...>...</svg>'}
@@ -42,7 +42,7 @@ _ANSWER: dict[str, Any] = {
     "/attention",
     summary="Translate a sentence and show its attention",
     response_model=AttentionResponse | list[AttentionView],
-    responses={200: _ANSWER, **documented(*FAILURES)},
+    responses={200: _RESPONSE, **error_responses(*ERRORS)},
     tags=["translation"],
 )
 async def attention(body: AttentionRequest, request: Request) -> Response:
@@ -55,26 +55,26 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     client.charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
-    shown = await while_connected(request, work)
+    result = await while_connected(request, work)
     if body.form == "svg":
-        return Response(await asyncio.to_thread(draw, shown, selection), media_type=_SVG, headers=_SAFE)
+        return Response(await asyncio.to_thread(draw, result, selection), media_type=_SVG, headers=_SVG_HEADERS)
     # The weights are held until the last of them has been sent.
     rooms: Rooms = request.state.rooms
-    reserve(request.scope, rooms.answers).take(sum(weights.nbytes for weights in shown.weights.values()))
-    return _Streamed(shown, _views(shown) if body.form == "bertviz" else _written(shown))
+    reserve(request.scope, rooms.answers).take(sum(weights.nbytes for weights in result.weights.values()))
+    return _StreamedWeights(result, _bertviz_pieces(result) if body.form == "bertviz" else _json_pieces(result))
 
 
-class _Streamed(StreamingResponse):
-    """Iterates over the weights of `shown` as pieces of JSON, and drops them at the end.
+class _StreamedWeights(StreamingResponse):
+    """Iterates over the weights of `result` as pieces of JSON, and drops them at the end.
 
     When a client disconnects, the frames of the cancelled task refer to each other until Python next collects garbage,
     and keep the iterator alive: without this the weights would stay in memory after their bytes are returned to the
     budget.
     """
 
-    def __init__(self, shown: Attention, written: Iterator[str]) -> None:
-        super().__init__(written, media_type="application/json")
-        self._weights = shown.weights
+    def __init__(self, result: Attention, pieces: Iterator[str]) -> None:
+        super().__init__(pieces, media_type="application/json")
+        self._weights = result.weights
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -83,40 +83,40 @@ class _Streamed(StreamingResponse):
             self._weights.clear()
 
 
-def _written(shown: Attention) -> Iterator[str]:
+def _json_pieces(result: Attention) -> Iterator[str]:
     """Yields an AttentionResponse in pieces, since the weights of a long sentence are tens of megabytes."""
     fields = {
-        "translation": shown.translation,
-        "source_tokens": [_token(piece) for piece in shown.source_tokens],
-        "target_tokens": [_token(piece) for piece in shown.target_tokens],
-        "alignment": shown.alignment,
-        "model": shown.bundle.name,
+        "translation": result.translation,
+        "source_tokens": [_token(piece) for piece in result.source_tokens],
+        "target_tokens": [_token(piece) for piece in result.target_tokens],
+        "alignment": result.alignment,
+        "model": result.bundle.name,
     }
     yield json.dumps(fields).removesuffix("}") + ', "attention": {'
-    for number, kind in enumerate(list(shown.weights)):
+    for number, kind in enumerate(list(result.weights)):
         yield f'{", " if number else ""}"{kind}": '
-        yield from _nested(shown, kind)
+        yield from _weights_json(result, kind)
     yield "}}"
 
 
-def _views(shown: Attention) -> Iterator[str]:
+def _bertviz_pieces(result: Attention) -> Iterator[str]:
     """Yields a list of AttentionView, also in pieces."""
-    for number, kind in enumerate(list(shown.weights)):
-        queries, keys = shown.axes(kind)
+    for number, kind in enumerate(list(result.weights)):
+        queries, keys = result.axes(kind)
         fields = {"name": kind.capitalize(), "left_text": queries, "right_text": keys}
         yield ("," if number else "[") + json.dumps(fields).removesuffix("}") + ', "attn": '
-        yield from _nested(shown, kind)
+        yield from _weights_json(result, kind)
         yield "}"
     yield "]"
 
 
-def _nested(shown: Attention, kind: Kind) -> Iterator[str]:
+def _weights_json(result: Attention, kind: Kind) -> Iterator[str]:
     """Yields [layer, head, query, key] as JSON, one head at a time. Holds no weights between two pieces."""
-    layers, heads = shown.weights[kind].shape[:2]
+    layers, heads = result.weights[kind].shape[:2]
     for layer in range(layers):
         yield ", [" if layer else "[["
         for head in range(heads):
-            yield (", " if head else "") + json.dumps(shown.weights[kind][layer, head].tolist())
+            yield (", " if head else "") + json.dumps(result.weights[kind][layer, head].tolist())
         yield "]"
     yield "]"
 

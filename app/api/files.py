@@ -13,7 +13,14 @@ from pydantic.json_schema import SkipJsonSchema
 from app import formats
 from app.api.dependencies import KnownClient
 from app.api.file_report import report_of
-from app.api.openapi_parts import ENTERING, READING_FORM, TRANSLATING, documented, fetched, with_file
+from app.api.openapi_parts import (
+    ADMISSION_ERRORS,
+    FORM_ERRORS,
+    TRANSLATION_ERRORS,
+    error_responses,
+    file_response,
+    form_with_file,
+)
 from app.api.schemas import Body, FileReport, Glossary, Language
 from app.errors import InvalidFields
 from app.http.auth import Client
@@ -49,10 +56,10 @@ class FileFields(Body):
 
 
 _FORM = {
-    "schema": with_file(FileFields.model_json_schema()),
+    "schema": form_with_file(FileFields.model_json_schema()),
     "example": {"file": "Hello.", "source": "en", "target": "fr"},
 }
-_FETCHED = fetched(
+_FILE_RESPONSE = file_response(
     "The translated file",
     **{
         "Content-Disposition": {
@@ -75,8 +82,8 @@ _FETCHED = fetched(
         },
     },
 )
-_GONE = "There is no such report. Reports are kept for ten minutes at most."
-_NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", status=404, detail=_GONE)
+_NO_REPORT = "There is no such report. Reports are kept for ten minutes at most."
+_NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", status=404, detail=_NO_REPORT)
 
 
 @router.post(
@@ -84,7 +91,7 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     summary="Translate a document",
     response_class=Response,
     openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: _FORM}}},
-    responses={200: _FETCHED, **documented(*ENTERING, *READING_FORM, *TRANSLATING)},
+    responses={200: _FILE_RESPONSE, **error_responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS)},
     tags=["translation"],
 )
 async def translate_file(request: Request, client: KnownClient) -> Response:
@@ -95,21 +102,21 @@ async def translate_file(request: Request, client: KnownClient) -> Response:
     """
     check_load(request)
     settings: Settings = request.state.settings
-    file, sent = await read_upload(request, {"glossary": settings.max_body_bytes})
-    fields = validated(FileFields, sent.by_name() | _glossary(sent))
-    content, media_type, report = await while_connected(request, _translated(request, client, file, fields))
+    file, form = await read_upload(request, {"glossary": settings.max_body_bytes})
+    fields = validated(FileFields, form.by_name() | _glossary(form))
+    content, media_type, report = await while_connected(request, _translate(request, client, file, fields))
     downloads: Downloads = request.state.downloads
-    kept = downloads.keep(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
+    report_name = downloads.keep(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
     headers = {
         "X-Interlinear-Model": report.model,
         "X-Interlinear-Warnings": str(len(report.warnings)),
-        **({"X-Interlinear-Report": f"{request.scope['path']}/report/{kept}"} if kept else {}),
+        **({"X-Interlinear-Report": f"{request.scope['path']}/report/{report_name}"} if report_name else {}),
         **download_headers(report.file),
     }
     return Response(content, media_type=media_type, headers=headers)
 
 
-async def _translated(
+async def _translate(
     request: Request, client: Client, file: Upload, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     settings: Settings = request.state.settings
@@ -124,14 +131,14 @@ async def _translated(
     return content, document.media_type, await asyncio.to_thread(report_of, name, document, done)
 
 
-def _glossary(sent: Fields) -> dict[str, Any]:
+def _glossary(form: Fields) -> dict[str, Any]:
     """The field's glossary, if its terms came with the request. Raises InvalidFields."""
-    text = sent.one("glossary")
+    text = form.one("glossary")
     try:
-        if file := sent.files.get("glossary"):
+        if file := form.files.get("glossary"):
             if text is not None:
                 raise ValueError("Given twice, as a file and as a field")
-            return {"glossary": read_file(*file, sent.one("source") or "", sent.one("target") or "")}
+            return {"glossary": read_file(*file, form.one("source") or "", form.one("target") or "")}
         if isinstance(text, str) and text.lstrip().startswith("{"):
             return {"glossary": json.loads(text)}
     except RecursionError:
@@ -145,7 +152,7 @@ def _glossary(sent: Fields) -> dict[str, Any]:
     "/translate/file/report/{name}",
     summary="List the warnings about a translated document",
     response_model=FileReport,
-    responses=documented(*ENTERING, others={"not-found": _NOT_FOUND}),
+    responses=error_responses(*ADMISSION_ERRORS, others={"not-found": _NOT_FOUND}),
     tags=["translation"],
 )
 async def file_report(
@@ -157,5 +164,5 @@ async def file_report(
     downloads: Downloads = request.state.downloads
     found = downloads.find(name)
     if found is None or found.media_type != JSON:
-        raise HTTPException(404, _GONE)
+        raise HTTPException(404, _NO_REPORT)
     return Response(found.content, media_type=JSON)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from app import errors
 from app.api.dependencies import EngineState, IdentifiedClient, MetricsState, StopState, TranslatorState
-from app.api.openapi_parts import documented
+from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
 from app.api.schemas import Health, Ready
 from app.runtime.metrics import CONTENT_TYPE
@@ -22,7 +22,7 @@ async def health() -> Health:
 
 
 @router.head("/ready", include_in_schema=False)
-@router.get("/ready", summary="Readiness: can the service translate?", responses=documented(errors.Unavailable))
+@router.get("/ready", summary="Readiness: can the service translate?", responses=error_responses(errors.Unavailable))
 async def ready(engine: EngineState, translator: TranslatorState, stop: StopState) -> Ready:
     """Answers 200 while the engine runs and every bundle's samples came out right; otherwise 503 with the reason."""
     check_ready(engine, stop)
@@ -35,7 +35,7 @@ async def ready(engine: EngineState, translator: TranslatorState, stop: StopStat
     response_class=Response,
     responses={
         200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}},
-        **documented(errors.NotAuthorised),
+        **error_responses(errors.NotAuthorised),
     },
 )
 async def metrics(metrics: MetricsState, client: IdentifiedClient) -> Response:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from app import errors
 from app.api.dependencies import EngineState, KnownClient, TranslatorState
-from app.api.openapi_parts import ENTERING, documented
+from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas import Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
 from app.services.reload import Fleet
@@ -28,13 +28,13 @@ async def languages(translator: TranslatorState) -> list[ServedLanguage]:
 @router.get("/models", summary="List models, with their training and quality")
 async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
     """List the bundles, as their own records describe them, and how they run here."""
-    return [_served(bundle, engine) for bundle in translator.catalogue]
+    return [_served_model(bundle, engine) for bundle in translator.catalogue]
 
 
 @router.post(
     "/models/reload",
     summary="Reload the bundles from disk",
-    responses=documented(*ENTERING, errors.NotAllowed, errors.BundlesRefused),
+    responses=error_responses(*ADMISSION_ERRORS, errors.NotAllowed, errors.BundlesRefused),
 )
 async def reload(request: Request, client: KnownClient) -> Reloaded:
     """Look into the folders of bundles again, and serve any changes.
@@ -48,7 +48,7 @@ async def reload(request: Request, client: KnownClient) -> Reloaded:
     return Reloaded(changed=changed, models=[bundle.name for bundle in fleet.current.translator.catalogue])
 
 
-def _served(bundle: Bundle, engine: Engine) -> ServedModel:
+def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
     return ServedModel(
         model=bundle.name,
         source=bundle.source,

@@ -24,7 +24,7 @@ TAGS = [
     {"name": "DeepL", "description": "DeepL's API, for its clients: version 2, and version 3 for glossaries"},
 ]
 _BEARER = {"type": "http", "scheme": "bearer", "description": "A key of this service: `Authorization: Bearer KEY`"}
-_FIELD = {
+_API_KEY = {
     "type": "apiKey",
     "in": "query",
     "name": "api_key",
@@ -36,10 +36,10 @@ _DEEPL = {
     "name": "Authorization",
     "description": "The same key, as DeepL's clients send it. Enter the whole header value: `DeepL-Auth-Key KEY`",
 }
-_SCHEMES = {"key": _BEARER, "api_key": _FIELD, "DeepL-Auth-Key": _DEEPL}
-_TAKEN: dict[str, list[str]] = {"LibreTranslate": ["api_key", "key"], "DeepL": ["DeepL-Auth-Key"]}
+_SCHEMES = {"key": _BEARER, "api_key": _API_KEY, "DeepL-Auth-Key": _DEEPL}
+_SCHEMES_BY_TAG: dict[str, list[str]] = {"LibreTranslate": ["api_key", "key"], "DeepL": ["DeepL-Auth-Key"]}
 """By tag: how the routes that require a key accept it."""
-_ID = {
+_ID_DESCRIPTION = {
     "description": "The request's id, as in the service's log",
     "schema": {"type": "string"},
     "example": "0123456789abcdef",
@@ -48,11 +48,11 @@ _ID = {
 
 def complete(app: FastAPI, with_keys: bool) -> None:
     """Adds to the OpenAPI document of `app` what applies to all of its routes."""
-    written = app.openapi
+    generate = app.openapi
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _complete(written(), with_keys)
+            _complete(generate(), with_keys)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
@@ -61,7 +61,7 @@ def complete(app: FastAPI, with_keys: bool) -> None:
 
 def _complete(document: dict[str, Any], with_keys: bool) -> None:
     components = document["components"]
-    components["headers"] = {ID_HEADER: _ID}
+    components["headers"] = {ID_HEADER: _ID_DESCRIPTION}
     components["schemas"]["StreamedPart"] = StreamedPart.model_json_schema()  # FastAPI does not include events
     if with_keys:
         components["securitySchemes"] = _SCHEMES
@@ -69,16 +69,16 @@ def _complete(document: dict[str, Any], with_keys: bool) -> None:
         responses = operation["responses"]
         if "HTTPValidationError" in str(responses.get("422")):  # never sent
             del responses["422"]
-        _offer_examples(operation, components["schemas"])
+        _copy_examples(operation, components["schemas"])
         for response in responses.values():
             response.setdefault("headers", {})[ID_HEADER] = {"$ref": f"#/components/headers/{ID_HEADER}"}
-        if with_keys and _wants_key(responses):
-            operation["security"] = [{name: []} for name in _TAKEN.get(operation["tags"][0], ["key"])]
+        if with_keys and _requires_key(responses):
+            operation["security"] = [{name: []} for name in _SCHEMES_BY_TAG.get(operation["tags"][0], ["key"])]
     for name in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(name, None)
 
 
-def _offer_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+def _copy_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
     """Copies the examples of a body's schema to the body: the page offers a choice only of a body's own examples."""
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = schemas.get(content["schema"].get("$ref", "").rpartition("/")[2], {})
@@ -92,6 +92,6 @@ def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from path.values()
 
 
-def _wants_key(responses: dict[str, Any]) -> bool:
+def _requires_key(responses: dict[str, Any]) -> bool:
     contents = [content for response in responses.values() for content in response.get("content", {}).values()]
     return any(NotAuthorised.slug in content.get("examples", {}) for content in contents)

@@ -13,12 +13,12 @@ from app.errors import ServiceError
 from app.formats import FORMATS
 from app.http.problems import ErrorRenderer, Problem, ProblemResponse, error_response
 
-ENTERING = (errors.NotAuthorised, errors.TooManyRequests)
+ADMISSION_ERRORS = (errors.NotAuthorised, errors.TooManyRequests)
 """Errors before the body is read."""
-READING_FORM = (errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
-READING = (errors.NotJSON, *READING_FORM)
+FORM_ERRORS = (errors.BodyTooSlow, errors.TooMuchText, errors.WrongContentType, errors.InvalidFields)
+BODY_ERRORS = (errors.NotJSON, *FORM_ERRORS)
 """Errors in reading a body; a form has all of them except that it is not JSON."""
-TRANSLATING = (
+TRANSLATION_ERRORS = (
     errors.PairNotServed,
     errors.TooManyCharacters,
     errors.StepFailed,
@@ -39,7 +39,7 @@ class _RenderedError(NamedTuple):
     response: Response
 
 
-def documented(
+def error_responses(
     *kinds: type[ServiceError],
     renderer: ErrorRenderer = ProblemResponse,
     schema: Mapping[str, Any] = _PROBLEM,
@@ -53,23 +53,23 @@ def documented(
     rendered += [_RenderedError(slug, problem.title, renderer(problem, {})) for slug, problem in (others or {}).items()]
     statuses = sorted({error.response.status_code for error in rendered})
     return {
-        status: _documented_status([error for error in rendered if error.response.status_code == status], schema)
+        status: _status_response([error for error in rendered if error.response.status_code == status], schema)
         for status in statuses
     }
 
 
-def _documented_status(rendered: list[_RenderedError], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _status_response(rendered: list[_RenderedError], schema: Mapping[str, Any]) -> dict[str, Any]:
     examples = {
         error.slug: {"summary": error.title, "value": json.loads(bytes(error.response.body))} for error in rendered
     }
     return {
         "description": "; ".join(dict.fromkeys(error.title for error in rendered)),
         "content": {rendered[0].response.media_type: {"schema": schema, "examples": examples}},
-        **({"headers": headers} if (headers := _documented_headers(rendered)) else {}),
+        **({"headers": headers} if (headers := _response_headers(rendered)) else {}),
     }
 
 
-def _documented_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
+def _response_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
     if any("www-authenticate" in error.response.headers for error in rendered):
         return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
     if any(error.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for error in rendered):
@@ -77,16 +77,16 @@ def _documented_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
     return {}
 
 
-def with_file(schema: dict[str, Any], described: str = FORMAT_OF_NAME) -> dict[str, Any]:
-    """The schema of a form with a file that is `described`."""
-    properties = {"file": {**_BYTES, "description": described}, **schema["properties"]}
+def form_with_file(schema: dict[str, Any], description: str = FORMAT_OF_NAME) -> dict[str, Any]:
+    """The schema of a form: the fields of `schema`, and a file with this `description`."""
+    properties = {"file": {**_BYTES, "description": description}, **schema["properties"]}
     return {**schema, "properties": properties, "required": ["file", *schema["required"]]}
 
 
-def fetched(described: str, **headers: dict[str, Any]) -> dict[str, Any]:
-    """A response that is a file: `described`, with its media type and the `headers`."""
+def file_response(description: str, **headers: dict[str, Any]) -> dict[str, Any]:
+    """The description of a response that is a file, with these `headers`."""
     return {
-        "description": f"{described}, of the media type of its format",
+        "description": f"{description}, of the media type of its format",
         "content": {media_type: {"schema": _BYTES} for _, media_type in FORMATS.values()},
         **({"headers": headers} if headers else {}),
     }

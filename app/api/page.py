@@ -34,7 +34,7 @@ _HEADERS = {
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """The page, with the facts about this service that it needs filled in."""
-    content = _written(request.state.settings)
+    content = _rendered(request.state.settings)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -52,15 +52,15 @@ async def part_of_page(path: str, request: Request) -> Response:
     return response
 
 
-def _written(settings: Settings) -> bytes:
+def _rendered(settings: Settings) -> bytes:
     ours, _ = settings.prefixes
-    filled = {
+    values = {
         "API": f".{ours}/",
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(FORMATS),
     }
     html = (_FOLDER / "index.html").read_text("utf-8")
-    for name, value in filled.items():
+    for name, value in values.items():
         html = html.replace(f"[[{name}]]", escape(str(value)))
     return html.encode()

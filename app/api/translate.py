@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
-from app.api.openapi_parts import ENTERING, READING, TRANSLATING, documented
+from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
 from app.api.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
 from app.errors import InvalidFields, ServiceError
 from app.http.auth import Client
@@ -21,7 +21,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
 router = APIRouter(route_class=JSONRoute)
-FAILURES = (*ENTERING, *READING, *TRANSLATING)
+ERRORS = (*ADMISSION_ERRORS, *BODY_ERRORS, *TRANSLATION_ERRORS)
 EVENTS = "text/event-stream"
 _EVENT = {
     "type": "object",
@@ -50,7 +50,7 @@ data: {"translations":[...],"model":"en-fr@0123456789ab","usage":{"source_tokens
 
 """
 
-_AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Keeps proxies from buffering events; the second header is nginx's."""
 
 
@@ -58,7 +58,7 @@ _AT_ONCE = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     "/translate",
     summary="Translate texts",
     response_model=TranslateResponse,
-    responses=documented(*FAILURES),
+    responses=error_responses(*ERRORS),
     tags=["translation"],
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
@@ -73,11 +73,11 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     if joins:
         lines = await asyncio.to_thread(lambda: [Lines.of(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], _options(request, body))
-        done = await asyncio.to_thread(_wrapped, lines, await while_connected(request, work))
+        done = await asyncio.to_thread(_rewrapped, lines, await while_connected(request, work))
     else:
         done = await while_connected(request, translator.translate(texts, _options(request, body)))
     # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.
-    return Response(to_json(_answer(done), inf_nan_mode="null"), media_type="application/json")
+    return Response(to_json(_response_fields(done), inf_nan_mode="null"), media_type="application/json")
 
 
 @router.post(
@@ -90,7 +90,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
             "(a TranslateResponse) or `error` (a Problem)",
             "content": {EVENTS: {"itemSchema": _EVENT, "example": _EXAMPLE}},
         },
-        **documented(*FAILURES),
+        **error_responses(*ERRORS),
     },
     tags=["translation"],
 )
@@ -100,7 +100,7 @@ async def stream(body: StreamRequest, request: Request) -> Response:
     parts = translator.stream(_texts(request, body), _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
-    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_AT_ONCE)
+    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_UNBUFFERED)
 
 
 async def _events(
@@ -111,20 +111,18 @@ async def _events(
         async for part in parts:
             yield _event(part)
     except ServiceError as error:
-        yield _written("error", problem_of(error))
+        yield _sse("error", problem_of(error))
     finally:
         await parts.aclose()
 
 
 def _event(part: TranslatedPart | Translations) -> bytes:
-    return (
-        _written("part", StreamedPart(**asdict(part)))
-        if isinstance(part, TranslatedPart)
-        else _written("done", _answer(part))
-    )
+    if isinstance(part, TranslatedPart):
+        return _sse("part", StreamedPart(**asdict(part)))
+    return _sse("done", _response_fields(part))
 
 
-def _written(name: str, data: object) -> bytes:
+def _sse(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(data, inf_nan_mode="null"))
 
 
@@ -138,7 +136,7 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
     return texts
 
 
-def _wrapped(texts: Sequence[Lines], done: Translations) -> Translations:
+def _rewrapped(texts: Sequence[Lines], done: Translations) -> Translations:
     """Restores the line wrapping where lines were joined."""
     items = []
     for lines, item in zip(texts, done.items, strict=True):
@@ -156,15 +154,15 @@ def _options(request: Request, body: StreamRequest) -> Options:
     return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s)
 
 
-def _answer(done: Translations) -> dict[str, object]:
+def _response_fields(done: Translations) -> dict[str, object]:
     return {
-        "translations": [_translation(item) for item in done.items],
+        "translations": [_translation_fields(item) for item in done.items],
         "model": done.model,
         "usage": {"source_tokens": done.source_tokens, "target_tokens": done.target_tokens},
     }
 
 
-def _translation(item: TranslatedText) -> dict[str, object]:
+def _translation_fields(item: TranslatedText) -> dict[str, object]:
     pairs = item.alignment
     return {
         "text": item.text,

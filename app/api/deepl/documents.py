@@ -17,7 +17,7 @@ from app.api.deepl.wire_format import (
     Body,
     Caller,
     answered,
-    documented,
+    error_responses,
     glossary_of,
     not_found,
     pair_of,
@@ -26,7 +26,7 @@ from app.api.deepl.wire_format import (
     schema_of,
     validated,
 )
-from app.api.openapi_parts import FORMAT_OF_NAME, READING, READING_FORM, fetched, with_file
+from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file
 from app.errors import InvalidFields, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import Client
@@ -95,7 +95,7 @@ class DocumentStatus(BaseModel):
 
 
 _FORM = {
-    "schema": with_file(schema_of(DocumentRequest), f"{FORMAT_OF_NAME}; or else how it begins"),
+    "schema": form_with_file(schema_of(DocumentRequest), f"{FORMAT_OF_NAME}; or else how it begins"),
     "example": {"file": "Hello.", "target_lang": "FR", "source_lang": "EN"},
 }
 
@@ -105,8 +105,8 @@ _FORM = {
     summary="Upload a document for translation",
     response_model=DocumentHandle,
     openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: _FORM}}},
-    responses=documented(
-        *READING_FORM,
+    responses=error_responses(
+        *FORM_ERRORS,
         errors.PairNotServed,
         errors.TooManyCharacters,
         errors.Overloaded,
@@ -185,7 +185,7 @@ def _suffix(name: str) -> str:
     summary="Status of a document",
     response_model=DocumentStatus,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
-    responses=documented(*READING, missing=["document"]),
+    responses=error_responses(*BODY_ERRORS, missing=["document"]),
 )
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the status of a document. Documents not downloaded within an hour are deleted; a restart deletes all of
@@ -206,8 +206,8 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     response_class=Response,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses={
-        200: fetched("The translated file"),
-        **documented(*READING, missing=["document"], not_ready=_NOT_READY),
+        200: file_response("The translated file"),
+        **error_responses(*BODY_ERRORS, missing=["document"], not_ready=_NOT_READY),
     },
 )
 async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:

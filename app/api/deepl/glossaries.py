@@ -30,8 +30,8 @@ from app.api.deepl.schemas import (
     multilingual_info,
     pairs_of,
 )
-from app.api.deepl.wire_format import Caller, documented, not_found, refused, request_body, validated
-from app.api.openapi_parts import READING
+from app.api.deepl.wire_format import Caller, error_responses, not_found, refused, request_body, validated
+from app.api.openapi_parts import BODY_ERRORS
 from app.http.auth import Client
 from app.http.forms import read_fields
 from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
@@ -40,7 +40,7 @@ from app.text.glossary_files import write_tsv
 router = APIRouter()
 TSV = "text/tab-separated-values"
 GlossaryId = Annotated[str, Path(description="The glossary's id", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
-_WRITING = (*READING, errors.Unavailable)
+_WRITING = (*BODY_ERRORS, errors.Unavailable)
 _MISSING = ["glossary"]
 _TERMS = {"source_lang": "en", "target_lang": "fr", "entries": "cat\tmatou\nhouse\tbaraque", "entries_format": "tsv"}
 _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", "entries_format": "csv"}
@@ -83,7 +83,7 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
 @router.get(
     "/v2/glossary-language-pairs",
     summary="Language pairs that glossaries can have",
-    responses=documented(),
+    responses=error_responses(),
     response_model=SupportedPairs,
 )
 async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
@@ -97,7 +97,7 @@ async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
     summary="Make a glossary",
     status_code=201,
     openapi_extra=request_body(GlossaryRequest, {"name": "Animals", **_TERMS}, {"name": "Cats", **_CSV}),
-    responses=documented(*_WRITING),
+    responses=error_responses(*_WRITING),
 )
 async def create(request: Request, caller: Caller) -> GlossaryInfo:
     """Create a glossary, which only its owner can see and use."""
@@ -105,7 +105,7 @@ async def create(request: Request, caller: Caller) -> GlossaryInfo:
     return glossary_info(await _add(request, caller, body.name, [body]))
 
 
-@router.get("/v2/glossaries", summary="List glossaries with one language pair", responses=documented())
+@router.get("/v2/glossaries", summary="List glossaries with one language pair", responses=error_responses())
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
     more pairs are in /v3/glossaries."""
@@ -114,7 +114,9 @@ async def glossaries(request: Request, caller: Caller) -> GlossaryList:
 
 
 @router.get(
-    "/v2/glossaries/{glossary_id}", summary="A glossary", responses=documented(errors.InvalidFields, missing=_MISSING)
+    "/v2/glossaries/{glossary_id}",
+    summary="A glossary",
+    responses=error_responses(errors.InvalidFields, missing=_MISSING),
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
     """Return a glossary without its entries."""
@@ -130,7 +132,7 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
             "description": "One line per term: the term, a tab, its translation",
             "content": {TSV: {"schema": {"type": "string"}, "example": "cat\tmatou\nhouse\tbaraque"}},
         },
-        **documented(errors.InvalidFields, missing=_MISSING),
+        **error_responses(errors.InvalidFields, missing=_MISSING),
     },
 )
 async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
@@ -151,14 +153,14 @@ def _alone(found: StoredGlossary) -> StoredGlossary:
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=documented(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
 )
 @router.delete(
     "/v2/glossaries/{glossary_id}",
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=documented(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
 )
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Delete one of the client's own glossaries."""
@@ -174,7 +176,7 @@ async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> R
     summary="Create a multilingual glossary",
     status_code=201,
     openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}, forms=False),
-    responses=documented(*_WRITING),
+    responses=error_responses(*_WRITING),
 )
 async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
     """Create a glossary, which only its owner can see and use."""
@@ -182,13 +184,13 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
     return multilingual_info(await _add(request, caller, body.name, body.dictionaries))
 
 
-@router.get("/v3/glossaries", summary="All glossaries", responses=documented())
+@router.get("/v3/glossaries", summary="All glossaries", responses=error_responses())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
     return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
 
 
-@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=documented(missing=_MISSING))
+@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=error_responses(missing=_MISSING))
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Return a glossary without its entries."""
     return multilingual_info(_found(request, caller, glossary_id))
@@ -198,7 +200,7 @@ async def multilingual_glossary(glossary_id: GlossaryId, request: Request, calle
     "/v3/glossaries/{glossary_id}",
     summary="Edit a glossary",
     openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}, forms=False),
-    responses=documented(*_WRITING, missing=_MISSING),
+    responses=error_responses(*_WRITING, missing=_MISSING),
 )
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
@@ -217,7 +219,7 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
 @router.get(
     "/v3/glossaries/{glossary_id}/entries",
     summary="The entries of a dictionary",
-    responses=documented(errors.InvalidFields, missing=[*_MISSING, "dictionary"]),
+    responses=error_responses(errors.InvalidFields, missing=[*_MISSING, "dictionary"]),
 )
 async def multilingual_entries(
     glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
@@ -231,7 +233,7 @@ async def multilingual_entries(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary",
     openapi_extra=request_body(DictionaryRequest, _TERMS),
-    responses=documented(*_WRITING, missing=_MISSING),
+    responses=error_responses(*_WRITING, missing=_MISSING),
 )
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
     """Replace the dictionary of a language pair, or add one."""
@@ -247,7 +249,7 @@ async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: 
     summary="Delete a dictionary",
     status_code=204,
     response_class=Response,
-    responses=documented(errors.InvalidFields, errors.Unavailable, missing=[*_MISSING, "dictionary"]),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=[*_MISSING, "dictionary"]),
 )
 async def delete_dictionary(
     glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller

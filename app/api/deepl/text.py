@@ -17,7 +17,7 @@ from app.api.deepl.wire_format import (
     Names,
     Strings,
     answered,
-    documented,
+    error_responses,
     glossary_of,
     pair_of,
     refused,
@@ -26,7 +26,7 @@ from app.api.deepl.wire_format import (
     target_languages,
     validated,
 )
-from app.api.openapi_parts import READING, TRANSLATING
+from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas import Language
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected
@@ -169,7 +169,7 @@ class CharacterUsage(BaseModel):
         {"text": ["Hello.", "How are you?"], "target_lang": "FR", "source_lang": "EN"},
         {"text": ["<p>Hello, <b>my friend</b>!</p>"], "target_lang": "FR", "tag_handling": "html"},
     ),
-    responses=documented(*READING, *TRANSLATING, missing=["glossary"]),
+    responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, missing=["glossary"]),
 )
 async def translate(request: Request, caller: Caller) -> Response:
     """Translate texts. If one of them cannot be translated, the response is its error."""
@@ -220,9 +220,9 @@ def _entry(text: str, done: TranslatedText, body: TextRequest, told: str) -> dic
 _LANGUAGES: dict[str, Any] = {
     "summary": "List source or target languages",
     "response_model": list[OfferedLanguage],
-    "responses": documented(*READING),
+    "responses": error_responses(*BODY_ERRORS),
 }
-_USAGE: dict[str, Any] = {"summary": "Characters used, and the limit", "responses": documented()}
+_USAGE: dict[str, Any] = {"summary": "Characters used, and the limit", "responses": error_responses()}
 
 
 @router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)

@@ -78,7 +78,7 @@ def not_found(what: str) -> HTTPException:
     return HTTPException(404, f"No such {what}.")
 
 
-def documented(
+def error_responses(
     *kinds: type[ServiceError], missing: Sequence[str] = (), not_ready: str | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may end in these errors, each with an example.
@@ -88,8 +88,8 @@ def documented(
     others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
         others["not-ready"] = _problem(503, "Service Unavailable", not_ready)
-    found = openapi_parts.documented(
-        *openapi_parts.ENTERING, *kinds, renderer=render_problem, schema=_ERROR, others=others
+    found = openapi_parts.error_responses(
+        *openapi_parts.ADMISSION_ERRORS, *kinds, renderer=render_problem, schema=_ERROR, others=others
     )
     return {status: {**response, "model": DeepLError} for status, response in found.items()}
 

@@ -9,7 +9,15 @@ from pydantic import BaseModel
 
 from app import errors
 from app.api.libretranslate.schemas import FileToTranslate, LibreError, ToDetect, ToTranslate
-from app.api.openapi_parts import ENTERING, READING, READING_FORM, TRANSLATING, documented, fetched, with_file
+from app.api.openapi_parts import (
+    ADMISSION_ERRORS,
+    BODY_ERRORS,
+    FORM_ERRORS,
+    TRANSLATION_ERRORS,
+    error_responses,
+    file_response,
+    form_with_file,
+)
 from app.errors import PairNotServed
 from app.http.forms import FORM, JSON, MULTIPART
 from app.http.problems import ASCIIResponse, Problem
@@ -31,7 +39,7 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 _ERROR = {"$ref": "#/components/schemas/LibreError"}
 
 
-def missing(name: str) -> str:
+def missing_message(name: str) -> str:
     """LibreTranslate's message for a missing field."""
     return f"Invalid request: missing {name} parameter"
 
@@ -41,16 +49,16 @@ def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     status = _STATUS.get(problem.status, problem.status)
     if problem.type.endswith(f":{PairNotServed.slug}"):
         status = 400
-    said = [f"{fault.pointer[2:]}: {fault.detail}".removeprefix(": ") for fault in problem.errors[:3]]
-    error = f"Invalid request: {'; '.join(said)}" if said else problem.detail
+    faults = [f"{fault.pointer[2:]}: {fault.detail}".removeprefix(": ") for fault in problem.errors[:3]]
+    error = f"Invalid request: {'; '.join(faults)}" if faults else problem.detail
     return ASCIIResponse({"error": error}, status, headers)
 
 
 def _responses(*kinds: type[errors.ServiceError]) -> dict[int | str, dict[str, Any]]:
-    responses = documented(*kinds, renderer=render_problem, schema=_ERROR)
+    responses = error_responses(*kinds, renderer=render_problem, schema=_ERROR)
     # Our errors point to fields as JSON does. Here usually one field is missing, and LibreTranslate has a message for
     # that.
-    responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing("target")}
+    responses[400]["content"][JSON]["examples"]["invalid-fields"]["value"] = {"error": missing_message("target")}
     return responses
 
 
@@ -75,43 +83,43 @@ def _query(kind: type[BaseModel]) -> list[dict[str, Any]]:
     ]
 
 
-def _any_way(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example: dict[str, Any]) -> dict[str, Any]:
+def _any_request(kind: type[BaseModel], examples: dict[str, dict[str, Any]], example: dict[str, Any]) -> dict[str, Any]:
     """The request of a route that takes its fields as JSON, as a form or in the query."""
     form = {"schema": _form(kind), "example": example}
     content = {JSON: {"schema": kind.model_json_schema(), "examples": examples}, FORM: form, MULTIPART: form}
     return {"requestBody": {"required": False, "content": content}, "parameters": _query(kind)}
 
 
-def _file(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+def _file_request(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The request of a route that takes a file."""
-    content = {MULTIPART: {"schema": with_file(_form(kind)), "example": example}}
+    content = {MULTIPART: {"schema": form_with_file(_form(kind)), "example": example}}
     return {"requestBody": {"required": True, "content": content}, "parameters": _query(kind)}
 
 
 TRANSLATE: dict[str, Any] = {
-    "openapi_extra": _any_way(ToTranslate, _EXAMPLES, _HELLO),
-    "responses": _responses(*ENTERING, *READING, *TRANSLATING),
+    "openapi_extra": _any_request(ToTranslate, _EXAMPLES, _HELLO),
+    "responses": _responses(*ADMISSION_ERRORS, *BODY_ERRORS, *TRANSLATION_ERRORS),
 }
 DETECT: dict[str, Any] = {
-    "openapi_extra": _any_way(
+    "openapi_extra": _any_request(
         ToDetect, {"text": {"summary": "A text", "value": {"q": "How are you?"}}}, {"q": "How are you?"}
     ),
-    "responses": _responses(*ENTERING, *READING),
+    "responses": _responses(*ADMISSION_ERRORS, *BODY_ERRORS),
 }
 TRANSLATE_FILE: dict[str, Any] = {
-    "openapi_extra": _file(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
-    "responses": _responses(*ENTERING, *READING_FORM, *TRANSLATING),
+    "openapi_extra": _file_request(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
+    "responses": _responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS),
 }
-GONE = "There is no such file, or it has expired."
+NO_SUCH_FILE = "There is no such file, or it has expired."
 DOWNLOAD: dict[str, Any] = {
     "responses": {
-        200: fetched(
+        200: file_response(
             "The file", **{"Content-Disposition": {"description": "The file's name", "schema": {"type": "string"}}}
         ),
         404: {
             "description": "No such file, or it has expired",
             "model": LibreError,
-            "content": {JSON: {"example": {"error": GONE}}},
+            "content": {JSON: {"example": {"error": NO_SUCH_FILE}}},
         },
     }
 }

@@ -14,12 +14,12 @@ from app.api.dependencies import TranslatorState
 from app.api.libretranslate.openapi import (
     DETECT,
     DOWNLOAD,
-    GONE,
+    NO_SUCH_FILE,
     NO_SUGGESTIONS,
     SUGGEST,
     TRANSLATE,
     TRANSLATE_FILE,
-    missing,
+    missing_message,
     render_problem,
 )
 from app.api.libretranslate.schemas import (
@@ -114,8 +114,8 @@ def _alternatives_of(body: ToTranslate) -> int:
 def _detection(catalogue: Catalogue, language: str | None, confidence: float | None) -> dict[str, object]:
     """A LibreDetection. A text without words gets the first language, with confidence 0: clients look the code up in
     /languages."""
-    known = _languages(catalogue)
-    found = language if language in known else next(iter(catalogue)).source
+    targets_by_source = _languages(catalogue)
+    found = language if language in targets_by_source else next(iter(catalogue)).source
     return {"confidence": round(100 * (confidence or 0.0), 1), "language": found}
 
 
@@ -213,7 +213,7 @@ async def download_file(
     downloads: Downloads = request.state.downloads
     file = downloads.find(name)
     if file is None:
-        raise HTTPException(404, GONE)
+        raise HTTPException(404, NO_SUCH_FILE)
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
 
 
@@ -244,19 +244,19 @@ def _key(request: Request, fields: Fields) -> str | None:
 
 def _validated(kind: type[A], fields: Fields, *required: str) -> A:
     """Raises InvalidFields. Empty fields count as missing, as in LibreTranslate."""
-    sent = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
+    values = {name: value for name in kind.model_fields if (value := fields.one(name)) not in ("", [], None)}
     for name in required:
-        if name not in sent:
-            raise InvalidFields(missing(name))
-    return validated(kind, sent)
+        if name not in values:
+            raise InvalidFields(missing_message(name))
+    return validated(kind, values)
 
 
 def _served(body: L, catalogue: Catalogue) -> L:
     """`body` with the codes under which its languages are served. Raises PairNotServed."""
-    known = _languages(catalogue)
+    targets_by_source = _languages(catalogue)
 
     def served(code: str) -> str:
-        if found := served_code(code, known):
+        if found := served_code(code, targets_by_source):
             return found
         raise PairNotServed(f"{code} is not supported")
 
