@@ -180,7 +180,7 @@ def test_a_long_document_is_translated_a_part_at_a_time(service: Service, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr("app.services.background_jobs.PAUSE_S", 0.0)
-        patched.setattr("app.translation.documents._AT_ONCE", 50)
+        patched.setattr("app.translation.documents._MAX_BATCH_CHARS", 50)
         patched.setattr(Translator, "translate", sometimes_busy)
         place, key = _left(service, "a.json", json.dumps(lines), **EN_FR)
         while service.post(place, key).json()["status"] != "done":

@@ -50,7 +50,7 @@ def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyP
 def test_text_has_a_limit_that_pictures_and_markup_have_not(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "_MOST_TEXT_BYTES", 100)
+    monkeypatch.setattr(documents, "_MAX_TEXT_BYTES", 100)
     fields = {"source": "en", "target": "fr"}
     with serving(bundle_folder) as service:
 

@@ -21,22 +21,22 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText, Translations
 
 _UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
-_LONGEST_NAME = 150
-_BY_WHICH_TO_TELL = 10_000
+_MAX_NAME_CHARS = 150
+_MAX_DETECTION_CHARS = 10_000
 """Characters of a document that its language is told by."""
-_MARKED = {".docx", ".xliff", ".xlf"}
-_MOST_TEXT_BYTES = 4 << 20
+_MARKUP_SUFFIXES = {".docx", ".xliff", ".xlf"}
+_MAX_TEXT_BYTES = 4 << 20
 """Of a file that is text, and not mostly markup or pictures: a novel has a fourth of it. While more is taken apart, in
 single steps, all others would wait for seconds."""
-_AT_ONCE = 10_000
+_MAX_BATCH_CHARS = 10_000
 """Characters of a document that are one request, where it is translated in many."""
-_TWO = ThreadPoolExecutor(2, "documents")
+_DOCUMENT_THREADS = ThreadPoolExecutor(2, "documents")
 """Documents are taken apart and put together two at a time, for seconds each: the threads in which texts are cut, a few
 times the cores, would all be taken."""
 MIN_PAUSE_S = 1.0
 """The shortest, before what was refused for load is tried again."""
 T = TypeVar("T")
-Given = Glossary | Mapping[str, str] | str | None
+GlossaryOption = Glossary | Mapping[str, str] | str | None
 """A glossary, as Options have it."""
 
 
@@ -54,13 +54,13 @@ async def open_document(
     Raises WrongContentType, InvalidFields, and TooMuchText if there is more in it than in the texts that a request
     may have.
     """
-    if len(content) > _MOST_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKED:
-        raise TooMuchText(f"The file is over the limit of {_MOST_TEXT_BYTES} bytes for text. Split it.")
+    if len(content) > _MAX_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKUP_SUFFIXES:
+        raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
     try:
         reading = partial(
             formats.read, name, content, target, settings.max_text_chars, source, **(format_options or {})
         )
-        document = await _in_turn(reading)
+        document = await _in_document_thread(reading)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
     except formats.UnreadableDocument as error:
@@ -72,7 +72,7 @@ async def open_document(
 
 
 async def translate_document(
-    translator: Translator, document: Document, source: str, target: str, glossary: Given = None
+    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption = None
 ) -> tuple[bytes, Translations]:
     """The translated file, and what was done for it. `source` may be AUTO. Raises what the translator does.
 
@@ -80,11 +80,11 @@ async def translate_document(
     """
     options = await _options(translator, document, source, target, glossary)
     done = await translator.translate([[passage] for passage in document.passages], options)
-    return await _written(document, done.items), done
+    return await _write(document, done.items), done
 
 
-async def translate_at_leisure(
-    translator: Translator, document: Document, source: str, target: str, glossary: Given
+async def translate_in_batches(
+    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
 ) -> bytes:
     """The translated file, as of `translate_document`, made of many requests one after another, each as long as may be.
 
@@ -92,9 +92,9 @@ async def translate_at_leisure(
     """
     options = await _options(translator, document, source, target, glossary)
     items: list[TranslatedText] = []
-    for part in _parts(document.passages):
+    for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
-    return await _written(document, items)
+    return await _write(document, items)
 
 
 async def retry_while_overloaded(work: Callable[[], Awaitable[T]]) -> T:
@@ -106,10 +106,10 @@ async def retry_while_overloaded(work: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(max(MIN_PAUSE_S, error.retry_after_s or 0.0))
 
 
-def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
+def _batches(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
     part, length = list[list[Passage]](), 0
     for passage in passages:
-        if part and length + passage.size > _AT_ONCE:
+        if part and length + passage.size > _MAX_BATCH_CHARS:
             yield part
             part, length = [], 0
         part.append([passage])
@@ -118,21 +118,21 @@ def _parts(passages: Sequence[Passage]) -> Iterator[list[list[Passage]]]:
         yield part
 
 
-async def _written(document: Document, items: Sequence[TranslatedText]) -> bytes:
+async def _write(document: Document, items: Sequence[TranslatedText]) -> bytes:
     """Raises the first error of an item."""
     texts = []
     for item in items:
         if item.error:
             raise item.error
         texts.append(item.text or "")
-    return await _in_turn(partial(document.write, texts))
+    return await _in_document_thread(partial(document.write, texts))
 
 
-async def _in_turn(work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_TWO, _without_stop, work)
+async def _in_document_thread(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_DOCUMENT_THREADS, _without_stop_iteration, work)
 
 
-def _without_stop(work: Callable[[], T]) -> T:
+def _without_stop_iteration(work: Callable[[], T]) -> T:
     """What `work` returns. A future takes no StopIteration, and whoever waited for it would wait for ever."""
     try:
         return work()
@@ -140,14 +140,16 @@ def _without_stop(work: Callable[[], T]) -> T:
         raise RuntimeError("A document's reader or writer stopped too early") from error
 
 
-async def _options(translator: Translator, document: Document, source: str, target: str, glossary: Given) -> Options:
+async def _options(
+    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
+) -> Options:
     served, into = translator.catalogue.codes(source, target)
     if served == AUTO:
-        source = await asyncio.to_thread(_told, translator, document, into)
+        source = await asyncio.to_thread(_document_language, translator, document, into)
     return Options(source, target, glossary)
 
 
-def _told(translator: Translator, document: Document, target: str) -> str:
+def _document_language(translator: Translator, document: Document, target: str) -> str:
     """The language of the document: told by all of it, since a cell of a table may be a word.
 
     If it has none, or the one wanted, nothing is to be translated, which the translator finds for each passage. Raises
@@ -157,9 +159,9 @@ def _told(translator: Translator, document: Document, target: str) -> str:
     for passage in document.passages:
         text.append(passage.words)
         length += passage.size
-        if length > _BY_WHICH_TO_TELL:
+        if length > _MAX_DETECTION_CHARS:
             break
-    chosen = translator.languages(target).choose("\n".join(text)[:_BY_WHICH_TO_TELL])
+    chosen = translator.languages(target).choose("\n".join(text)[:_MAX_DETECTION_CHARS])
     if chosen.error:
         raise chosen.error
     told = chosen.detected.language
@@ -168,7 +170,7 @@ def _told(translator: Translator, document: Document, target: str) -> str:
 
 def download_headers(name: str) -> dict[str, str]:
     """Of an answer that is a file: Content-Disposition (RFC 6266), which names it in any characters, and its safety."""
-    name = name[-_LONGEST_NAME:]
+    name = name[-_MAX_NAME_CHARS:]
     plain = _UNSAFE.sub("_", name)
     disposition = f'attachment; filename="{plain}"'
     if plain != name:

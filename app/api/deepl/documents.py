@@ -35,7 +35,7 @@ from app.http.json_body import while_connected
 from app.services.background_jobs import Errand, Errands
 from app.services.reload import Fleet
 from app.settings import Settings
-from app.translation.documents import Given, download_headers, open_document, translate_at_leisure
+from app.translation.documents import GlossaryOption, download_headers, open_document, translate_in_batches
 from app.translation.translator import Translator
 from app.translation.types import AUTO
 
@@ -150,7 +150,7 @@ class _Task:
     file: Upload
     source: str
     target: str
-    glossary: Given
+    glossary: GlossaryOption
 
     async def done(self) -> TranslatedDocument:
         """Raises ServiceError."""
@@ -158,7 +158,7 @@ class _Task:
         document = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(document.characters)
         with self.fleet.current.held() as generation:  # the request's own may have been retired before the job starts
-            made = await translate_at_leisure(generation.translator, document, self.source, self.target, self.glossary)
+            made = await translate_in_batches(generation.translator, document, self.source, self.target, self.glossary)
         return TranslatedDocument(
             formats.translated_name(name, self.target), made, document.media_type, document.characters
         )
