@@ -21,7 +21,7 @@ from app.translation.attention import Attention, Kind, Selection, Weights
 
 MAX_WEIGHTS = 1_000_000
 """In one picture: every one is a pixel at least."""
-_MAX_TOLD = 3_000
+_MAX_LABELLED_WEIGHTS = 3_000
 """So many weights at most are told each by itself; that takes a hundred times the room of its pixel."""
 _MARGIN = 24.0
 _CELL = 12.0
@@ -61,7 +61,7 @@ class _Block:
 
     width: float
     height: float
-    drawn: Sequence[str]
+    elements: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -75,55 +75,55 @@ class _Grid:
     """Their numbers in the model."""
     queries: list[str]
     keys: list[str]
-    told: bool
+    labelled: bool
     """Whether each weight is told by itself."""
 
 
-def draw(shown: Attention, selection: Selection) -> str:
+def draw(attention: Attention, selection: Selection) -> str:
     """An SVG document of the weights `shown`, which `selection` chose. Raises TooMuchText."""
-    count = sum(weights.size for weights in shown.weights.values())
+    count = sum(weights.size for weights in attention.weights.values())
     if count > MAX_WEIGHTS:
         raise TooMuchText(
             f"The picture would show {count} weights, over the limit of {MAX_WEIGHTS}. "
             "Choose fewer kinds, layers or heads, or a shorter sentence."
         )
-    grids = [_grid(shown, kind, selection, count <= _MAX_TOLD) for kind in shown.weights]
-    return _document(shown, [_heading(shown), _alignment(shown), _scale(), *map(_drawn_grid, grids)])
+    grids = [_grid(attention, kind, selection, count <= _MAX_LABELLED_WEIGHTS) for kind in attention.weights]
+    return _document(attention, [_heading(attention), _alignment(attention), _scale(), *map(_draw_grid, grids)])
 
 
-def _document(shown: Attention, blocks: Sequence[_Block]) -> str:
+def _document(attention: Attention, blocks: Sequence[_Block]) -> str:
     width = max(block.width for block in blocks) + 2 * _MARGIN
     tops = list(accumulate((block.height + _MARGIN for block in blocks), initial=_MARGIN))
     size = f'width="{width:g}" height="{tops[-1]:g}" viewBox="0 0 {width:g} {tops[-1]:g}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title description">',
-        f'<title id="title">{_escaped(_name(shown))}</title>',
-        f'<desc id="description">{_escaped(_description(shown))}</desc>',
+        f'<title id="title">{_escaped(_name(attention))}</title>',
+        f'<desc id="description">{_escaped(_description(attention))}</desc>',
         f"<style>{_STYLE}</style><defs>{_DEFINITIONS}</defs>",
         '<rect class="paper" width="100%" height="100%"/>',
     ]
     for block, top in zip(blocks, tops, strict=False):
-        parts += [f'<g transform="translate({_MARGIN:g} {top:g})">', *block.drawn, "</g>"]
+        parts += [f'<g transform="translate({_MARGIN:g} {top:g})">', *block.elements, "</g>"]
     return "".join([*parts, "</svg>\n"])
 
 
-def _name(shown: Attention) -> str:
-    return f"Attention of {shown.bundle.name}"
+def _name(attention: Attention) -> str:
+    return f"Attention of {attention.bundle.name}"
 
 
-def _description(shown: Attention) -> str:
-    pairs = " ".join(f"{source}-{target}" for source, target in shown.alignment)
-    return f"{shown.text.strip()} → {shown.translation} (alignment, source-target, from 0: {pairs or 'none'})"
+def _description(attention: Attention) -> str:
+    pairs = " ".join(f"{source}-{target}" for source, target in attention.alignment)
+    return f"{attention.text.strip()} → {attention.translation} (alignment, source-target, from 0: {pairs or 'none'})"
 
 
-def _heading(shown: Attention) -> _Block:
-    name = _name(shown)
+def _heading(attention: Attention) -> _Block:
+    name = _name(attention)
     return _Block(len(name) * 11, 18, [f'<text class="title" y="16">{_escaped(name)}</text>'])
 
 
-def _alignment(shown: Attention) -> _Block:
+def _alignment(attention: Attention) -> _Block:
     """The two sentences, one above the other, and lines from each target token to the source token it came from."""
-    rows = [[token.piece for token in tokens] for tokens in (shown.source_tokens, shown.target_tokens)]
+    rows = [[token.piece for token in tokens] for tokens in (attention.source_tokens, attention.target_tokens)]
     advances = [[(_advance(word) + 1) * _WORD for word in row] for row in rows]
     width = max(map(sum, advances))
     middles = [_middles(row, (width - sum(row)) / 2) for row in advances]
@@ -134,9 +134,9 @@ def _alignment(shown: Attention) -> _Block:
     ]
     lines = "".join(
         f"M{middles[0][source]:g} 50C{middles[0][source]:g} 85 {middles[1][target]:g} 85 {middles[1][target]:g} 120"
-        for source, target in shown.alignment
+        for source, target in attention.alignment
     )
-    pair = f"{shown.bundle.source} above, {shown.bundle.target} below"
+    pair = f"{attention.bundle.source} above, {attention.bundle.target} below"
     heading = _headline("Alignment", f"{pair}: what each target token looks at most, over all layers and heads")
     return _Block(max(width, 640), 140, [heading, *words, f'<path class="links" d="{lines}"/>'])
 
@@ -152,26 +152,26 @@ def _scale() -> _Block:
     return _Block(640, 28, [bar, *ticks, f'<text class="said note" x="220" y="11">{note}</text>'])
 
 
-def _grid(shown: Attention, kind: Kind, selection: Selection, told: bool) -> _Grid:
-    queries, keys = shown.axes(kind)
-    weights = shown.weights[kind]
+def _grid(attention: Attention, kind: Kind, selection: Selection, labelled: bool) -> _Grid:
+    queries, keys = attention.axes(kind)
+    weights = attention.weights[kind]
     layers, heads = selection.layers or range(weights.shape[0]), selection.heads or range(weights.shape[1])
-    return _Grid(kind, weights, layers, heads, queries, keys, told)
+    return _Grid(kind, weights, layers, heads, queries, keys, labelled)
 
 
-def _drawn_grid(grid: _Grid) -> _Block:
+def _draw_grid(grid: _Grid) -> _Block:
     left, top = (max(map(_advance, labels)) * _LABEL + 8 for labels in (grid.queries, grid.keys))
     width, height = max(len(grid.keys) * _CELL, _SLOT), len(grid.queries) * _CELL
     across, down = width + 16, height + top + 36
-    drawn = [_headline(*_AXES[grid.kind]), f"<defs>{_labels(grid)}</defs>"]
+    elements = [_headline(*_AXES[grid.kind]), f"<defs>{_labels(grid)}</defs>"]
     for row, layer in enumerate(grid.layers):
         y = row * down + top + 44
-        drawn.append(f'<use href="#{grid.kind}-rows" x="{left:g}" y="{y:g}"/>')
+        elements.append(f'<use href="#{grid.kind}-rows" x="{left:g}" y="{y:g}"/>')
         for column, head in enumerate(grid.heads):
-            drawn += [f'<g transform="translate({left + column * across:g} {y:g})">', *_map(grid, row, column)]
-            drawn.append(f'<text class="note" y="{-top - 4:g}">layer {layer}, head {head}</text>')
-            drawn.append(f'<use href="#{grid.kind}-columns"/></g>')
-    return _Block(left + len(grid.heads) * across, len(grid.layers) * down + 20, drawn)
+            elements += [f'<g transform="translate({left + column * across:g} {y:g})">', *_map(grid, row, column)]
+            elements.append(f'<text class="note" y="{-top - 4:g}">layer {layer}, head {head}</text>')
+            elements.append(f'<use href="#{grid.kind}-columns"/></g>')
+    return _Block(left + len(grid.heads) * across, len(grid.layers) * down + 20, elements)
 
 
 def _labels(grid: _Grid) -> str:
@@ -194,14 +194,14 @@ def _map(grid: _Grid, row: int, column: int) -> Iterator[str]:
     title = f"{_AXES[grid.kind][0]}, layer {grid.layers[row]}, head {grid.heads[column]}"
     yield f'<g><title>{title}</title><rect class="frame" {size}/>'
     yield f'<image {size} preserveAspectRatio="none" href="data:image/png;base64,{b64encode(_png(weights)).decode()}"/>'
-    if grid.told:
+    if grid.labelled:
         yield f'<g class="cells" transform="scale({_CELL:g})">'
-        yield from _told(weights, grid.queries, grid.keys)
+        yield from _labelled_cells(weights, grid.queries, grid.keys)
         yield "</g>"
     yield "</g>"
 
 
-def _told(weights: Weights, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
+def _labelled_cells(weights: Weights, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
     for y, (query, row) in enumerate(zip(queries, weights.tolist(), strict=True)):
         for x, (key, weight) in enumerate(zip(keys, row, strict=True)):
             # The tokens may be of languages written from right to left; isolated, they leave the arrow as it is.
@@ -221,11 +221,9 @@ def _png(weights: Weights) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
-def _headline(name: str, said: str) -> str:
-    said_at = len(name) * 9 + 16
-    return (
-        f'<text class="kind" y="12">{name}</text><text class="said note" x="{said_at}" y="12">{_escaped(said)}</text>'
-    )
+def _headline(name: str, note: str) -> str:
+    note_x = len(name) * 9 + 16
+    return f'<text class="kind" y="12">{name}</text><text class="said note" x="{note_x}" y="12">{_escaped(note)}</text>'
 
 
 def _middles(advances: Sequence[float], start: float) -> list[float]:
