@@ -14,12 +14,12 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.text.glossary import Glossary
 from app.translation.quality_checks import (
-    LONGEST_LOOP,
+    MAX_LOOP_TOKENS,
     count_copied_words,
-    made_up,
-    named,
-    says_again,
-    says_otherwise_often,
+    find_invented_symbols,
+    is_repetitive,
+    quoted,
+    repeats_unlike_source,
     without_loops,
 )
 from model.bundle import Bundle
@@ -36,7 +36,7 @@ def left(tokens: list[int], source: list[int] = PLAIN) -> list[int]:
 # ---- Loops
 
 
-@pytest.mark.parametrize("size", range(1, LONGEST_LOOP + 1))
+@pytest.mark.parametrize("size", range(1, MAX_LOOP_TOKENS + 1))
 @pytest.mark.parametrize("times", [4, 9])
 @pytest.mark.parametrize("rest", [[], [90, 91, 92]])
 def test_a_loop_in_the_middle_or_at_the_end_is_said_once(size: int, times: int, rest: list[int]) -> None:
@@ -79,7 +79,7 @@ def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[i
 @given(st.lists(st.integers(0, 2), max_size=40))
 def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None:
     said = left(tokens)
-    for size in range(1, LONGEST_LOOP + 1):
+    for size in range(1, MAX_LOOP_TOKENS + 1):
         for start in range(len(said)):
             once = said[start : start + size]
             assert len(once) < size or said[start : start + 4 * size] != once * 4
@@ -128,13 +128,13 @@ def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
     ],
 )
 def test_the_same_three_times_is_told_if_it_is_much_of_the_whole(tokens: list[int], expected: bool) -> None:
-    assert says_again(tokens, PLAIN) is expected
+    assert is_repetitive(tokens, PLAIN) is expected
 
 
 def test_what_the_source_says_three_times_may_be_said_so() -> None:
     tokens = [7, 1, 2, 8, 1, 2, 9, 1, 2]
-    assert not says_again(tokens, [30, 31, 40, 30, 31, 41, 30, 31])
-    assert says_again(tokens, [30, 31, 40, 30, 31, 41])
+    assert not is_repetitive(tokens, [30, 31, 40, 30, 31, 41, 30, 31])
+    assert is_repetitive(tokens, [30, 31, 40, 30, 31, 41])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_the_source_says_three_times_may_be_said_so() -> None:
 def test_what_a_text_says_many_times_is_to_come_about_as_often(
     tokens: list[int], source: list[int], expected: bool
 ) -> None:
-    assert says_otherwise_often(tokens, source) is expected
+    assert repeats_unlike_source(tokens, source) is expected
 
 
 def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> None:
@@ -211,7 +211,7 @@ def test_a_copy_is_mostly_the_source_s_words(source: str, translation: str, expe
 def test_numbers_and_symbols_without_a_reason_in_the_source_are_made_up(
     source: str, translation: str, expected: list[str]
 ) -> None:
-    assert made_up(source, translation) == expected
+    assert find_invented_symbols(source, translation) == expected
 
 
 def test_what_is_made_up_is_said(bundle: Bundle) -> None:
@@ -270,8 +270,8 @@ def test_what_is_kept_is_no_word_that_may_be_missing(bundle: Bundle) -> None:
 
 
 def test_many_words_are_not_all_named() -> None:
-    assert named(["one"]) == "“one”"
-    assert named(list("abcdefg")) == "“a”, “b”, “c”, “d”, “e” and 2 more"
+    assert quoted(["one"]) == "“one”"
+    assert quoted(list("abcdefg")) == "“a”, “b”, “c”, “d”, “e” and 2 more"
 
 
 def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:

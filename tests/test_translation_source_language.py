@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.text.language_id import Detector, Libraries
-from app.translation.source_language import SURE, UNLIKELY, SourceLanguages
+from app.translation.source_language import CONFIDENT_PROBABILITY, IMPLAUSIBLE_PROBABILITY, SourceLanguages
 
 PAIRS = ["de-en", "en-de", "en-es", "en-fr", "en-zh", "es-en", "fr-en", "zh-en"]
 LIBRARIES = Libraries()
@@ -44,7 +44,7 @@ def languages(target: str, *pairs: str) -> SourceLanguages:
 def test_a_greeting_or_a_label_is_told_without_a_doubt(text: str, target: str, language: str) -> None:
     chosen = languages(target).choose(text)
     assert chosen.detected.language == language
-    assert chosen.detected.confidence >= SURE
+    assert chosen.detected.confidence >= CONFIDENT_PROBABILITY
     assert chosen.warnings == ()
 
 
@@ -58,7 +58,7 @@ def test_a_short_text_is_never_refused(text: str, target: str) -> None:
     assert error is None
     reaching = {pair.split("-")[0] for pair in PAIRS if pair.endswith(f"-{target}")}
     assert detected.language in {*reaching, target}
-    assert len(warnings) == (detected.confidence < SURE)
+    assert len(warnings) == (detected.confidence < CONFIDENT_PROBABILITY)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_clearly_in_a_language_that_does_not_reach_the_target_is_refused
     detected, _, error = languages(target).choose(text)
     assert error
     assert error.detail.startswith(f"The text looks {name}, which is not translated into ")
-    assert detected.confidence < UNLIKELY
+    assert detected.confidence < IMPLAUSIBLE_PROBABILITY
 
 
 def test_what_is_too_short_to_be_refused_is_warned_of_by_its_name() -> None:

@@ -16,7 +16,7 @@ from app.engine.sequence import Decoded
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.translation import request
 from app.translation.sentence import Candidate, Sentence
-from app.translation.terminology import numbers_in, revised, terms_in, wanting
+from app.translation.terminology import find_numbers, missing_terms, sequence_with_terms, usable_terms
 from app.translation.types import TranslatedText
 from model.bundle import Bundle
 
@@ -220,7 +220,7 @@ def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
     ids = tokenizer.encode_parts(["you cat ", 0])
     one = Sentence.of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids, 1, 0)
     one.set_decoded(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
-    again = revised(one, [ProtectedSpan(4, 7, given)])
+    again = sequence_with_terms(one, [ProtectedSpan(4, 7, given)])
     assert (again is not None) is fits
     if again:
         assert len(again.prefix) + 1 <= again.limit <= bundle.limits.max_target
@@ -246,7 +246,7 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
     one.set_decoded(decoded([]))
     one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
     one.aligned_spans = lambda candidate: iter(aligned_spans)  # type: ignore[method-assign]
-    again = revised(one, [ProtectedSpan(3, 12, "硬碟")])
+    again = sequence_with_terms(one, [ProtectedSpan(3, 12, "硬碟")])
     assert again is not None
     assert bundle.tokenizer.decode(again.prefix) == expected
 
@@ -268,20 +268,20 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
 def test_a_term_is_there_as_a_whole_word_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
     one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(4, 7, "minet"),)
-    assert len(wanting(one, said(bundle, translation))) == missing
+    assert len(missing_terms(one, said(bundle, translation))) == missing
 
 
 def test_a_term_said_twice_is_to_be_there_twice(bundle: Bundle) -> None:
     one = Sentence.of(Passage("cat cat"), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(0, 3, "minet"), ProtectedSpan(4, 7, "minet"))
-    missing = [wanting(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
+    missing = [missing_terms(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
     assert missing == [list(one.terms), [one.terms[1]], []]
 
 
 def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
     found = [ProtectedSpan(0, 3, "a"), ProtectedSpan(4, 9, "b"), ProtectedSpan(10, 15, "c")]
     passage = Passage("the {cat} sleeps", (ProtectedSpan(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
-    assert terms_in(passage, found) == (found[0],)
+    assert usable_terms(passage, found) == (found[0],)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
     ],
 )
 def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list[str]) -> None:
-    found = numbers_in(Passage(text), (), 32)
+    found = find_numbers(Passage(text), (), 32)
     assert [one.raw for one in found] == numbers
     assert all(text[one.start : one.end] == one.raw for one in found)
 
@@ -316,7 +316,7 @@ def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list
 def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
     text: str, target: str, numbers: list[str]
 ) -> None:
-    assert [one.raw for one in numbers_in(Passage(text), (), 32, target)] == numbers
+    assert [one.raw for one in find_numbers(Passage(text), (), 32, target)] == numbers
 
 
 @pytest.mark.parametrize(
@@ -325,13 +325,13 @@ def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
 def test_full_width_digits_are_the_plain_ones(bundle: Bundle, translation: str, missing: int) -> None:
     passage = Passage("他出生于（１９８４）。")
     one = Sentence.of(passage, bundle, [], 1, 0)
-    one.terms = tuple(numbers_in(passage, (), 32))
+    one.terms = tuple(find_numbers(passage, (), 32))
     assert one.terms == (ProtectedSpan(5, 9, "1984"),)
-    assert len(wanting(one, said(bundle, translation))) == missing
+    assert len(missing_terms(one, said(bundle, translation))) == missing
 
 
 def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:
-    assert len(numbers_in(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
+    assert len(find_numbers(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
 
 
 @pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])

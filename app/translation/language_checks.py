@@ -12,19 +12,19 @@ from itertools import chain, islice
 
 from app.text.language_id import Detector
 from app.text.short_texts import known_shares
-from app.translation.quality_checks import COPY
+from app.translation.quality_checks import MIN_COPY_WORDS
 from app.translation.sentence import Sentence
-from app.translation.source_language import CLEAR, UNLIKELY, all_capitalised
+from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
 from app.translation.text_plan import Located, TextPlan, copy_warning, mean_score
 from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 
-WEAK_SCORE = -0.6
+SUSPECT_SCORE = -0.6
 """Translations with a lower score may be of texts in another language: so are 95 in 100 of these, unless they are
 copies, and 16 in 100 of Tatoeba's sentences in the right one."""
-LOOKED_AT = 300
+MAX_CHARS_EXAMINED = 300
 """Characters of a text that tell its language."""
-UNTRANSLATED = 0.7
+MIN_SOURCE_PROBABILITY = 0.7
 """The least probability, of source and target language, of the source for a few words copied to be warned of: what both
 languages have, such as "Orientation", is under it."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -50,7 +50,7 @@ class LanguageChecks:
         if plan.bundle is None:
             return
         for sentence in plan.sentences:
-            words = sentence.plain_text(sentence.best) if 0 < sentence.copied_words < COPY else ""
+            words = sentence.plain_text(sentence.best) if 0 < sentence.copied_words < MIN_COPY_WORDS else ""
             if words and self.is_untranslated(words, plan.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
         if is_given:
@@ -62,7 +62,7 @@ class LanguageChecks:
         for paragraph in plan.paragraphs():
             if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
                 continue
-            text = "".join(islice(chain.from_iterable(texts), LOOKED_AT))
+            text = "".join(islice(chain.from_iterable(texts), MAX_CHARS_EXAMINED))
             warning = self.other_language(text, source) if is_suspect(paragraph) else None
             if warning and warning != before:
                 yield next((part.start for part in paragraph if isinstance(part, Sentence)), 0), warning
@@ -78,16 +78,16 @@ class LanguageChecks:
         if may_be_name(words, bundle):
             return False
         found = self._detector.among([bundle.source, bundle.target]).detect(words)
-        return found.language == bundle.source and found.confidence >= UNTRANSLATED
+        return found.language == bundle.source and found.confidence >= MIN_SOURCE_PROBABILITY
 
     def _other_language(self, text: str, source: str) -> str | None:
         """The name of the language that `text` is in, if it is not `source`."""
         if self._detector.at_a_glance(text) == source:
             return None
-        if self._detector.among([source]).detect(text).confidence >= UNLIKELY:
+        if self._detector.among([source]).detect(text).confidence >= IMPLAUSIBLE_PROBABILITY:
             return None
         other, share = self._detector.likeliest(text)
-        if share < CLEAR or other == source or (all_capitalised(text) and other not in known_shares(text)):
+        if share < CLEAR_PROBABILITY or other == source or (all_capitalised(text) and other not in known_shares(text)):
             return None
         return NAMES.get(other or "")
 
@@ -98,7 +98,7 @@ def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
     sentences = [part for part in paragraph if isinstance(part, Sentence)]
     if not sentences:
         return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
-    weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < WEAK_SCORE
+    weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < SUSPECT_SCORE
     return weak or any(sentence.copied_words for sentence in sentences)
 
 

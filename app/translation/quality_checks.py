@@ -17,21 +17,21 @@ from app.translation.sentence import Sentence
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
 
-LONGEST_LOOP = 16
+MAX_LOOP_TOKENS = 16
 """Tokens of what is looked for as repeated."""
-LOOKED_AT = 0.1
+MIN_COVERAGE = 0.1
 """A source word to which all target tokens together gave less attention than this was hardly translated: 2 words in
 1,000 of good translations are under it, and of words left out 58 in 100."""
-SAID_AGAIN = 1 / 3
+MIN_REPEATED_SHARE = 1 / 3
 """Of a translation: so much of it, and nothing of the source, being said three times or more is a fault. 2 in 3,000
 references of newstest2013 are over it; without it, all with any two tokens three times, 4 in 100 are."""
-OFTEN = 8
+MIN_SOURCE_REPEATS = 8
 """Times that a source has to have a token for its translation to be counted: fewer come in a list, or a rhyme."""
-SHOWN = 5
+MAX_WORDS_SHOWN = 5
 """Words that a warning names."""
-UNSURE, FEW_WORDS = -0.9, 2
+MIN_LABEL_SCORE, MAX_LABEL_WORDS = -0.9, 2
 """Score under which the translation of so few words is mostly wrong: a label, of which the model knows too little."""
-COPY = 5
+MIN_COPY_WORDS = 5
 """Words of a copy that is warned of whatever they are; fewer may be a name, or in both languages."""
 _WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
 _SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]|_")
@@ -53,14 +53,14 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
     if len(tokens) - len(set(tokens)) < 2 or max(Counter(tokens).values()) < 3:
         return left
     usual, size = 0, 1
-    while size <= LONGEST_LOOP:
+    while size <= MAX_LOOP_TOKENS:
         said = [tokens[index] for index in left]
         least = max(4 if size < 3 else 3, usual + 1)
-        at = next((at for at in range(len(said)) if _times(said, at, size) >= least), -1)
+        at = next((at for at in range(len(said)) if _consecutive_repeats(said, at, size) >= least), -1)
         if at >= 0 and not usual:
-            usual = _most_often(source)
+            usual = _max_repeats(source)
         elif at >= 0:
-            end = at + size * _times(said, at, size)
+            end = at + size * _consecutive_repeats(said, at, size)
             while end < len(said) and said[end] == said[end - size]:
                 end += 1  # the beginning of one time more
             left, size = left[: at + size] + left[end:], 1  # what now stands side by side may be a loop again
@@ -69,13 +69,13 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
     return left
 
 
-def _most_often(tokens: Sequence[int]) -> int:
+def _max_repeats(tokens: Sequence[int]) -> int:
     """How often anything is said on end."""
-    sizes = range(1, LONGEST_LOOP + 1)
-    return max((_times(tokens, at, size) for size in sizes for at in range(len(tokens))), default=1)
+    sizes = range(1, MAX_LOOP_TOKENS + 1)
+    return max((_consecutive_repeats(tokens, at, size) for size in sizes for at in range(len(tokens))), default=1)
 
 
-def _times(tokens: Sequence[int], at: int, size: int) -> int:
+def _consecutive_repeats(tokens: Sequence[int], at: int, size: int) -> int:
     """How often the `size` tokens from `at` stand there on end."""
     once = tokens[at : at + size]
     times = 1
@@ -84,28 +84,28 @@ def _times(tokens: Sequence[int], at: int, size: int) -> int:
     return times
 
 
-def says_again(tokens: Sequence[int], source: Sequence[int]) -> bool:
+def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:
     """Whether much of the translation is stretches of two or more tokens that come three times or more, anywhere in
     it, while none does in the source."""
     if len(tokens) - len(set(tokens)) < 4:
         return False
     pairs = list(pairwise(tokens))
-    times = _pair_times(pairs)
-    if max(times.values(), default=0) < 3 or max(_pair_times(pairwise(source)).values(), default=0) >= 3:
+    times = _bigram_counts(pairs)
+    if max(times.values(), default=0) < 3 or max(_bigram_counts(pairwise(source)).values(), default=0) >= 3:
         return False
     again = {place + side for place, pair in enumerate(pairs) if times[pair] >= 3 for side in (0, 1)}
-    return len(again) >= SAID_AGAIN * len(tokens)
+    return len(again) >= MIN_REPEATED_SHARE * len(tokens)
 
 
-def says_otherwise_often(tokens: Sequence[int], source: Sequence[int]) -> bool:
+def repeats_unlike_source(tokens: Sequence[int], source: Sequence[int]) -> bool:
     """Whether much of the source is one token again and again, and the translation has none about as often."""
     times = max(Counter(source).values(), default=0)
-    if times < OFTEN or times < SAID_AGAIN * len(source):
+    if times < MIN_SOURCE_REPEATS or times < MIN_REPEATED_SHARE * len(source):
         return False
     return not times / 2 <= max(Counter(tokens).values(), default=0) <= 2 * times
 
 
-def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
+def _bigram_counts(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
     """How often each pair of neighbours comes; what overlaps the one before does not count."""
     times, last = Counter[tuple[int, int]](), dict[tuple[int, int], int]()
     for place, pair in enumerate(pairs):
@@ -115,7 +115,7 @@ def _pair_times(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
     return times
 
 
-def is_unsure(sentence: Sentence) -> bool:
+def is_uncertain(sentence: Sentence) -> bool:
     """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right.
 
     Values count neither as words nor in the score, which they raise: their symbols are certain.
@@ -125,10 +125,14 @@ def is_unsure(sentence: Sentence) -> bool:
     if passage.protected:
         symbols = set(sentence.bundle.tokenizer.reserved_ids)
         scores = [score for id, score in zip(decoded.tokens, scores, strict=True) if id not in symbols]
-    if not scores or sum(scores) / len(scores) >= UNSURE or language_alone(sentence.bundle.source) in WITHOUT_SPACES:
+    if (
+        not scores
+        or sum(scores) / len(scores) >= MIN_LABEL_SCORE
+        or language_alone(sentence.bundle.source) in WITHOUT_SPACES
+    ):
         return False
     text = "".join(part if isinstance(part, str) else " " for part in split_at_protected(passage))
-    return sum(any(map(str.isalpha, word)) for word in text.split()) <= FEW_WORDS
+    return sum(any(map(str.isalpha, word)) for word in text.split()) <= MAX_LABEL_WORDS
 
 
 def count_copied_words(source: str, translation: str) -> int:
@@ -146,7 +150,7 @@ def count_copied_words(source: str, translation: str) -> int:
     return len(words[0]) if spaceless else len(words)
 
 
-def made_up(source: str, translation: str) -> list[str]:
+def find_invented_symbols(source: str, translation: str) -> list[str]:
     """The numbers and symbols of the translation that nothing in the source accounts for.
 
     Another mark of the same kind does, as « for "; and a number does for a percent sign and for one of a currency.
@@ -156,15 +160,15 @@ def made_up(source: str, translation: str) -> list[str]:
     found = _SYMBOL.findall(translation)
     if not found:
         return []
-    given = {_kind(symbol) for symbol in _SYMBOL.findall(source)}
+    given = {_symbol_class(symbol) for symbol in _SYMBOL.findall(source)}
     if _DIGITS in given:
         given |= {_PERCENT, _CURRENCY}
     if "'" in source or "’" in source:
         given.add(_QUOTES)
-    return [symbol for symbol in found if _kind(symbol) not in given]
+    return [symbol for symbol in found if _symbol_class(symbol) not in given]
 
 
-def _kind(symbol: str) -> str:
+def _symbol_class(symbol: str) -> str:
     """What of a kind may become each other in translation."""
     if symbol[0].isdecimal():
         return _DIGITS
@@ -176,7 +180,7 @@ def _kind(symbol: str) -> str:
 def find_untranslated_words(sentence: Sentence) -> list[str]:
     """The source words that the translation hardly attended to."""
     coverage = sentence.best.decoded.coverage
-    if not coverage or min(coverage[:-1], default=1) >= LOOKED_AT:
+    if not coverage or min(coverage[:-1], default=1) >= MIN_COVERAGE:
         return []
     text = sentence.passage.text
     seen = [0.0] * (len(text) + 1)
@@ -189,24 +193,26 @@ def find_untranslated_words(sentence: Sentence) -> list[str]:
     shown = "".join(p if isinstance(p, str) else " " * (protected[p].end - protected[p].start) for p in parts)
     words = _WORD.finditer(shown)
     return [
-        normalise_source(word[0]) for word in words if upto[word.end()] - upto[_begun(text, word.start())] < LOOKED_AT
+        normalise_source(word[0])
+        for word in words
+        if upto[word.end()] - upto[_token_start(text, word.start())] < MIN_COVERAGE
     ]
 
 
-def _begun(text: str, start: int) -> int:
+def _token_start(text: str, start: int) -> int:
     """Where the token that begins a word begins: at the blanks before it, mostly."""
     while start and (text[start - 1].isspace() or text[start - 1] in INVISIBLE):
         start -= 1
     return start
 
 
-def not_translated(words: Sequence[str]) -> str:
+def untranslated_warning(words: Sequence[str]) -> str:
     """The warning of words that were overlooked."""
-    return f"Perhaps not translated: {named(words)}."
+    return f"Perhaps not translated: {quoted(words)}."
 
 
-def named(words: Sequence[str]) -> str:
+def quoted(words: Sequence[str]) -> str:
     """For a warning: each once."""
     words = list(dict.fromkeys(words))
-    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return ", ".join(f"“{word}”" for word in words[:SHOWN]) + more
+    more = f" and {len(words) - MAX_WORDS_SHOWN} more" if len(words) > MAX_WORDS_SHOWN else ""
+    return ", ".join(f"“{word}”" for word in words[:MAX_WORDS_SHOWN]) + more

@@ -27,10 +27,10 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import without
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
-from app.translation.quality_checks import not_translated
+from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
-from app.translation.terminology import revised, wanting
+from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.text_plan import Label, TextPlan, TooLong, check_translation, copied, mean_score, plan_text
 from app.translation.types import AUTO, Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
@@ -38,12 +38,12 @@ from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
 
 T = TypeVar("T")
-AT_ONCE = 2_000
+MAX_INLINE_CHARS = 2_000
 """Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
 and is done in a thread; the way there and back costs as much as a short sentence does."""
 UNDETERMINED = "und"
 """The language of what holds no words (BCP 47)."""
-BEAM = 4
+MIN_BEAM_SIZE = 4
 """The least width of a beam: with less, the best few of many are not among those looked at."""
 
 
@@ -79,7 +79,7 @@ class TranslationRequest:
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """Of those that were asked for and not looked after yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
-        self._in_turn = sum(map(_length, items)) + 40 * terms <= AT_ONCE
+        self._in_turn = sum(map(_length, items)) + 40 * terms <= MAX_INLINE_CHARS
 
     @cached_property
     def _languages(self) -> SourceLanguages:
@@ -242,7 +242,7 @@ class TranslationRequest:
                 warnings.append("It was left as it was." if doubts else certain)
                 return replace(copied(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
         bundle = self.services.catalogue.find(source, options.target)
-        beam_size = max(BEAM, options.alternatives + 1) if options.alternatives else 1
+        beam_size = max(MIN_BEAM_SIZE, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
         plan = plan_text(bundle, pieces, self._glossary(bundle), beam_size, room)
@@ -283,7 +283,7 @@ class TranslationRequest:
         for sentence in sentences:
             warnings += sentence.warnings
         if missed := [word for sentence in sentences for word in sentence.untranslated_words]:
-            warnings.append(not_translated(missed))
+            warnings.append(untranslated_warning(missed))
         best = [sentence.best for sentence in sentences]
         score = mean_score(best)
         stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
@@ -300,10 +300,10 @@ def _has_suspects(plan: TextPlan | ServiceError) -> bool:
 
 def _lacks_terms(sentence: Sentence) -> bool:
     """If so, it is ready to be decoded again: from where the terms belong, or else with symbols for them."""
-    terms = wanting(sentence, sentence.best)
+    terms = missing_terms(sentence, sentence.best)
     if not terms or set(sentence.terms) <= set(sentence.passage.protected):
         return False
-    again = None if sentence.sequence.prefix else revised(sentence, terms)
+    again = None if sentence.sequence.prefix else sequence_with_terms(sentence, terms)
     if again:
         sentence.sequence = again
     else:

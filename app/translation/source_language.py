@@ -14,14 +14,14 @@ from app.errors import PairNotServed
 from app.text.language_id import Detected, Detector
 from model.languages import NAMES, language_name
 
-SURE = 0.5
+CONFIDENT_PROBABILITY = 0.5
 """A language that is chosen with less confidence is warned of, and one that is likelier than this is named."""
-UNLIKELY = 0.02
+IMPLAUSIBLE_PROBABILITY = 0.02
 """If no language that reaches the target is likelier, a text is refused, or at least warned of: it would become
 nonsense. docs/text.md has how often that is wrong."""
-LONG = 30
+LONG_TEXT_BYTES = 30
 """UTF-8 bytes of the letters of a text that is refused whatever else it looks like."""
-SHORT, CLEAR = 12, 0.9
+SHORT_TEXT_BYTES, CLEAR_PROBABILITY = 12, 0.9
 """One that has only so many is refused if it is that likely in another language, and not perhaps a name."""
 
 
@@ -45,18 +45,20 @@ class SourceLanguages:
     def choose(self, text: str) -> LanguageChoice:
         """The likeliest, however likely it is; with an error for a long text that is in some other language."""
         detected = self._reaching.detect(text)
-        if detected.language is None or detected.confidence >= SURE:
+        if detected.language is None or detected.confidence >= CONFIDENT_PROBABILITY:
             return LanguageChoice(detected)
         taken = language_name(detected.language)
         unsure = f"Taken for {taken}, but that is not sure."
-        if detected.confidence >= UNLIKELY:
+        if detected.confidence >= IMPLAUSIBLE_PROBABILITY:
             return LanguageChoice(detected, [unsure])
         other, share = self._all.likeliest(text)
-        name = NAMES.get(other or "") if share >= SURE and other != detected.language else None
+        name = NAMES.get(other or "") if share >= CONFIDENT_PROBABILITY and other != detected.language else None
         found = f"looks {name}, which" if name else "seems to be in no language that"
         reason = f"The text {found} is {'not ' if name else ''}translated into {language_name(self._target)} here."
         size = _letter_bytes(text)
-        if size >= LONG or (size >= SHORT and name and share >= CLEAR and not all_capitalised(text)):
+        if size >= LONG_TEXT_BYTES or (
+            size >= SHORT_TEXT_BYTES and name and share >= CLEAR_PROBABILITY and not all_capitalised(text)
+        ):
             return LanguageChoice(detected, error=PairNotServed(reason))
         return LanguageChoice(detected, [f"{reason} It was taken for {taken}."])
 

@@ -23,21 +23,21 @@ from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
 from model.languages import language_alone
 
-ARTICLE = 3
+MAX_ARTICLE_LETTERS = 3
 """Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
-MORE = 16
+MIN_TOKENS_AFTER_TERM = 16
 """Tokens that a sentence may go on for after its last term, at least."""
 _GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"
 """A number in groups of three: 10 000, with the spaces that keep it together."""
 _DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
 _NUMBER = re.compile(rf"(?<![\w.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d\d+)(?!\w)")
-_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
+_NUMBER_AS_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
 """As a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
-_COUNTED = re.compile(r"\s*[月千万萬亿億]")
-_COUNTED_MYRIADS = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
+_MAGNITUDE = re.compile(r"\s*[月千万萬亿億]")
+_MAGNITUDE_CJK = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 """What makes another number of the one before it: "3.5 million" is 350万, 12月 is December."""
-_MYRIADS = {"ja", "ko", "wuu", "yue", "zh"}
-_NO_DIGIT = re.compile(r"\D")
+_MYRIAD_LANGUAGES = {"ja", "ko", "wuu", "yue", "zh"}
+_NON_DIGIT = re.compile(r"\D")
 _OTHER_DIGITS = re.compile(r"[^\D0-9]+")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
@@ -49,18 +49,18 @@ class Replacement:
         self.start, self.end, self.text = start, end, text
 
 
-def numbers_in(passage: Passage, terms: Sequence[ProtectedSpan], most: int, target: str = "") -> list[ProtectedSpan]:
+def find_numbers(passage: Passage, terms: Sequence[ProtectedSpan], most: int, target: str = "") -> list[ProtectedSpan]:
     """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
 
     With `terms` and what is kept they are at most so many.
     """
     if not _DIGITS.search(passage.text):
         return []
-    counted = _COUNTED_MYRIADS if language_alone(target) in _MYRIADS else _COUNTED
+    counted = _MAGNITUDE_CJK if language_alone(target) in _MYRIAD_LANGUAGES else _MAGNITUDE
     numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
     found = (ProtectedSpan(*number.span(), _with_plain_digits(number[0])) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
-    return list(terms_in(passage, free))[: max(0, most - len(terms) - len(passage.protected))]
+    return list(usable_terms(passage, free))[: max(0, most - len(terms) - len(passage.protected))]
 
 
 def _with_plain_digits(text: str) -> str:
@@ -68,7 +68,7 @@ def _with_plain_digits(text: str) -> str:
     return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
-def wanting(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
+def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     """The sentence's terms that a translation of it does not have, or not often enough."""
     if not sentence.terms:
         return []
@@ -76,7 +76,7 @@ def wanting(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
         text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
     else:
         text = sentence.plain_text(candidate)
-    there = {term.raw: _count(term.raw, text) for term in sentence.terms}
+    there = {term.raw: _count_occurrences(term.raw, text) for term in sentence.terms}
     left: list[ProtectedSpan] = []
     for term in sentence.terms:
         if there[term.raw] <= 0:
@@ -85,18 +85,18 @@ def wanting(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     return left
 
 
-def _count(given: str, text: str) -> int:
+def _count_occurrences(given: str, text: str) -> int:
     """How often `given` stands in `text`, as whole words where it begins and ends with letters."""
     if given[0].isdigit():
         given, text = _with_plain_digits(given), _with_plain_digits(text)
-        digits = _NO_DIGIT.sub("", given)
-        same = sum(_NO_DIGIT.sub("", number) == digits for number in _WRITTEN.findall(text))
-        return max(same, _times_apart(given, text))
+        digits = _NON_DIGIT.sub("", given)
+        same = sum(_NON_DIGIT.sub("", number) == digits for number in _NUMBER_AS_WRITTEN.findall(text))
+        return max(same, _count_separate(given, text))
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 
 
-def _times_apart(number: str, text: str) -> int:
+def _count_separate(number: str, text: str) -> int:
     """How often `number` stands in `text` without a digit beside it. (A regex for each number overflows re's cache.)"""
     count, at = 0, text.find(number)
     while at >= 0:
@@ -107,7 +107,7 @@ def _times_apart(number: str, text: str) -> int:
     return count
 
 
-def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:
+def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:
     """What to decode again: the sentence with each of `terms` in the place of the words that attended to it.
 
     Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
@@ -116,7 +116,7 @@ def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequenc
     words = AlignedWords(sentence.pieces(found), list(sentence.aligned_spans(found)))
     replacements: list[Replacement] = []
     for term in terms:
-        run = _run(words, term, replacements)
+        run = _aligned_run(words, term, replacements)
         if run is None:
             return None
         given = term.raw
@@ -125,14 +125,16 @@ def revised(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequenc
         replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))
     replacements.sort(key=_start_of)
     asked, tokenizer = sentence.sequence, sentence.bundle.tokenizer
-    prefix = tuple(tokenizer.encode_parts(list(_replaced(sentence, replacements))))
-    limit = min(sentence.bundle.limits.max_target, max(asked.limit, len(prefix) + len(asked.required) + MORE))
+    prefix = tuple(tokenizer.encode_parts(list(_prefix_parts(sentence, replacements))))
+    limit = min(
+        sentence.bundle.limits.max_target, max(asked.limit, len(prefix) + len(asked.required) + MIN_TOKENS_AFTER_TERM)
+    )
     if len(prefix) + sum(symbol not in prefix for symbol in asked.required) > limit:
         return None
     return structs.replace(asked, limit=limit, prefix=prefix)
 
 
-def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
+def _aligned_run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
     """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
     within: Counter[int] = Counter()
     outside: Counter[int] = Counter()
@@ -150,23 +152,23 @@ def _run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement])
     if not runs:
         return None
     best = max(runs, key=lambda run: sum(within[unit] for unit in run))
-    while len(best) > 1 and _letters(words, best[0]) <= ARTICLE and _is_word_before(words, best[0]):
+    while len(best) > 1 and _letter_count(words, best[0]) <= MAX_ARTICLE_LETTERS and _is_separate_word(words, best[0]):
         best = best[1:]
     return best[0], best[-1]
 
 
-def _letters(words: AlignedWords, unit: int) -> int:
+def _letter_count(words: AlignedWords, unit: int) -> int:
     start, end, _ = words.units[unit]
     return len(words.shown[start:end].rstrip("'’"))
 
 
-def _is_word_before(words: AlignedWords, unit: int) -> bool:
+def _is_separate_word(words: AlignedWords, unit: int) -> bool:
     """Whether it is a word before the next one, and not the first part of it, as where there are no spaces."""
     end, start = words.units[unit].end, words.units[unit + 1].start
     return end < start or words.shown[end - 1] in "'’"
 
 
-def _replaced(sentence: Sentence, replacements: Sequence[Replacement]) -> Iterator[str | int]:
+def _prefix_parts(sentence: Sentence, replacements: Sequence[Replacement]) -> Iterator[str | int]:
     """The translation up to the end of the last place, with what is given in all of them; numbers for what is kept."""
     at = 0
     end = replacements[-1].end
@@ -189,7 +191,7 @@ def _filled(piece: str, offset: int, replacements: Sequence[Replacement], end: i
     yield piece[done : max(done, end - offset)]
 
 
-def terms_in(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
+def usable_terms(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
     """Those of `found` that overlap nothing kept and hold no tag."""
     places = [tag.at for tag in passage.tags]
     return tuple(

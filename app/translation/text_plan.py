@@ -29,19 +29,19 @@ from app.text.tag_projection import shares
 from app.translation.alternatives import best_choices
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import (
-    COPY,
+    MIN_COPY_WORDS,
     count_copied_words,
+    find_invented_symbols,
     find_untranslated_words,
-    is_unsure,
-    made_up,
-    named,
-    not_translated,
-    says_again,
-    says_otherwise_often,
+    is_repetitive,
+    is_uncertain,
+    quoted,
+    repeats_unlike_source,
+    untranslated_warning,
     without_loops,
 )
 from app.translation.sentence import Candidate, Sentence, part_of, with_tabs
-from app.translation.terminology import numbers_in, terms_in, wanting
+from app.translation.terminology import find_numbers, missing_terms, usable_terms
 from model.bundle import Bundle
 from model.languages import joint, spacing
 from model.normalisation import normalise_source
@@ -131,7 +131,7 @@ class TextPlan:
             )  # a nested passage has no offset in the passage's text
             found += ((start, warning) for warning in sentence.warnings)
             if sentence.untranslated_words:
-                found.append((start, not_translated(sentence.untranslated_words)))
+                found.append((start, untranslated_warning(sentence.untranslated_words)))
         return found
 
     def alternatives(self, count: int) -> list[tuple[str, float]]:
@@ -228,7 +228,7 @@ class _Cutter:
         part = with_tabs(part_of(self.passage, self.protected, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
         terms = self._terms(part)
-        sentence.terms = (*terms, *numbers_in(part, terms, max_protected_spans(self.bundle), self.bundle.target))
+        sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence
 
     def _copied(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
@@ -284,7 +284,7 @@ class _Cutter:
         return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
 
     def _terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
-        return terms_in(part, self.glossary.find(part.text)) if self.glossary else ()
+        return usable_terms(part, self.glossary.find(part.text)) if self.glossary else ()
 
 
 def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
@@ -309,24 +309,24 @@ def check_translation(sentence: Sentence) -> None:
     best = sentence.best
     if best is not found:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
-    elif says_again(best.decoded.tokens, source):
+    elif is_repetitive(best.decoded.tokens, source):
         sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
     translation = sentence.plain_text(best)
     sentence.copied_words = count_copied_words(text, translation)
     if not translation.strip() and not sentence.passage.protected:
         sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
-    elif sentence.copied_words >= COPY:
+    elif sentence.copied_words >= MIN_COPY_WORDS:
         sentence.warnings.append(copy_warning(text))
     elif best.decoded.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
-    if symbols := made_up(given, translation):
-        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {named(symbols)}.")
+    if symbols := find_invented_symbols(given, translation):
+        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {quoted(symbols)}.")
     sentence.untranslated_words = find_untranslated_words(sentence)
     if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
-        if says_otherwise_often(best.decoded.tokens, source):
+        if repeats_unlike_source(best.decoded.tokens, source):
             sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
-        elif is_unsure(sentence):
+        elif is_uncertain(sentence):
             sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
     sentence.checked = True
 
@@ -341,13 +341,16 @@ def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
         tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
     )
     cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
-    return cut if len(wanting(sentence, cut)) <= len(wanting(sentence, candidate)) else candidate
+    return cut if len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate)) else candidate
 
 
 def _acceptable(sentence: Sentence) -> list[Candidate]:
     """What was found, the best first, less what lacks a term of the glossary that the best has."""
     best, *others = sentence.candidates
-    return [best, *(other for other in others if len(wanting(sentence, other)) <= len(wanting(sentence, best)))]
+    return [
+        best,
+        *(other for other in others if len(missing_terms(sentence, other)) <= len(missing_terms(sentence, best))),
+    ]
 
 
 def copy_warning(text: str) -> str:

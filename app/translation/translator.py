@@ -23,7 +23,7 @@ from app.translation.request import Services, TranslationRequest, check_length
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, TranslatedPart, Translations
 
-NEARLY = 0.95
+MIN_SHARED_FRACTION = 0.95
 """A deadline that is no sooner than this share of the setting's is taken for it: a timer of its own costs more."""
 
 
@@ -129,7 +129,7 @@ class Translator:
 
     def _deadlines_of(self, left_s: float) -> Deadlines:
         """The one that most requests share, or one of that length."""
-        shared = NEARLY * self._deadlines.seconds <= left_s <= self._deadlines.seconds
+        shared = MIN_SHARED_FRACTION * self._deadlines.seconds <= left_s <= self._deadlines.seconds
         return self._deadlines if shared else Deadlines(max(0.0, left_s))
 
 
