@@ -99,11 +99,11 @@ def test_it_is_not_ready_before_the_workers_are(bundle_folder: Path, tmp_path: P
     with administered(bundle_folder) as (service, url):
         until_ready(url)
         engine = service.state["engine"]
-        for seat in engine._seats:
-            seat.state = "starting"
+        for slot in engine._slots:
+            slot.state = "starting"
         assert httpx.get(f"{url}/ready").status_code == 503
-        for seat in engine._seats:
-            seat.state = "working"
+        for slot in engine._slots:
+            slot.state = "working"
 
 
 def test_its_metrics_want_a_key_where_the_service_does_and_neither_port_takes_of_its_rate(

@@ -436,7 +436,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
     def has_all_left(engine: Engine) -> bool:
         """Whether the undying one alone has work: the other may be as slow as it likes."""
         begun = any(request.answers for request in requests)
-        return begun and sum(engine.scheduler.holds(seat.number) for seat in engine._seats) == 1
+        return begun and sum(engine.scheduler.holds(slot.number) for slot in engine._slots) == 1
 
     done = threading.Event()
     numbers = count()
@@ -483,10 +483,10 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
 def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle: LoadedBundle) -> None:
     """It may be given work at once, and would be killed at the next look if it took long to load."""
     engine = engine_of(bundle)
-    [seat] = engine._seats
-    seat.silent = LOOKS + 1
-    engine._heard(seat, Greeting("", 8, {bundle.name: "float32"}))
-    assert (seat.state, seat.silent) == ("working", 0)
+    [slot] = engine._slots
+    slot.silent = LOOKS + 1
+    engine._heard(slot, Greeting("", 8, {bundle.name: "float32"}))
+    assert (slot.state, slot.silent) == ("working", 0)
 
 
 def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(

@@ -433,7 +433,7 @@ def test_real_workers_are_replaced_by_others(site: Site) -> None:
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
         fleet = service.state["fleet"]
         assert service.run(fleet.current.engine.settled())
-        before = [seat.worker._process for seat in fleet.current.engine._seats]
+        before = [slot.worker._process for slot in fleet.current.engine._slots]
         model = service.post("/translate", HELLO).json()["model"]
         site.put("en-fr")
         assert service.run(fleet.reload())

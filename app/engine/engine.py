@@ -51,7 +51,7 @@ class Decoder(Protocol):
         ...
 
 
-class Seat:
+class WorkerSlot:
     """Where a worker is, or will be again: what the engine knows of the one of this number."""
 
     def __init__(self, number: int) -> None:
@@ -81,7 +81,7 @@ class Engine:
         self.device = order.device
         self._order, self._launch = order, launch
         self._series = {name: ModelSeries(metrics, name) for _, name in order.bundles}
-        self._seats = [Seat(number) for number in range(workers)]
+        self._slots = [WorkerSlot(number) for number in range(workers)]
         self._keepers: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
         self._flush_is_due = False
@@ -93,16 +93,16 @@ class Engine:
     @property
     def failure(self) -> str | None:
         """Of the first worker that is not there, why."""
-        return next((seat.failure for seat in self._seats if seat.failure), None)
+        return next((slot.failure for slot in self._slots if slot.failure), None)
 
     @property
     def alive(self) -> int:
         """Workers that work."""
-        return sum(seat.state == "working" for seat in self._seats)
+        return sum(slot.state == "working" for slot in self._slots)
 
     @property
     def ready(self) -> bool:
-        return self.alive > 0 and all(seat.state != "starting" for seat in self._seats)
+        return self.alive > 0 and all(slot.state != "starting" for slot in self._slots)
 
     def show(self) -> None:
         """From now on the metrics tell of this engine's queue and workers."""
@@ -113,12 +113,12 @@ class Engine:
     async def settled(self) -> bool:
         """Returns when each worker has started or failed to: whether they all have."""
         await self._settled.wait()
-        return self.alive == len(self._seats)
+        return self.alive == len(self._slots)
 
     @property
     def _hopeful(self) -> bool:
         """Whether a worker is there, or has not had the time yet to be."""
-        return any(seat.state in ("starting", "working") for seat in self._seats)
+        return any(slot.state in ("starting", "working") for slot in self._slots)
 
     def speed(self, model: str) -> float:
         """Target tokens a second of the bundle of this name, of late."""
@@ -126,7 +126,7 @@ class Engine:
 
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
-        self._keepers = [asyncio.create_task(self._keep(seat)) for seat in self._seats]
+        self._keepers = [asyncio.create_task(self._keep(slot)) for slot in self._slots]
         self._watcher = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
@@ -136,13 +136,13 @@ class Engine:
             await self._idle.wait()
         if self._watcher:
             self._watcher.cancel()
-        for keeper, seat in zip(self._keepers, self._seats, strict=True):
-            if not seat.link or not seat.worker:
+        for keeper, slot in zip(self._keepers, self._slots, strict=True):
+            if not slot.link or not slot.worker:
                 keeper.cancel()  # it waits for the time to start another
-            elif seat.state == "working":
-                seat.link.close()
+            elif slot.state == "working":
+                slot.link.close()
             else:
-                seat.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
+                slot.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
     async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
@@ -169,7 +169,7 @@ class Engine:
 
     def _drop(self, job: Job) -> None:
         if self.scheduler.cancel(job):
-            self._seats[job.worker].cancelled.append(job.number)
+            self._slots[job.worker].cancelled.append(job.number)
         self._flush_soon()
 
     # ---- To and from the workers
@@ -183,19 +183,19 @@ class Engine:
     def _flush(self) -> None:
         self._flush_is_due = False
         for job in self.scheduler.assign():
-            self._seats[job.worker].tasks.append(Task(job.number, job.ahead, job.sequence))
-        for seat in self._seats:
-            if seat.link and (seat.tasks or seat.cancelled):
-                seat.link.send(Assignments(seat.tasks, seat.cancelled))
-            seat.tasks, seat.cancelled = [], []
+            self._slots[job.worker].tasks.append(Task(job.number, job.ahead, job.sequence))
+        for slot in self._slots:
+            if slot.link and (slot.tasks or slot.cancelled):
+                slot.link.send(Assignments(slot.tasks, slot.cancelled))
+            slot.tasks, slot.cancelled = [], []
         if self._stopping and self.scheduler.is_empty:
             self._idle.set()
 
-    def _heard(self, seat: Seat, message: ToFront) -> None:
+    def _heard(self, slot: WorkerSlot, message: ToFront) -> None:
         if isinstance(message, Greeting):
-            self._greeted(seat, message)
+            self._greeted(slot, message)
             return
-        seat.silent = 0
+        slot.silent = 0
         busy = self.scheduler.waiting > 0  # so every worker has all it can hold
         for step in message.steps:
             self._series[step.model].rows.observe(step.rows)
@@ -224,16 +224,16 @@ class Engine:
 
     # ---- Workers' lives
 
-    async def _keep(self, seat: Seat) -> None:
+    async def _keep(self, slot: WorkerSlot) -> None:
         """Starts a worker, and another when it has died, at growing intervals if they die again and again."""
         deaths = 0
         while True:
             began = perf_counter()
             try:
-                reason = await self._live(seat)
+                reason = await self._live(slot)
             except Exception as error:
                 reason = f"it could not be started: {error}"
-            self._died(seat, reason)
+            self._died(slot, reason)
             if self._stopping:
                 return
             if perf_counter() - began > WELL_AFTER_S:
@@ -246,63 +246,63 @@ class Engine:
         """Kills workers that hang, so that others do their work."""
         while True:
             await asyncio.sleep(LOOK_S)
-            for seat in self._seats:
-                working = seat.state == "working"
-                loading = seat.link is not None and not seat.link.closed.done()
-                expected = self.scheduler.holds(seat.number) if working else loading
-                seat.silent = seat.silent + 1 if expected else 0
-                if seat.silent > (LOOKS if working else LOOKS_AT_A_START) and seat.worker and seat.link:
-                    log.critical("worker %d hangs", seat.number)
-                    seat.worker.kill()
-                    seat.link.abort()  # one that cannot even be killed must not be given any more
+            for slot in self._slots:
+                working = slot.state == "working"
+                loading = slot.link is not None and not slot.link.closed.done()
+                expected = self.scheduler.holds(slot.number) if working else loading
+                slot.silent = slot.silent + 1 if expected else 0
+                if slot.silent > (LOOKS if working else LOOKS_AT_A_START) and slot.worker and slot.link:
+                    log.critical("worker %d hangs", slot.number)
+                    slot.worker.kill()
+                    slot.link.abort()  # one that cannot even be killed must not be given any more
 
-    async def _live(self, seat: Seat) -> str:
+    async def _live(self, slot: WorkerSlot) -> str:
         """One worker from its start to its end; how it ended."""
-        seat.silent = 0
-        seat.link, seat.worker = await connected(self._launch, partial(self._heard, seat))
-        seat.link.send(self._order)
+        slot.silent = 0
+        slot.link, slot.worker = await connected(self._launch, partial(self._heard, slot))
+        slot.link.send(self._order)
         if self._stopping:
-            seat.link.close()
-        await seat.link.closed
-        self._gone(seat)
-        ended = asyncio.create_task(asyncio.to_thread(seat.worker.wait))
+            slot.link.close()
+        await slot.link.closed
+        self._gone(slot)
+        ended = asyncio.create_task(asyncio.to_thread(slot.worker.wait))
         await asyncio.wait({ended}, timeout=END_S)
         if not ended.done():
-            seat.worker.kill()
+            slot.worker.kill()
         return await ended
 
-    def _greeted(self, seat: Seat, greeting: Greeting) -> None:
+    def _greeted(self, slot: WorkerSlot, greeting: Greeting) -> None:
         if greeting.failure:
-            seat.failure = greeting.failure  # and it ends
+            slot.failure = greeting.failure  # and it ends
             return
-        log.info("worker %d is ready", seat.number)
-        seat.state, seat.failure, seat.silent = "working", None, 0
+        log.info("worker %d is ready", slot.number)
+        slot.state, slot.failure, slot.silent = "working", None, 0
         self.precisions = greeting.precisions
         rows = greeting.rows
-        self.scheduler.join(seat.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
+        self.scheduler.join(slot.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
         self._see_whether_settled()
         self._flush()
 
-    def _gone(self, seat: Seat) -> None:
+    def _gone(self, slot: WorkerSlot) -> None:
         """Its connection is closed: others do its work, however long its process takes to end."""
-        if seat.state == "working":
-            seat.state, seat.failure = "ending", None if self._stopping else "The workers have died."
-        self.scheduler.leave(seat.number)
+        if slot.state == "working":
+            slot.state, slot.failure = "ending", None if self._stopping else "The workers have died."
+        self.scheduler.leave(slot.number)
         self._flush()
 
-    def _died(self, seat: Seat, reason: str) -> None:
-        has_worked = seat.state in ("working", "ending")
+    def _died(self, slot: WorkerSlot, reason: str) -> None:
+        has_worked = slot.state in ("working", "ending")
         if not self._stopping:
-            log.critical("worker %d has died: %s", seat.number, reason)
-            if has_worked or not seat.failure:
-                seat.failure = f"The workers have died: {reason}."
-        seat.state, seat.link = "dead", None
+            log.critical("worker %d has died: %s", slot.number, reason)
+            if has_worked or not slot.failure:
+                slot.failure = f"The workers have died: {reason}."
+        slot.state, slot.link = "dead", None
         self._see_whether_settled()
-        self.scheduler.leave(seat.number)
+        self.scheduler.leave(slot.number)
         if (self._stopping or not has_worked) and not self._hopeful:
             self.scheduler.give_up(Unavailable(self.failure or "The service is stopping."))
         self._flush()
 
     def _see_whether_settled(self) -> None:
-        if all(seat.state != "starting" for seat in self._seats):
+        if all(slot.state != "starting" for slot in self._slots):
             self._settled.set()
