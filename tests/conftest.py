@@ -30,7 +30,7 @@ from servers import WAIT_S
 from starlette.types import Receive, Scope, Send
 
 from app.__main__ import server_options
-from app.engine.executor import Station
+from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
 from app.main import create_app
 from app.server.server import Server
@@ -360,19 +360,19 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers started in this test, which are threads, decode with `batch`, whose steps are of what the test sends: the
     sample that every bundle has for want of another goes not through it."""
-    check = Station.check_samples
+    check = BundleExecutor.check_samples
 
-    def new_batch(station: Station) -> DecodeBatch:
-        backend = station.backend
+    def new_batch(executor: BundleExecutor) -> DecodeBatch:
+        backend = executor.backend
         assert isinstance(backend, TorchBackend)
-        return batch(backend.new_state(station.rows, station.limits), backend.config)
+        return batch(backend.new_state(executor.rows, executor.limits), backend.config)
 
-    def check_samples(station: Station) -> None:
-        if [entry["source"] for entry in station.samples.entries] != [SURE]:
-            check(station)
+    def check_samples(executor: BundleExecutor) -> None:
+        if [entry["source"] for entry in executor.samples.entries] != [SURE]:
+            check(executor)
 
-    monkeypatch.setattr(Station, "new_batch", new_batch)
-    monkeypatch.setattr(Station, "check_samples", check_samples)
+    monkeypatch.setattr(BundleExecutor, "new_batch", new_batch)
+    monkeypatch.setattr(BundleExecutor, "check_samples", check_samples)
 
 
 class Gate:

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import WAIT_S
 
-from app.engine.executor import Station, Task
+from app.engine.executor import BundleExecutor, Task
 from app.engine.ipc import FROM_FRONT, FROM_WORKER, Channel, Frames, frame
 from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, Greeting, Order, Report, Result, ToFront, ToWorker
@@ -61,8 +61,8 @@ def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
     return lambda running: any(h.source == poison and len(h.tokens) >= at for h in running)
 
 
-def station(bundle: LoadedBundle, rows: int = 8) -> Station:
-    return Station(TorchBackend(bundle.model), bundle, rows)
+def executor(bundle: LoadedBundle, rows: int = 8) -> BundleExecutor:
+    return BundleExecutor(TorchBackend(bundle.model), bundle, rows)
 
 
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[Task]:
@@ -70,13 +70,13 @@ def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[Task]:
     return [Task(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)]
 
 
-def turns(station: Station) -> tuple[list[Task], list[Task], int]:
+def turns(executor: BundleExecutor) -> tuple[list[Task], list[Task], int]:
     """Takes turns until nothing is left: the finished, the failed, how many turns."""
     finished: list[Task] = []
     failed: list[Task] = []
     count = 0
-    while station.busy:
-        done, broken = station.turn()
+    while executor.busy:
+        done, broken = executor.turn()
         finished += done
         failed += broken
         count += 1
@@ -106,7 +106,7 @@ def test_the_culprit_fails_alone(
     everybody = tasks(bundle, 13)
     poison = list(everybody[place].source)
     decode_with(faulty(has(poison, at=2 if in_step else 0), in_step), monkeypatch)
-    one = station(bundle)
+    one = executor(bundle)
     for task in everybody:
         one.add(task)
     finished, failed, _ = turns(one)
@@ -119,7 +119,7 @@ def test_what_is_too_much_together_is_done_in_parts(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
-    one = station(bundle)
+    one = executor(bundle)
     for task in tasks(bundle, 8):
         one.add(task)
     finished, failed, _ = turns(one)
@@ -130,16 +130,16 @@ def test_what_is_too_much_together_is_done_in_parts(
 def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was memory that ran out, there is no room for two."""
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
-    new_batch, made, left = Station.new_batch, list[weakref.ref[object]](), list[int]()
+    new_batch, made, left = BundleExecutor.new_batch, list[weakref.ref[object]](), list[int]()
 
-    def watched(one: Station) -> Batch:
+    def watched(one: BundleExecutor) -> Batch:
         left.append(sum(batch() is not None for batch in made))
         batch = new_batch(one)
         made.append(weakref.ref(batch))
         return batch
 
-    monkeypatch.setattr(Station, "new_batch", watched)
-    one = station(bundle)
+    monkeypatch.setattr(BundleExecutor, "new_batch", watched)
+    one = executor(bundle)
     for task in tasks(bundle, 8):
         one.add(task)
     assert len(turns(one)[0]) == 8
@@ -169,7 +169,7 @@ def test_a_sentence_without_finite_numbers_fails_alone(
     decode_with(Poisoned, monkeypatch)
     everybody = tasks(bundle, 20)
     poison = list(everybody[4].source)
-    one = station(bundle, rows=6)
+    one = executor(bundle, rows=6)
     for task in everybody:
         one.add(task)
     finished, failed, _ = turns(one)
@@ -183,7 +183,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
 ) -> None:
     def count(batch: type[DecodeBatch]) -> int:
         decode_with(batch, monkeypatch)
-        one = station(bundle, rows=16)
+        one = executor(bundle, rows=16)
         for task in tasks(bundle, 16):
             one.add(task)
         return turns(one)[2]
@@ -211,7 +211,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
     )
     with pytest.MonkeyPatch.context() as patch:
         decode_with(broken, patch)
-        one = station(bundle, rows=6)
+        one = executor(bundle, rows=6)
         arriving, there = list(everybody), dict[int, Task]()
         finished, failed, left = [], [], set()
         while arriving or one.busy:
@@ -238,7 +238,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
 def test_a_worker_for_which_nothing_works_any_more_ends(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would fail sentence after sentence for ever, where another process could do them."""
     decode_with(faulty(lambda running: True), monkeypatch)
-    one = station(bundle)
+    one = executor(bundle)
     one.samples = Samples(bundle.folder, bundle.limits, [{"source_ids": [40], "target_ids": [2], "source": "a"}])
     one.add(tasks(bundle, 1)[0])
     with pytest.raises(RuntimeError, match="a step failed"):

@@ -43,7 +43,7 @@ class Task:
         self.hypothesis = self.hypothesis.started_again()
 
 
-class Station:
+class BundleExecutor:
     """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
 
     def __init__(self, backend: Backend, bundle: LoadedBundle, rows: int) -> None:

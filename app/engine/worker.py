@@ -18,7 +18,7 @@ from time import perf_counter
 
 import torch
 
-from app.engine.executor import Station, Task
+from app.engine.executor import BundleExecutor, Task
 from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.ipc import Channel
 from app.engine.messages import Assignments, Greeting, Order, Report, Result, Step
@@ -46,10 +46,10 @@ def is_due(report: Report, since: float, crowded: bool) -> bool:
 class Turns:
     """Takes turns between the bundles, as the front's messages say."""
 
-    def __init__(self, stations: Mapping[str, Station]) -> None:
+    def __init__(self, executors: Mapping[str, BundleExecutor]) -> None:
         """By bundle name."""
-        self._stations = stations
-        self._tasks: dict[int, tuple[Station, Task]] = {}
+        self._executors = executors
+        self._tasks: dict[int, tuple[BundleExecutor, Task]] = {}
 
     @property
     def busy(self) -> bool:
@@ -58,31 +58,31 @@ class Turns:
     @property
     def crowded(self) -> bool:
         """Whether sentences wait for a row."""
-        return any(station.crowded for station in self._stations.values())
+        return any(executor.crowded for executor in self._executors.values())
 
     def hear(self, message: Assignments) -> None:
         for given in message.tasks:
             sequence = given.sequence
-            station = self._stations[sequence.model]
+            executor = self._executors[sequence.model]
             # A beam is no wider than the batch, which only tests make so small.
-            hypothesis = hypothesis_of(sequence, min(sequence.beam_size, station.rows))
-            self._tasks[given.number] = station, Task(given.number, hypothesis, given.ahead)
-            station.add(self._tasks[given.number][1])
+            hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
+            self._tasks[given.number] = executor, Task(given.number, hypothesis, given.ahead)
+            executor.add(self._tasks[given.number][1])
         for number in message.cancelled:
             if number in self._tasks:  # else it was finished meanwhile
-                station, task = self._tasks.pop(number)
-                station.remove(task)
+                executor, task = self._tasks.pop(number)
+                executor.remove(task)
 
     def take(self, report: Report) -> None:
         """One turn of every bundle that has work."""
-        for model, station in self._stations.items():
-            if station.busy:
-                self._turn(model, station, report)
+        for model, executor in self._executors.items():
+            if executor.busy:
+                self._turn(model, executor, report)
 
-    def _turn(self, model: str, station: Station, report: Report) -> None:
+    def _turn(self, model: str, executor: BundleExecutor, report: Report) -> None:
         started = perf_counter()
-        finished, failed = station.turn()
-        rows = station.size + len(finished) + len(failed)
+        finished, failed = executor.turn()
+        rows = executor.size + len(finished) + len(failed)
         report.results += [Result(task.number, task.waited, decoded_of(task.hypothesis)) for task in finished]
         report.failures += [task.number for task in failed]
         report.steps.append(Step(model, rows, perf_counter() - started))
@@ -100,19 +100,19 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
     [order] = first
     assert isinstance(order, Order)
     try:
-        stations = _stations(order)
+        executors = _executors(order)
     except Exception as error:
         failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's have several
         log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
         channel.send(Greeting(failure))
         return
-    rows = max(station.rows for station in stations.values())
-    if not channel.send(Greeting("", rows, {name: station.backend.precision for name, station in stations.items()})):
+    rows = max(executor.rows for executor in executors.values())
+    if not channel.send(Greeting("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
         return
     when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
-    turns, report, sent = Turns(stations), Report(), 0.0
+    turns, report, sent = Turns(executors), Report(), 0.0
     while (messages := channel.receive(wait=not turns.busy)) is not None:
         for message in messages:
             assert isinstance(message, Assignments)
@@ -124,21 +124,21 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
             report, sent = Report(), perf_counter()
 
 
-def _stations(order: Order) -> dict[str, Station]:
+def _executors(order: Order) -> dict[str, BundleExecutor]:
     """By bundle name. Raises BundleError, in one line, for a bundle that is not the one ordered or comes out wrong."""
     device = torch.device(order.device)
     if order.threads:
         torch.set_num_threads(order.threads)
-    stations: dict[str, Station] = {}
+    executors: dict[str, BundleExecutor] = {}
     for folder, name in order.bundles:
         bundle = load_bundle(Path(folder), device)
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
         backend = prepare(bundle.model, order.precision)
         rows = ROWS_INT8 if backend.precision == "int8" else ROWS[device.type]
-        stations[name] = Station(backend, bundle, order.rows or rows)
-        stations[name].check_samples()
-    return stations
+        executors[name] = BundleExecutor(backend, bundle, order.rows or rows)
+        executors[name].check_samples()
+    return executors
 
 
 def main(descriptor: int) -> None:
