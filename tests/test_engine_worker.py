@@ -76,7 +76,7 @@ def turns(executor: BundleExecutor) -> tuple[list[Task], list[Task], int]:
     failed: list[Task] = []
     count = 0
     while executor.busy:
-        done, broken = executor.turn()
+        done, broken = executor.step()
         finished += done
         failed += broken
         count += 1
@@ -224,7 +224,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
                 number = chance.choice(sorted(there))
                 one.remove(there.pop(number))
                 left.add(number)
-            done, wrong = one.turn()
+            done, wrong = one.step()
             for task in (*done, *wrong):
                 del there[task.number]
             finished += done
@@ -242,7 +242,7 @@ def test_a_worker_for_which_nothing_works_any_more_ends(bundle: LoadedBundle, mo
     one.samples = Samples(bundle.folder, bundle.limits, [{"source_ids": [40], "target_ids": [2], "source": "a"}])
     one.add(tasks(bundle, 1)[0])
     with pytest.raises(RuntimeError, match="a step failed"):
-        one.turn()
+        one.step()
 
 
 class Front:

@@ -73,7 +73,7 @@ class BundleExecutor:
         else:
             assert any(inbox.remove(task) for inbox in (self._inbox, *self._suspects))
 
-    def turn(self) -> tuple[list[Task], list[Task]]:
+    def step(self) -> tuple[list[Task], list[Task]]:
         """Admits, and makes one step for all. Returns the finished tasks and those that cannot be done.
 
         A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until

@@ -43,7 +43,7 @@ def is_due(report: Report, since: float, crowded: bool) -> bool:
     return not crowded or perf_counter() - since >= TOGETHER_S
 
 
-class Turns:
+class WorkerLoop:
     """Takes turns between the bundles, as the front's messages say."""
 
     def __init__(self, executors: Mapping[str, BundleExecutor]) -> None:
@@ -60,7 +60,7 @@ class Turns:
         """Whether sentences wait for a row."""
         return any(executor.crowded for executor in self._executors.values())
 
-    def hear(self, message: Assignments) -> None:
+    def accept(self, message: Assignments) -> None:
         for given in message.tasks:
             sequence = given.sequence
             executor = self._executors[sequence.model]
@@ -73,15 +73,15 @@ class Turns:
                 executor, task = self._tasks.pop(number)
                 executor.remove(task)
 
-    def take(self, report: Report) -> None:
+    def step(self, report: Report) -> None:
         """One turn of every bundle that has work."""
         for model, executor in self._executors.items():
             if executor.busy:
-                self._turn(model, executor, report)
+                self._step(model, executor, report)
 
-    def _turn(self, model: str, executor: BundleExecutor, report: Report) -> None:
+    def _step(self, model: str, executor: BundleExecutor, report: Report) -> None:
         started = perf_counter()
-        finished, failed = executor.turn()
+        finished, failed = executor.step()
         rows = executor.size + len(finished) + len(failed)
         report.results += [Result(task.number, task.waited, decoded_of(task.hypothesis)) for task in finished]
         report.failures += [task.number for task in failed]
@@ -112,13 +112,13 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
     when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
-    turns, report, sent = Turns(executors), Report(), 0.0
-    while (messages := channel.receive(wait=not turns.busy)) is not None:
+    loop, report, sent = WorkerLoop(executors), Report(), 0.0
+    while (messages := channel.receive(wait=not loop.busy)) is not None:
         for message in messages:
             assert isinstance(message, Assignments)
-            turns.hear(message)
-        turns.take(report)
-        if is_due(report, sent, turns.crowded):
+            loop.accept(message)
+        loop.step(report)
+        if is_due(report, sent, loop.crowded):
             if not channel.send(report):
                 return
             report, sent = Report(), perf_counter()
