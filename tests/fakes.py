@@ -18,7 +18,7 @@ from app.engine import sequence as engine
 from app.engine.cache import Cache
 from app.engine.engine import Decoder
 from app.engine.hypotheses import decoded_of, hypothesis_of
-from app.engine.job import Job, Turns
+from app.engine.job import Job, JobGroup
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import ServiceError
@@ -179,10 +179,10 @@ class Told(Fake):
             return
         if self.refusal:
             raise self.refusal
-        turns = Turns(jobs[0].sequence.model)
+        group = JobGroup(jobs[0].sequence.model)
         for place, job in enumerate(jobs):
-            job.turns, job.place, job.dropped = turns, place, self._remove
-        turns.begun = 0 if self.busy else len(jobs)
+            job.group, job.position, job.dropped = group, place, self._remove
+        group.started = 0 if self.busy else len(jobs)
         self.requests.append(list(jobs))
 
     @property

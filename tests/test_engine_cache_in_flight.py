@@ -202,7 +202,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     short, same, text = Asked(cache, 50), Asked(cache, *range(100)), Asked(cache, 3, 4, 5)
     await passes(10)
     assert decoder.sources[1:] == [[50], [3, 4, 5]]
-    decoder.requests[0][0].turns.begun += 2
+    decoder.requests[0][0].group.started += 2
     near, far = Asked(cache, 2), Asked(cache, 9)
     await passes()
     assert decoder.sources[3:] == [[9]]

@@ -121,12 +121,12 @@ class Traffic(RuleBasedStateMachine):
         if self.deaths[job]:
             return
         for other, jobs in enumerate(self.requests):
-            if other != own and jobs[0].turns.waiting and jobs[0].turns.model == job.turns.model:
+            if other != own and jobs[0].group.waiting and jobs[0].group.model == job.group.model:
                 self.overtaken[other][own] += 1
                 assert self.overtaken[other][own] <= 1
 
     def check_room(self, job: Noted) -> None:
-        others = [other for other in self.held if (other.worker, other.turns.model) == (job.worker, job.turns.model)]
+        others = [other for other in self.held if (other.worker, other.group.model) == (job.worker, job.group.model)]
         room = self.rooms_of[job.worker]
         assert job.deadline > 0 or self.deaths[job]
         assert job not in self.gone
@@ -200,7 +200,7 @@ class Traffic(RuleBasedStateMachine):
         for number in range(len(self.requests)):
             for job in self.unfinished(number):
                 if not (job in self.held or self.deaths[job]):
-                    assert job.turns.waiting.index(job) <= job.turns_left
+                    assert job.group.waiting.index(job) <= job.turns_left
                 elif job in self.held:
                     assert job.turns_left == 0
 

@@ -12,19 +12,19 @@ from app.engine.waiting_queue import cost
 from app.errors import ServiceError
 
 
-class Turns:
+class JobGroup:
     """The jobs of one request and one model that wait; requests take turns, a job each.
 
-    `held`: how many of its jobs workers have; `begun`: how many they were given.
+    `running`: how many of them workers have; `started`: how many they were given.
     """
 
-    __slots__ = "begun", "held", "model", "waiting"
+    __slots__ = "model", "running", "started", "waiting"
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.waiting: deque[Job] = deque()
-        self.held = 0
-        self.begun = 0
+        self.running = 0
+        self.started = 0
 
 
 class Job:
@@ -34,7 +34,7 @@ class Job:
     """
 
     __slots__ = (
-        "ahead", "arrived", "cost", "deadline", "deaths", "dropped", "futures", "number", "place", "sequence", "turns",
+        "ahead", "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position", "sequence",
         "waited", "worker",
     )  # fmt: skip
 
@@ -49,8 +49,8 @@ class Job:
         """Of workers that had it."""
 
         # The scheduler's.
-        self.turns: Turns
-        self.place: int
+        self.group: JobGroup
+        self.position: int
         """How many jobs of its request came before it."""
         self.number = -1
         """Of its being given to a worker; a new one each time, and -1 while it waits."""
@@ -63,7 +63,7 @@ class Job:
     @property
     def turns_left(self) -> int:
         """How many turns its request has at most before this job's; none once it has begun."""
-        return max(0, self.place - self.turns.begun) if self.number < 0 else 0
+        return max(0, self.position - self.group.started) if self.number < 0 else 0
 
     def ask(self) -> Future[Decoded]:
         """The answer, for one more who waits; the future's exception is a ServiceError. Cancelling it is leaving."""

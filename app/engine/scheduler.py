@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from app.engine.job import Job, Turns
+from app.engine.job import Job, JobGroup
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
 from app.runtime.throughput import Pace
 
@@ -44,7 +44,7 @@ class _Worker:
         self.doubted: set[str] = set()
 
     def fits(self, job: Job, ahead: bool) -> bool:
-        model = job.turns.model
+        model = job.group.model
         held = len(self.held.get(model, ()))
         if not held:
             return True
@@ -52,13 +52,13 @@ class _Worker:
         return held < places and self.tokens[model] + job.cost <= self.room.tokens
 
     def add(self, job: Job) -> None:
-        model = job.turns.model
+        model = job.group.model
         self.held.setdefault(model, set()).add(job)
         self.tokens[model] += job.cost
         self.total += job.cost
 
     def remove(self, job: Job) -> None:
-        model = job.turns.model
+        model = job.group.model
         self.held[model].remove(job)
         self.tokens[model] -= job.cost
         self.total -= job.cost
@@ -77,7 +77,7 @@ class Scheduler:
         self.waiting_tokens = 0
         self.pace = Pace()
         self._workers: dict[int, _Worker] = {}
-        self._turns: dict[str, OrderedDict[Turns, None]] = {}
+        self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
         self._doubtful: dict[str, deque[Job]] = {}  # one death more, and they are taken for its cause
         self._held: dict[int, Job] = {}
         self._numbers = itertools.count()
@@ -100,15 +100,15 @@ class Scheduler:
         self.check(tokens)
         if self.waiting and jobs:
             self._check_deadline(jobs[0].deadline, tokens)
-        made: dict[str, Turns] = {}
+        made: dict[str, JobGroup] = {}
         for job in jobs:
             model = job.sequence.model
-            turns = made.get(model)
-            if turns is None:
-                turns = made[model] = Turns(model)
-                self._turns.setdefault(model, OrderedDict())[turns] = None
-            job.turns, job.place = turns, len(turns.waiting)
-            turns.waiting.append(job)
+            group = made.get(model)
+            if group is None:
+                group = made[model] = JobGroup(model)
+                self._groups.setdefault(model, OrderedDict())[group] = None
+            job.group, job.position = group, len(group.waiting)
+            group.waiting.append(job)
         self._count(len(jobs), tokens)
 
     def cancel(self, job: Job) -> bool:
@@ -117,11 +117,11 @@ class Scheduler:
             self._vacate(job)
             return True
         if job.deaths == DEATHS - 1:
-            self._doubtful[job.turns.model].remove(job)
+            self._doubtful[job.group.model].remove(job)
         else:
-            job.turns.waiting.remove(job)  # the first one mostly: those of a request leave in its order
-            if not job.turns.waiting:
-                del self._turns[job.turns.model][job.turns]
+            job.group.waiting.remove(job)  # the first one mostly: those of a request leave in its order
+            if not job.group.waiting:
+                del self._groups[job.group.model][job.group]
         self._count(-1, -job.cost)
         return False
 
@@ -149,7 +149,7 @@ class Scheduler:
     @property
     def _requests(self) -> int:
         """Of which sequences wait."""
-        return sum(map(len, self._turns.values())) + sum(map(len, self._doubtful.values()))
+        return sum(map(len, self._groups.values())) + sum(map(len, self._doubtful.values()))
 
     # ---- Workers
 
@@ -165,7 +165,7 @@ class Scheduler:
             for job in sorted(held, key=lambda job: job.number, reverse=True):
                 del self._held[job.number]
                 job.number = -1
-                job.turns.held -= 1
+                job.group.running -= 1
                 self._wait_again(job)
 
     def assign(self) -> list[Job]:
@@ -177,7 +177,7 @@ class Scheduler:
             return []
         now = monotonic()
         given: list[Job] = []
-        for model in list(self._turns) + list(self._doubtful):
+        for model in list(self._groups) + list(self._doubtful):
             while job := self._next_doubtful(model, now) or self._next(model, now):
                 given.append(job)
         return given
@@ -197,15 +197,15 @@ class Scheduler:
     def give_up(self, error: ServiceError) -> None:
         """Everything that waits fails."""
         waiting = [*self._waiting(), *itertools.chain.from_iterable(self._doubtful.values())]
-        self._turns.clear()
+        self._groups.clear()
         self._doubtful.clear()
         self._fail(waiting, error)
 
     def _waiting(self) -> Iterator[Job]:
-        for turns in self._turns.values():
-            for one in turns:
-                yield from one.waiting
-                one.waiting.clear()
+        for groups in self._groups.values():
+            for group in groups:
+                yield from group.waiting
+                group.waiting.clear()
 
     def _fail(self, jobs: Iterable[Job], error: ServiceError) -> None:
         """Those are in no queue any more."""
@@ -214,25 +214,25 @@ class Scheduler:
             job.fail(error)
 
     def _next(self, model: str, now: float) -> Job | None:
-        requests = self._turns.get(model)
+        requests = self._groups.get(model)
         while requests:
-            turns = next(iter(requests))
-            job = turns.waiting[0]
-            ahead = not turns.held
+            group = next(iter(requests))
+            job = group.waiting[0]
+            ahead = not group.running
             worker = None
             if job.deadline > now:
                 worker = self._least_busy(job, ahead)
                 if worker is None:
                     return None
-            turns.waiting.popleft()
-            turns.begun += 1
-            if not turns.waiting:
-                del requests[turns]
+            group.waiting.popleft()
+            group.started += 1
+            if not group.waiting:
+                del requests[group]
             if worker is None:
                 self._fail([job], DeadlinePassed("Not begun by the deadline."))
                 continue
-            if turns.waiting:
-                requests.move_to_end(turns)
+            if group.waiting:
+                requests.move_to_end(group)
             return self._occupy(worker, job, ahead, now)
         return None
 
@@ -250,25 +250,25 @@ class Scheduler:
     def _least_busy(self, job: Job, ahead: bool, doubted: bool = False) -> int | None:
         best, least = None, math.inf
         for number, worker in self._workers.items():
-            if worker.total < least and worker.fits(job, ahead) and not (doubted and job.turns.model in worker.doubted):
+            if worker.total < least and worker.fits(job, ahead) and not (doubted and job.group.model in worker.doubted):
                 best, least = number, worker.total
         return best
 
     def _occupy(self, worker: int, job: Job, ahead: bool, now: float) -> Job:
         job.number, job.worker, job.ahead, job.waited = next(self._numbers), worker, ahead, now - job.arrived
         self._held[job.number] = job
-        job.turns.held += 1
+        job.group.running += 1
         self._workers[worker].add(job)
         self._count(-1, -job.cost)
         return job
 
     def _vacate(self, job: Job) -> None:
         del self._held[job.number]
-        job.turns.held -= 1
+        job.group.running -= 1
         worker = self._workers[job.worker]
         worker.remove(job)
         if job.deaths == DEATHS - 1:
-            worker.doubted.discard(job.turns.model)
+            worker.doubted.discard(job.group.model)
 
     def _wait_again(self, job: Job) -> None:
         job.deaths += 1
@@ -277,13 +277,13 @@ class Scheduler:
             return
         self._count(1, job.cost)
         if job.deaths == DEATHS - 1:
-            self._doubtful.setdefault(job.turns.model, deque()).append(job)
+            self._doubtful.setdefault(job.group.model, deque()).append(job)
             return
-        job.turns.waiting.appendleft(job)
-        job.turns.begun -= 1
-        requests = self._turns.setdefault(job.turns.model, OrderedDict())
-        requests[job.turns] = None
-        requests.move_to_end(job.turns, last=False)
+        job.group.waiting.appendleft(job)
+        job.group.started -= 1
+        requests = self._groups.setdefault(job.group.model, OrderedDict())
+        requests[job.group] = None
+        requests.move_to_end(job.group, last=False)
 
     def _count(self, sequences: int, tokens: int) -> None:
         self.waiting += sequences
