@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from app.engine.job import Job
-from app.engine.scheduler import DEATHS, Room, Scheduler
+from app.engine.scheduler import DEATHS, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
 from app.runtime.throughput import Pace
 
-ROOMY = Room(places=100, spare=0, tokens=100_000)
+AMPLE = WorkerCapacity(sequences=100, priority_sequences=0, tokens=100_000)
 
 
 DONE = Decoded((2,), (-1.0,), "stop", (0,), (1.0,))
@@ -46,11 +46,11 @@ def errors(jobs: list[Noted]) -> list[ServiceError]:
     return [job.outcome for job in jobs if isinstance(job.outcome, ServiceError)]
 
 
-def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **rooms: Room) -> Scheduler:
+def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **capacities: WorkerCapacity) -> Scheduler:
     """With workers 0, 1, ..."""
     made = Scheduler(queue_tokens, max_wait_s)
-    for number, room in enumerate(rooms.values()):
-        made.join(number, room)
+    for number, capacity in enumerate(capacities.values()):
+        made.join(number, capacity)
     return made
 
 
@@ -68,7 +68,9 @@ def finish(queue: Scheduler, jobs: list[Job]) -> None:
 class Traffic(RuleBasedStateMachine):
     """Clients come, leave and are late, workers finish, fail, die and return, in any order."""
 
-    rooms = st.builds(Room, st.integers(1, 4), st.integers(0, 2), st.integers(1, 8).map(lambda tiles: tiles * TILE))
+    capacities = st.builds(
+        WorkerCapacity, st.integers(1, 4), st.integers(0, 2), st.integers(1, 8).map(lambda tiles: tiles * TILE)
+    )
     QUEUE_TOKENS = 60 * TILE
 
     def __init__(self) -> None:
@@ -76,7 +78,7 @@ class Traffic(RuleBasedStateMachine):
         self.queue = Scheduler(self.QUEUE_TOKENS)
         self.requests: list[list[Noted]] = []
         self.request_of: dict[Job, int] = {}
-        self.rooms_of: dict[int, Room] = {}
+        self.capacity_of: dict[int, WorkerCapacity] = {}
         self.held: list[Noted] = []
         self.gone: set[Job] = set()
         """Those that nobody waits for any more."""
@@ -111,7 +113,7 @@ class Traffic(RuleBasedStateMachine):
             assert job.number not in self.numbers
             self.numbers.add(job.number)
             self.note_turn(job)
-            self.check_room(job)
+            self.check_capacity(job)
             self.held.append(job)
 
     def note_turn(self, job: Noted) -> None:
@@ -125,16 +127,16 @@ class Traffic(RuleBasedStateMachine):
                 self.overtaken[other][own] += 1
                 assert self.overtaken[other][own] <= 1
 
-    def check_room(self, job: Noted) -> None:
+    def check_capacity(self, job: Noted) -> None:
         others = [other for other in self.held if (other.worker, other.group.model) == (job.worker, job.group.model)]
-        room = self.rooms_of[job.worker]
+        capacity = self.capacity_of[job.worker]
         assert job.deadline > 0 or self.deaths[job]
         assert job not in self.gone
         has_others = any(self.request_of[other] == self.request_of[job] for other in self.held)
         assert job.ahead != has_others or self.deaths[job]
         if others:
-            assert len(others) < room.places + (room.spare if job.ahead else 0)
-            assert sum(other.cost for other in [*others, job]) <= room.tokens
+            assert len(others) < capacity.sequences + (capacity.priority_sequences if job.ahead else 0)
+            assert sum(other.cost for other in [*others, job]) <= capacity.tokens
         last_chance = [other for other in [*others, job] if self.deaths[other] == DEATHS - 1]
         assert len(last_chance) <= 1
 
@@ -169,17 +171,17 @@ class Traffic(RuleBasedStateMachine):
                 self.held.remove(job)
                 self.given_up.append(job.number)
 
-    @rule(worker=st.integers(0, 2), room=rooms)
-    def join(self, worker: int, room: Room) -> None:
-        if worker not in self.rooms_of:
-            self.rooms_of[worker] = room
-            self.queue.join(worker, room)
+    @rule(worker=st.integers(0, 2), capacity=capacities)
+    def join(self, worker: int, capacity: WorkerCapacity) -> None:
+        if worker not in self.capacity_of:
+            self.capacity_of[worker] = capacity
+            self.queue.join(worker, capacity)
 
-    @precondition(lambda self: self.rooms_of)
+    @precondition(lambda self: self.capacity_of)
     @rule(data=st.data())
     def die(self, data: st.DataObject) -> None:
-        worker = data.draw(st.sampled_from(sorted(self.rooms_of)))
-        del self.rooms_of[worker]
+        worker = data.draw(st.sampled_from(sorted(self.capacity_of)))
+        del self.capacity_of[worker]
         lost = [job for job in self.held if job.worker == worker]
         self.held = [job for job in self.held if job.worker != worker]
         for job in lost:
@@ -206,8 +208,8 @@ class Traffic(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """All that is left is answered as soon as there is a worker."""
-        if not self.rooms_of:
-            self.join(0, Room(1, 0, TILE))
+        if not self.capacity_of:
+            self.join(0, WorkerCapacity(1, 0, TILE))
         for _ in range(1_000):
             self.assign()
             if not self.held:
@@ -228,7 +230,7 @@ test_nothing_is_lost_answered_twice_or_starved_whatever_happens = Traffic.TestCa
 
 
 def test_requests_take_turns() -> None:
-    queue = scheduler(one=Room(3, 0, 1_000))
+    queue = scheduler(one=WorkerCapacity(3, 0, 1_000))
     long, short = request(*[5] * 50), request(5)
     queue.add(long)
     queue.add(short)
@@ -236,7 +238,7 @@ def test_requests_take_turns() -> None:
 
 
 def test_turns_go_on_where_they_stopped() -> None:
-    queue = scheduler(one=Room(2, 0, 1_000))
+    queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     requests = [request(5, 5, 5) for _ in range(3)]
     for jobs in requests:
         queue.add(jobs)
@@ -249,7 +251,7 @@ def test_turns_go_on_where_they_stopped() -> None:
 
 
 def test_a_single_sentence_behind_a_document_has_the_next_place_that_becomes_free() -> None:
-    queue = scheduler(one=Room(8, 0, 10_000))
+    queue = scheduler(one=WorkerCapacity(8, 0, 10_000))
     document, single = request(*[5] * 10_000), request(5)
     queue.queue_tokens = 10**6
     queue.add(document)
@@ -261,7 +263,7 @@ def test_a_single_sentence_behind_a_document_has_the_next_place_that_becomes_fre
 
 
 def test_spare_places_are_for_requests_that_have_none() -> None:
-    queue = scheduler(one=Room(places=2, spare=1, tokens=1_000))
+    queue = scheduler(one=WorkerCapacity(sequences=2, priority_sequences=1, tokens=1_000))
     document, single = request(5, 5, 5, 5), request(5)
     queue.add(document)
     assert queue.assign() == document[:2]
@@ -273,7 +275,7 @@ def test_spare_places_are_for_requests_that_have_none() -> None:
 
 
 def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:
-    queue = scheduler(one=Room(places=10, spare=0, tokens=3 * TILE))
+    queue = scheduler(one=WorkerCapacity(sequences=10, priority_sequences=0, tokens=3 * TILE))
     queue.add(request(*[5] * 9))
     for _ in range(3):
         given = queue.assign()
@@ -282,13 +284,13 @@ def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:
 
 
 def test_the_worker_with_the_least_to_do_gets_the_next_sentence() -> None:
-    queue = scheduler(one=ROOMY, two=ROOMY)
+    queue = scheduler(one=AMPLE, two=AMPLE)
     queue.add(request(60, 5, 5, 5, 5))
     assert [job.worker for job in queue.assign()] == [0, 1, 1, 1, 1]
 
 
 def test_models_have_places_of_their_own() -> None:
-    queue = scheduler(one=Room(1, 0, TILE))
+    queue = scheduler(one=WorkerCapacity(1, 0, TILE))
     requests = [request(5, model="a"), request(5, model="b")]
     for jobs in requests:
         queue.add(jobs)
@@ -296,7 +298,7 @@ def test_models_have_places_of_their_own() -> None:
 
 
 def test_a_request_for_several_models_has_a_turn_with_each() -> None:
-    queue = scheduler(one=Room(1, 0, TILE))
+    queue = scheduler(one=WorkerCapacity(1, 0, TILE))
     jobs = [*request(5, 5, model="a"), *request(5, model="b")]
     queue.add(jobs)
     assert queue.assign() == [jobs[0], jobs[2]]
@@ -308,18 +310,18 @@ def test_without_a_worker_everything_waits() -> None:
     queue.add(request(5))
     assert queue.assign() == []
     assert queue.waiting == 1
-    queue.join(7, ROOMY)
+    queue.join(7, AMPLE)
     assert [job.worker for job in queue.assign()] == [7]
 
 
 def test_what_a_dead_worker_had_is_run_again_before_what_waited() -> None:
-    queue = scheduler(one=Room(2, 0, 1_000))
+    queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     first, second = request(5, 5), request(5)
     queue.add(first)
     lost = queue.assign()
     queue.add(second)
     queue.leave(0)
-    queue.join(1, Room(3, 0, 1_000))
+    queue.join(1, WorkerCapacity(3, 0, 1_000))
     again = queue.assign()
     assert again[:1] == lost[:1]
     assert set(again) == {*lost, *second}
@@ -327,7 +329,7 @@ def test_what_a_dead_worker_had_is_run_again_before_what_waited() -> None:
 
 def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
     """Two deaths may be chance; at the third the culprit is the only one of its kind in there."""
-    queue = scheduler(one=ROOMY)
+    queue = scheduler(one=AMPLE)
     jobs = request(*[5] * 20)
     poison = jobs[7]
     queue.add(jobs)
@@ -337,7 +339,7 @@ def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
         if poison in given:
             deaths += 1
             queue.leave(0)
-            queue.join(0, ROOMY)
+            queue.join(0, AMPLE)
         else:
             finish(queue, given)
         given = queue.assign()
@@ -352,7 +354,7 @@ def test_what_is_late_is_not_begun() -> None:
     queue.add(late)
     while monotonic() < late[0].deadline:
         pass
-    queue.join(0, ROOMY)
+    queue.join(0, AMPLE)
     assert queue.assign() == []
     assert [type(error) for error in errors(late)] == [DeadlinePassed] * 2
 
@@ -364,13 +366,13 @@ def test_one_that_somebody_waits_for_longer_is_begun_though_its_request_is_late(
     late[1].deadline = math.inf
     while monotonic() < late[0].deadline:
         pass
-    queue.join(0, ROOMY)
+    queue.join(0, AMPLE)
     assert queue.assign() == [late[1]]
     assert [type(job.outcome) for job in late] == [DeadlinePassed, type(None), DeadlinePassed]
 
 
 def test_giving_up_tells_everybody_who_waits() -> None:
-    queue = scheduler(one=Room(1, 0, 1_000))
+    queue = scheduler(one=WorkerCapacity(1, 0, 1_000))
     requests = [request(5, 5, model="a"), request(5, model="b"), request(5, 5, model="b")]
     for jobs in requests:
         queue.add(jobs)
@@ -412,7 +414,7 @@ def test_retry_after_is_the_time_until_there_is_room() -> None:
 
 
 def test_two_workers_are_twice_as_fast() -> None:
-    queue = paced(scheduler(10 * TILE, one=ROOMY, two=ROOMY), seconds_per_tile=2.0)
+    queue = paced(scheduler(10 * TILE, one=AMPLE, two=AMPLE), seconds_per_tile=2.0)
     queue.waiting_tokens = 10 * TILE
     with pytest.raises(Overloaded) as refusal:
         queue.add(request(5, 5, 5))

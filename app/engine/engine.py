@@ -19,7 +19,7 @@ from app.engine.job import Job
 from app.engine.launch import Launch, connected
 from app.engine.launch import Worker as Started
 from app.engine.messages import Assignments, Greeting, Order, Result, Task, ToFront
-from app.engine.scheduler import Room, Scheduler
+from app.engine.scheduler import Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
@@ -279,7 +279,9 @@ class Engine:
         slot.state, slot.failure, slot.silent = "working", None, 0
         self.precisions = greeting.precisions
         rows = greeting.rows
-        self.scheduler.join(slot.number, Room(places=rows + rows // 4, spare=rows // 8, tokens=rows * 128))
+        self.scheduler.join(
+            slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)
+        )
         self._see_whether_settled()
         self._flush()
 

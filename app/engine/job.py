@@ -34,8 +34,8 @@ class Job:
     """
 
     __slots__ = (
-        "ahead", "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position", "sequence",
-        "waited", "worker",
+        "ahead", "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position",
+        "sequence", "waited", "worker",
     )  # fmt: skip
 
     def __init__(self, sequence: Sequence, deadline: float) -> None:

@@ -21,23 +21,23 @@ DEATHS = 3
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a worker holds at once of each model.
+class WorkerCapacity:
+    """Limits on the sequences of one model that a worker holds, those that wait there for a row included.
 
-    `places` sequences, those that wait for a row included, and `spare` more that are only for requests which have
-    none in a worker yet; `tokens`: what they cost together, where one sequence is taken whatever it costs.
+    `priority_sequences`: places on top of `sequences`, for requests that have no sequence in a worker yet. `tokens`:
+    total cost; a worker that holds none of the model takes one sequence of any cost.
     """
 
-    places: int
-    spare: int
+    sequences: int
+    priority_sequences: int
     tokens: int
 
 
 class _Worker:
-    """What the scheduler knows of a worker: its room, and by model what it holds."""
+    """What the scheduler knows of a worker: its capacity, and by model what it holds."""
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, capacity: WorkerCapacity) -> None:
+        self.capacity = capacity
         self.held: dict[str, set[Job]] = {}
         self.tokens: Counter[str] = Counter()
         self.total = 0
@@ -48,8 +48,8 @@ class _Worker:
         held = len(self.held.get(model, ()))
         if not held:
             return True
-        places = self.room.places + (self.room.spare if ahead else 0)
-        return held < places and self.tokens[model] + job.cost <= self.room.tokens
+        limit = self.capacity.sequences + (self.capacity.priority_sequences if ahead else 0)
+        return held < limit and self.tokens[model] + job.cost <= self.capacity.tokens
 
     def add(self, job: Job) -> None:
         model = job.group.model
@@ -153,9 +153,9 @@ class Scheduler:
 
     # ---- Workers
 
-    def join(self, worker: int, room: Room) -> None:
+    def join(self, worker: int, capacity: WorkerCapacity) -> None:
         """A worker is there and holds nothing."""
-        self._workers[worker] = _Worker(room)
+        self._workers[worker] = _Worker(capacity)
 
     def leave(self, worker: int) -> None:
         """A worker is dead. Its jobs wait again, before the others, but for those that saw too many deaths."""
