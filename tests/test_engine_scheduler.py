@@ -16,7 +16,7 @@ from app.engine.scheduler import DEATHS, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
-from app.runtime.throughput import Pace
+from app.runtime.throughput import DecodeRate
 
 AMPLE = WorkerCapacity(sequences=100, priority_sequences=0, tokens=100_000)
 
@@ -400,8 +400,8 @@ def test_what_can_never_fit_is_too_much_text() -> None:
 
 def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     """A worker takes so long for a sentence of one tile."""
-    queue.pace.stepped(rows=10, seconds=10 * seconds_per_tile)
-    queue.pace.finished(target_tokens=1, tokens=TILE)
+    queue.decode_rate.add_step(rows=10, seconds=10 * seconds_per_tile)
+    queue.decode_rate.add_sentence(target_tokens=1, tokens=TILE)
     return queue
 
 
@@ -452,13 +452,13 @@ def test_nothing_is_refused_while_nothing_waits() -> None:
 
 
 def test_pace_follows_what_is_measured_of_late() -> None:
-    pace = Pace(half_life_s=1.0, half_life_tokens=100.0)
-    assert pace.seconds(100) == 0
-    pace.finished(target_tokens=20, tokens=10)
-    assert pace.seconds(100) == 0
-    pace.stepped(rows=1_000, seconds=1.0)
-    assert pace.seconds(100) == pytest.approx(0.2)
+    decode_rate = DecodeRate(half_life_s=1.0, half_life_tokens=100.0)
+    assert decode_rate.seconds_for(100) == 0
+    decode_rate.add_sentence(target_tokens=20, tokens=10)
+    assert decode_rate.seconds_for(100) == 0
+    decode_rate.add_step(rows=1_000, seconds=1.0)
+    assert decode_rate.seconds_for(100) == pytest.approx(0.2)
     for _ in range(20):
-        pace.stepped(rows=10, seconds=1.0)
-        pace.finished(target_tokens=100, tokens=100)
-    assert pace.seconds(100) == pytest.approx(10, rel=0.01)
+        decode_rate.add_step(rows=10, seconds=1.0)
+        decode_rate.add_sentence(target_tokens=100, tokens=100)
+    assert decode_rate.seconds_for(100) == pytest.approx(10, rel=0.01)

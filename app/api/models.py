@@ -61,5 +61,5 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         checksum=bundle.checksum,
         device=engine.device,
         precision=engine.precisions.get(bundle.name, "not known yet"),
-        tokens_per_second=engine.speed(bundle.name),
+        tokens_per_second=engine.tokens_per_second(bundle.name),
     )

@@ -120,9 +120,9 @@ class Engine:
         """Whether a worker is there, or has not had the time yet to be."""
         return any(slot.state in ("starting", "working") for slot in self._slots)
 
-    def speed(self, model: str) -> float:
+    def tokens_per_second(self, model: str) -> float:
         """Target tokens a second of the bundle of this name, of late."""
-        return self._series[model].speed.per_second()
+        return self._series[model].tokens_per_second.mean()
 
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
@@ -201,7 +201,7 @@ class Engine:
             self._series[step.model].rows.observe(step.rows)
             self._series[step.model].step_seconds.observe(step.seconds)
             if busy:
-                self.scheduler.pace.stepped(step.rows, step.seconds)
+                self.scheduler.decode_rate.add_step(step.rows, step.seconds)
         self._finish(message.results)
         for number in message.failures:
             if job := self.scheduler.release(number):
@@ -214,7 +214,7 @@ class Engine:
             if job := self.scheduler.release(result.number):
                 finished.setdefault(job.sequence.model, []).append((job, result.decoded))
                 self.metrics.queue_seconds.observe(job.waited + result.waited)
-                self.scheduler.pace.finished(len(result.decoded.tokens), job.cost)
+                self.scheduler.decode_rate.add_sentence(len(result.decoded.tokens), job.cost)
         for model, pairs in finished.items():
             source_tokens = sum([len(job.sequence.source) + 1 for job, _ in pairs])
             target_tokens = sum([len(decoded.tokens) for _, decoded in pairs])

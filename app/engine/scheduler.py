@@ -14,7 +14,7 @@ from time import monotonic
 
 from app.engine.job import Job, JobGroup
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
-from app.runtime.throughput import Pace
+from app.runtime.throughput import DecodeRate
 
 DEATHS = 3
 """A sequence that was in a worker at so many deaths is taken for their cause."""
@@ -75,7 +75,7 @@ class Scheduler:
         self.waiting = 0
         """Sequences that no worker has; `waiting_tokens` is what they cost."""
         self.waiting_tokens = 0
-        self.pace = Pace()
+        self.decode_rate = DecodeRate()
         self._workers: dict[int, _Worker] = {}
         self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
         self._doubtful: dict[str, deque[Job]] = {}  # one death more, and they are taken for its cause
@@ -291,7 +291,7 @@ class Scheduler:
 
     def _seconds(self, tokens: float) -> float:
         """How long all workers together take for `tokens`."""
-        return self.pace.seconds(tokens) / max(1, len(self._workers))
+        return self.decode_rate.seconds_for(tokens) / max(1, len(self._workers))
 
 
 def _overloaded(why: str, wait_s: float) -> Overloaded:

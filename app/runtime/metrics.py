@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from app.runtime.throughput import Speed
+from app.runtime.throughput import TokensPerSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
@@ -100,7 +100,7 @@ class ModelSeries:
     """The series of one model, looked up once: they are updated with every step and sentence."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
-        self.speed = Speed()
+        self.tokens_per_second = TokensPerSecond()
         self.rows = metrics.rows.labels(model)
         self.step_seconds = metrics.step_seconds.labels(model)
         self.sentences = metrics.sentences.labels(model)
@@ -112,4 +112,4 @@ class ModelSeries:
         self.sentences.inc(sentences)
         self.source_tokens.inc(source_tokens)
         self.target_tokens.inc(target_tokens)
-        self.speed.add(target_tokens)
+        self.tokens_per_second.add(target_tokens)

@@ -6,7 +6,7 @@ from collections import deque
 from time import monotonic
 
 
-class Pace:
+class DecodeRate:
     """The workers' time per source token, measured while sentences were waiting for them."""
 
     def __init__(
@@ -16,24 +16,24 @@ class Pace:
         self._rows, self._seconds = 0.0, 0.0
         self._target_tokens, self._cost = 0.0, 0.0
 
-    def stepped(self, rows: int, seconds: float) -> None:
+    def add_step(self, rows: int, seconds: float) -> None:
         """Records that a fully loaded worker took `seconds` for a step of `rows` sentences."""
         kept = 0.5 ** (seconds / self.half_life_s)
         self._rows, self._seconds = self._rows * kept + rows, self._seconds * kept + seconds
 
-    def finished(self, target_tokens: int, tokens: int) -> None:
+    def add_sentence(self, target_tokens: int, tokens: int) -> None:
         """Records that a sentence of cost `tokens` took this many steps."""
         kept = 0.5 ** (tokens / self.half_life_tokens)
         self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
 
-    def seconds(self, tokens: float) -> float:
+    def seconds_for(self, tokens: float) -> float:
         """The time that one worker needs for `tokens`; 0 until enough is known, since a batch fills up slowly."""
         if self._seconds < self.known_after_s or not self._rows or not self._cost:
             return 0.0
         return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)
 
 
-class Speed:
+class TokensPerSecond:
     """Tokens per second over the last `window_s` whole seconds, including idle ones."""
 
     def __init__(self, window_s: int = 10) -> None:
@@ -48,7 +48,7 @@ class Speed:
         self._counts.append([now, tokens])
         self._forget(now)
 
-    def per_second(self) -> float:
+    def mean(self) -> float:
         now = int(monotonic())
         self._forget(now)
         return sum(tokens for second, tokens in self._counts if second < now) / self.window_s
