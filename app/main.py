@@ -26,7 +26,7 @@ from app.http.host_check import HostCheck
 from app.http.json_body import JSONFastPath
 from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import ShutdownErrors
-from app.runtime.byte_budgets import Rooms
+from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
 from app.runtime.metrics import Metrics
@@ -80,13 +80,13 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         errands = Errands[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
-        rooms = Rooms.of(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
-        sending = Sending(settings.send_timeout_ms / 1000, rooms.answers)
+        budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
+        sending = Sending(settings.send_timeout_ms / 1000, budgets.responses)
         await fleet.start()
         await access_control.start()
         lag.start()
         sending.start()
-        trimming = asyncio.create_task(trim(rooms.all()))
+        trimming = asyncio.create_task(trim(budgets.all()))
         if admin:
             admin.start()
             logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
@@ -97,8 +97,8 @@ def create_app(
                 stop=stop,
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
-                rooms=rooms,
-                intake=Intake(lag, rooms.unread),
+                budgets=budgets,
+                intake=Intake(lag, budgets.unread),
                 sending=sending,
                 access_control=access_control,
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),

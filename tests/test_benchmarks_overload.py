@@ -10,7 +10,7 @@ import pytest
 from conftest import listening
 
 from app.http.forms import FORM_OVERHEAD_BYTES
-from app.runtime.byte_budgets import Rooms
+from app.runtime.byte_budgets import ByteBudgets
 from benchmarks.load import compiler
 from benchmarks.overload import Seen, burst, slow_readers, unfinished_bodies
 
@@ -28,8 +28,8 @@ def test_bodies_that_do_not_end_take_no_more_than_their_room(bundle_folder: Path
     with listening(bundle_folder, max_body_bytes=100_000, max_file_bytes=100_000) as url:
         port = int(url.rpartition(":")[2])
         seen = unfinished_bodies(port, FRONT, count, size, wait_s=3, path="/libretranslate/translate")
-    room = Rooms.of(100_000 + FORM_OVERHEAD_BYTES).bodies.most_bytes
-    assert seen.statuses == {503: seen.statuses[503]} and seen.statuses[503] >= count - room / size
+    budget = ByteBudgets.for_size(100_000 + FORM_OVERHEAD_BYTES).bodies.max_bytes
+    assert seen.statuses == {503: seen.statuses[503]} and seen.statuses[503] >= count - budget / size
 
 
 def test_answers_that_nobody_reads_take_no_more_than_their_room(port: int) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.forms import FORM, JSON, MULTIPART, Fields, Upload, read_fields, read_upload
-from app.runtime.byte_budgets import Rooms
+from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.timeouts import Deadlines
 from app.settings import Settings
 
@@ -33,7 +33,11 @@ FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, m
 def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limits: Any) -> Request:
     """`sent` as the service would have it; after `chunks`, if there are any, the client says no more."""
     settings = Settings(**limits)
-    state = {"settings": settings, "deadlines": Deadlines(settings.deadline_ms / 1000), "rooms": Rooms.of(1 << 20)}
+    state = {
+        "settings": settings,
+        "deadlines": Deadlines(settings.deadline_ms / 1000),
+        "budgets": ByteBudgets.for_size(1 << 20),
+    }
     left = [sent.read()] if chunks is None else list(chunks)
 
     async def receive() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.http.held_bytes import CHUNK_BYTES, HeldBytes, reserve
 from app.http.problems import ErrorRenderers, ProblemResponse
-from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
+from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, ByteBudgets, Reservation
 from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document
 
@@ -27,32 +27,34 @@ FIELDS = {"source": "en", "target": "fr"}
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
-def fill(room: Room) -> Place:
-    place = Place(room)
-    place.take(room.most_bytes)
-    return place
+def fill(budget: ByteBudget) -> Reservation:
+    reservation = Reservation(budget)
+    reservation.grow(budget.max_bytes)
+    return reservation
 
 
-def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[list[Message], Rooms]:
+def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[list[Message], ByteBudgets]:
     """What comes of `messages` of an application that holds ten bytes of its request."""
-    found, rooms = list[Message](), Rooms.of(most)
-    rooms.bodies.peak = 0
+    found, budgets = list[Message](), ByteBudgets.for_size(most)
+    budgets.bodies.peak = 0
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        reserve(scope, rooms.bodies).take(10)
+        reserve(scope, budgets.bodies).grow(10)
         for message in messages:
             await send(message)
 
     async def note(message: Message) -> None:
-        found.append({**message, "held": rooms.bodies.taken})
+        found.append({**message, "held": budgets.bodies.used})
 
     async def receive() -> Message:
         raise AssertionError
 
     held_bytes = HeldBytes(application, ErrorRenderers({"": ProblemResponse}), lambda slug: None)
-    asyncio.run(held_bytes({"type": "http", "method": method, "path": "/x", "state": {"rooms": rooms}}, receive, note))
-    assert rooms.bodies.taken == rooms.answers.taken == 0
-    return found, rooms
+    asyncio.run(
+        held_bytes({"type": "http", "method": method, "path": "/x", "state": {"budgets": budgets}}, receive, note)
+    )
+    assert budgets.bodies.used == budgets.responses.used == 0
+    return found, budgets
 
 
 def start(length: int | None) -> Message:
@@ -69,12 +71,12 @@ def body(content: bytes, more: bool = False) -> Message:
 def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
     content = bytes(number % 251 for number in range(size))
     messages = [start(size), body(content, more), *([body(b"")] if more else [])]
-    (head, *pieces), rooms = sent(*messages)
+    (head, *pieces), budgets = sent(*messages)
     assert head["status"] == 200
     assert b"".join(piece["body"] for piece in pieces) == content
     assert all(len(piece["body"]) <= CHUNK_BYTES for piece in pieces)
     assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
-    assert rooms.answers.peak == (size if size > SMALL_BYTES else 0)
+    assert budgets.responses.peak == (size if size > SMALL_BYTES else 0)
 
 
 def test_a_long_answer_that_is_whole_needs_nothing_of_its_request_any_more() -> None:
@@ -85,8 +87,8 @@ def test_a_long_answer_that_is_whole_needs_nothing_of_its_request_any_more() -> 
 
 
 def test_to_a_head_no_answer_is_held() -> None:
-    _, rooms = sent(start(SIZE), body(b""), method="HEAD")
-    assert rooms.answers.peak == 0
+    _, budgets = sent(start(SIZE), body(b""), method="HEAD")
+    assert budgets.responses.peak == 0
 
 
 def ask(service: Service, path: str, **options: Any) -> int:
@@ -96,28 +98,28 @@ def ask(service: Service, path: str, **options: Any) -> int:
 def test_long_answers_that_find_no_room_are_refused_in_the_words_of_their_api(bundle_folder: Path) -> None:
     file = {"file": ("a.docx", document(SIZE), WORD)}
     with serving(bundle_folder) as service:
-        answers = service.state["rooms"].answers
+        answers = service.state["budgets"].responses
         address = service.request("POST", "/libretranslate/translate_file", files=file, data=FIELDS).json()
         path = address["translatedFileUrl"].removeprefix("http://test")
-        place = fill(answers)
+        reservation = fill(answers)
         ours = service.request("POST", "/translate/file", files=file, data=FIELDS)
         theirs = service.get(path)
         assert (ours.status_code, theirs.status_code) == (503, 503)
         assert ours.json()["type"] == "urn:interlinear:error:overloaded" and set(theirs.json()) == {"error"}
         assert ours.headers["retry-after"] == theirs.headers["retry-after"] == "1"
         assert ask(service, "/translate", json={"text": "Hello.", **FIELDS}) == 200
-        place.give_back()
+        reservation.release()
         fetched = service.get(path)
         assert fetched.status_code == 200 and len(fetched.content) > SIZE / 2
-        assert answers.taken == 0
+        assert answers.used == 0
 
 
 def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) -> None:
     asked = {"text": "Hello.", **FIELDS}
     with serving(bundle_folder) as service:
-        answers = service.state["rooms"].answers
+        answers = service.state["budgets"].responses
         assert ask(service, "/attention", json=asked) == 200
-        assert answers.peak > 0 and answers.taken == 0
+        assert answers.peak > 0 and answers.used == 0
         fill(answers)
         assert ask(service, "/attention", json=asked) == 503
 

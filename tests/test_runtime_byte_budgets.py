@@ -10,7 +10,7 @@ from conftest import Service, serving
 
 from app.errors import Overloaded
 from app.http.api_keys import new_key
-from app.runtime.byte_budgets import FOR_LARGE, SMALL_BYTES, Place, Room
+from app.runtime.byte_budgets import MAX_LARGE_SHARE, SMALL_BYTES, ByteBudget, Reservation
 
 FILE = {"file": ("a.txt", b"Hello.")}
 OURS, LIBRE, DEEPL = "/translate/file", "/libretranslate/translate_file", "/deepl/v2/document"
@@ -24,30 +24,30 @@ TEXTS: dict[str, dict[str, Any]] = {
 
 
 def test_all_together_take_no_more_than_there_is() -> None:
-    room = Room(10)
-    first, second = Place(room), Place(room)
-    first.take(4)
-    second.take(6)
+    budget = ByteBudget(10)
+    first, second = Reservation(budget), Reservation(budget)
+    first.grow(4)
+    second.grow(6)
     with pytest.raises(Overloaded) as refused:
-        first.take(1)
+        first.grow(1)
     assert refused.value.retry_after_s
-    second.give_back()
-    first.take(1)
-    first.give_back()
-    assert room.taken == 0
+    second.release()
+    first.grow(1)
+    first.release()
+    assert budget.used == 0
 
 
 def test_large_ones_leave_room_for_small_ones() -> None:
-    room = Room(100 * SMALL_BYTES)
-    for _ in range(int(100 * FOR_LARGE) // 2):
-        Place(room).take(2 * SMALL_BYTES)
+    budget = ByteBudget(100 * SMALL_BYTES)
+    for _ in range(int(100 * MAX_LARGE_SHARE) // 2):
+        Reservation(budget).grow(2 * SMALL_BYTES)
     with pytest.raises(Overloaded):
-        Place(room).take(2 * SMALL_BYTES)
-    Place(room).take(SMALL_BYTES)
+        Reservation(budget).grow(2 * SMALL_BYTES)
+    Reservation(budget).grow(SMALL_BYTES)
 
 
 def test_what_is_alone_may_be_of_any_size() -> None:
-    Place(Room(10)).take(100)
+    Reservation(ByteBudget(10)).grow(100)
 
 
 def send(service: Service, path: str, **sent: Any) -> int:
@@ -61,29 +61,29 @@ def send(service: Service, path: str, **sent: Any) -> int:
 @pytest.mark.parametrize("path", [*FIELDS, *TEXTS])
 def test_a_body_for_which_there_is_no_room_is_refused_and_may_come_later(bundle_folder: Path, path: str) -> None:
     with serving(bundle_folder) as service:
-        room = service.state["rooms"].bodies
-        place = Place(room)
-        place.take(room.most_bytes - 5)
+        budget = service.state["budgets"].bodies
+        reservation = Reservation(budget)
+        reservation.grow(budget.max_bytes - 5)
         assert send(service, path) == 503
-        place.give_back()
+        reservation.release()
         assert send(service, path) == 200
-        assert room.taken == 0
+        assert budget.used == 0
 
 
 def test_strangers_take_no_room_of_those_who_are_known(bundle_folder: Path, tmp_path: Path) -> None:
     key, line = new_key("alice")
     (tmp_path / "keys").write_text(line)
     with serving(bundle_folder, api_keys_file=tmp_path / "keys") as service:
-        strangers = service.state["rooms"].strangers
+        unauthenticated = service.state["budgets"].unauthenticated
         for path in LIBRE, "/libretranslate/translate":
-            place = Place(strangers)
-            place.take(strangers.most_bytes)
+            reservation = Reservation(unauthenticated)
+            reservation.grow(unauthenticated.max_bytes)
             assert send(service, path) == 503
             assert send(service, path, headers={"Authorization": "Bearer wrong"}) == 503
             assert send(service, path, data={"api_key": key}) == 503
             assert send(service, path, params={"api_key": key}) == 200
             assert send(service, path, headers={"Authorization": f"Bearer {key}"}) == 200
-            place.give_back()
+            reservation.release()
             assert send(service, path) == 403
             assert send(service, path, data={"api_key": key}) == 200
-            assert strangers.taken == 0
+            assert unauthenticated.used == 0

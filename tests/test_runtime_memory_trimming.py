@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from app.runtime.byte_budgets import Place, Room
+from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.runtime.memory_trimming import LEAST_BYTES, trim
 
 
@@ -15,13 +15,13 @@ def test_memory_is_given_back_once_when_much_has_left_the_rooms(taken: int, left
     called = []
 
     async def watched() -> None:
-        first, second = Room(1 << 40), Room(1 << 40)
-        place = Place(first)
-        place.take(taken)
+        first, second = ByteBudget(1 << 40), ByteBudget(1 << 40)
+        reservation = Reservation(first)
+        reservation.grow(taken)
         watching = asyncio.create_task(trim([first, second], lambda: called.append(1), every_s=0.01))
         await asyncio.sleep(0.05)
         assert not called
-        place.set(left)
+        reservation.resize(left)
         await asyncio.sleep(0.1)
         watching.cancel()
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.errors import Overloaded
 from app.http.json_body import mark_read
-from app.runtime.byte_budgets import Room
+from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
 from app.server.queued_protocol import IntakeProtocol
 from app.server.request_queue import FEWEST, MOST, Intake, Unread
@@ -32,7 +32,7 @@ POST = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
 
 def intake(unread: int = 1 << 20, **options: Any) -> Intake:
-    return Intake(LoopLag(), Room(unread), **options)
+    return Intake(LoopLag(), ByteBudget(unread), **options)
 
 
 def begin(begins: Intake, start: Callable[[], None]) -> None:
@@ -95,13 +95,13 @@ def test_who_would_wait_for_too_long_is_refused() -> None:
 
 
 def test_of_a_body_for_which_there_is_no_room_nothing_more_is_kept() -> None:
-    room = Room(100)
-    first, second = Unread(room), Unread(room)
+    budget = ByteBudget(100)
+    first, second = Unread(budget), Unread(budget)
     assert first.keeps(60) and not second.keeps(60) and not second.keeps(1)
     with pytest.raises(Overloaded):
         second.read(0)
     first.read(60)
-    assert room.taken == 0 and first.keeps(90)
+    assert budget.used == 0 and first.keeps(90)
 
 
 # ---- Connections
@@ -115,7 +115,7 @@ class Application:
     connections: set[Any]
 
     def __init__(self) -> None:
-        self.intake, self.sending = intake(), Sending(30, Room(1 << 20))
+        self.intake, self.sending = intake(), Sending(30, ByteBudget(1 << 20))
         self.reads, self.goes_on = threading.Event(), threading.Event()
         self.begun = list[str]()
 
@@ -237,14 +237,14 @@ def test_what_has_come_of_bodies_that_nobody_reads_is_bounded(monkeypatch: pytes
 
     monkeypatch.setattr(Unread, "keeps", counted)
     application = Application()
-    application.intake.unread = room = Room(200_000)
+    application.intake.unread = budget = ByteBudget(200_000)
     with running(application) as address, ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(address, timeout=WAIT_S)) for _ in range(20)]
         for number, connection in enumerate(connections, 1):
             connection.sendall(POST % (b"/", 60_001) + bytes(60_000))
             assert becomes(partial(has_come, number))
         assert becomes(lambda: len(application.begun) == 20)
-        assert 100_000 <= room.taken <= room.most_bytes
+        assert 100_000 <= budget.used <= budget.max_bytes
         application.reads.set()
         assert becomes(lambda: len(select(connections, [], [], 1)[0]) >= 17)
         refused = select(connections, [], [], 1)[0]
@@ -253,7 +253,7 @@ def test_what_has_come_of_bodies_that_nobody_reads_is_bounded(monkeypatch: pytes
             if connection not in refused:
                 connection.sendall(b"a")
                 assert answered(connection)[0] == 200
-        assert becomes(lambda: room.taken == 0)
+        assert becomes(lambda: budget.used == 0)
 
 
 def test_what_was_not_read_of_a_body_is_given_back_when_the_client_leaves() -> None:
@@ -261,8 +261,8 @@ def test_what_was_not_read_of_a_body_is_given_back_when_the_client_leaves() -> N
     with running(application) as address:
         with socket.create_connection(address) as connection:
             connection.sendall(POST % (b"/", 60_000) + bytes(50_000))
-            assert becomes(lambda: application.intake.unread.taken == 50_000)
-        assert becomes(lambda: application.intake.unread.taken == 0)
+            assert becomes(lambda: application.intake.unread.used == 50_000)
+        assert becomes(lambda: application.intake.unread.used == 0)
         application.reads.set()
 
 

@@ -13,7 +13,7 @@ from servers import WAIT_S, becomes
 from starlette.types import Receive, Scope, Send
 from test_server_request_queue import GET, Application, running
 
-from app.runtime.byte_budgets import Room
+from app.runtime.byte_budgets import ByteBudget
 from app.server.slow_readers import Sending
 from app.server.tcp_info import bytes_taken
 
@@ -26,8 +26,8 @@ class Long(Application):
 
     def __init__(self, limit_s: float) -> None:
         super().__init__()
-        self.room = Room(1 << 30)
-        self.sending = Sending(limit_s, self.room)
+        self.budget = ByteBudget(1 << 30)
+        self.sending = Sending(limit_s, self.budget)
         self.is_done = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,8 +59,8 @@ def test_a_client_that_takes_nothing_is_cut_off_and_what_waited_for_it_is_given_
     application = Long(limit_s=1.0)
     with running(application, loop) as address, asking(address) as connection:
         assert becomes(lambda: application.is_done)
-        assert application.room.peak > 0
-        assert becomes(lambda: application.room.taken == 0)
+        assert application.budget.peak > 0
+        assert becomes(lambda: application.budget.used == 0)
         taken = 0
         with suppress(ConnectionError):
             while piece := connection.recv(1 << 20):

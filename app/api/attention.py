@@ -17,7 +17,7 @@ from app.api.translate import ERRORS
 from app.http.auth import Client
 from app.http.held_bytes import reserve
 from app.http.json_body import JSONRoute, while_connected
-from app.runtime.byte_budgets import Rooms
+from app.runtime.byte_budgets import ByteBudgets
 from app.translation.attention import Attention, Kind, Selection, attend
 from app.translation.attention_svg import draw
 from app.translation.translator import Translator
@@ -59,8 +59,8 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, result, selection), media_type=_SVG, headers=_SVG_HEADERS)
     # The weights are held until the last of them has been sent.
-    rooms: Rooms = request.state.rooms
-    reserve(request.scope, rooms.answers).take(sum(weights.nbytes for weights in result.weights.values()))
+    budgets: ByteBudgets = request.state.budgets
+    reserve(request.scope, budgets.responses).grow(sum(weights.nbytes for weights in result.weights.values()))
     return _StreamedWeights(result, _bertviz_pieces(result) if body.form == "bertviz" else _json_pieces(result))
 
 

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 
 from app.engine.engine import Engine
 from app.http.auth import AccessControl, Client, bearer
-from app.runtime.byte_budgets import Rooms
+from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
 from app.runtime.shutdown import Stop
 from app.runtime.timeouts import Deadlines
@@ -32,7 +32,7 @@ class State(TypedDict):
     stop: Stop
     deadlines: Deadlines
     """With the length of the setting."""
-    rooms: Rooms
+    budgets: ByteBudgets
     intake: Intake
     """The queue where requests start."""
     access_control: AccessControl

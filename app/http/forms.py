@@ -22,7 +22,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.errors import InvalidFields, TooMuchText, WrongContentType
 from app.http.json_body import JSONRequest, check_uncompressed, mark_read, receiving_body, too_large, wrong_type
-from app.runtime.byte_budgets import Place
+from app.runtime.byte_budgets import Reservation
 from app.settings import Settings
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -155,8 +155,8 @@ async def _read_multipart(
     # when they are not UTF-8.
     headers = Headers({"content-type": request.headers["content-type"] + "; charset=latin-1"})
     try:
-        with receiving_body(request) as place:
-            stream = _read_chunks(request, limit, too_much, place)
+        with receiving_body(request) as reservation:
+            stream = _read_chunks(request, limit, too_much, reservation)
             max_fields = _max_fields(request)
             parser = _MultipartParser(
                 headers, stream, max_files=len(limits or ()), max_fields=max_fields, max_part_size=limit
@@ -197,7 +197,7 @@ class _MultipartParser(MultiPartParser):
 
 
 async def _read_chunks(
-    request: Request, limit: int, too_much: TooMuchText, place: Place
+    request: Request, limit: int, too_much: TooMuchText, reservation: Reservation
 ) -> AsyncGenerator[bytes, None]:
     length = 0
     async for chunk in request.stream():
@@ -205,7 +205,7 @@ async def _read_chunks(
         length += len(chunk)
         if length > limit:
             raise too_much
-        place.take(len(chunk))
+        reservation.grow(len(chunk))
         yield chunk
 
 

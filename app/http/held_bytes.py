@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Overloaded
 from app.http.problems import ErrorRenderers, error_response
-from app.runtime.byte_budgets import SMALL_BYTES, Place, Room, Rooms
+from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, ByteBudgets, Reservation
 from app.server.paths import path_of
 
 CHUNK_BYTES = 1 << 16
@@ -19,12 +19,12 @@ CHUNK_BYTES = 1 << 16
 once, by the response counted here, and not again by the connection."""
 
 
-def reserve(scope: Scope, room: Room) -> Place:
-    """Reserves space in `room` until the request of `scope` ends."""
-    place = Place(room)
-    places: list[Place] = scope["state"].setdefault("places", [])
-    places.append(place)
-    return place
+def reserve(scope: Scope, budget: ByteBudget) -> Reservation:
+    """Reserves space in `budget` until the request of `scope` ends."""
+    reservation = Reservation(budget)
+    reservations: list[Reservation] = scope["state"].setdefault("reservations", [])
+    reservations.append(reservation)
+    return reservation
 
 
 class HeldBytes:
@@ -70,16 +70,16 @@ class _Response:
 
     def _reserve_body(self, message: Message) -> bool:
         _release(self._scope)  # the response is complete: the request is no longer needed
-        rooms: Rooms = self._scope["state"]["rooms"]
+        budgets: ByteBudgets = self._scope["state"]["budgets"]
         try:
-            reserve(self._scope, rooms.answers).take(_length(message))
+            reserve(self._scope, budgets.responses).grow(_length(message))
         except Overloaded:
             return False
         return True
 
     async def _refuse(self) -> None:
-        rooms: Rooms = self._scope["state"]["rooms"]
-        error = rooms.answers.full()
+        budgets: ByteBudgets = self._scope["state"]["budgets"]
+        error = budgets.responses.overloaded()
         self._is_refused = True
         self._held_bytes.count(error.slug)
         response = error_response(error, self._held_bytes.renderers.for_path(path_of(self._scope)))
@@ -94,8 +94,8 @@ class _Response:
 
 
 def _release(scope: Scope) -> None:
-    for place in scope["state"].pop("places", ()):
-        place.give_back()
+    for reservation in scope["state"].pop("reservations", ()):
+        reservation.release()
 
 
 def _length(message: Message) -> int:

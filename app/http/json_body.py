@@ -24,7 +24,7 @@ from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchTe
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
-from app.runtime.byte_budgets import Place, Rooms
+from app.runtime.byte_budgets import ByteBudgets, Reservation
 from app.runtime.timeouts import Deadlines
 from app.server.disconnect import Disconnect
 from app.server.paths import path_of
@@ -41,11 +41,11 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            with receiving_body(self) as place:
-                self._body = await self._receive_body(settings.max_body_bytes, place)
+            with receiving_body(self) as reservation:
+                self._body = await self._receive_body(settings.max_body_bytes, reservation)
         return self._body
 
-    async def _receive_body(self, limit: int, place: Place) -> bytes:
+    async def _receive_body(self, limit: int, reservation: Reservation) -> bytes:
         body, more = bytearray(), True
         while more:
             message = await self.receive()
@@ -55,7 +55,7 @@ class JSONRequest(Request):
             mark_read(self.scope, len(piece))
             if len(body) + len(piece) > limit:
                 raise too_large("body", limit)
-            place.take(len(piece))
+            reservation.grow(len(piece))
             body += piece
             more = message.get("more_body", False)
         return bytes(body)
@@ -83,21 +83,21 @@ class JSONRequest(Request):
 
 
 @contextmanager
-def receiving_body(request: Request) -> Iterator[Place]:
-    """A context in which the body of `request` is read; the bytes that arrive take space in the room of bodies.
+def receiving_body(request: Request) -> Iterator[Reservation]:
+    """A context in which the body of `request` is read; reserves memory for the bytes that arrive.
 
-    Clients not yet authenticated, since their key is in the body, share a smaller room. Raises BodyTooSlow and
+    Clients not yet authenticated, since their key is in the body, share a smaller budget. Raises BodyTooSlow and
     ClientLeft.
     """
     state = request.scope["state"]
     settings: Settings = state["settings"]
     deadlines: Deadlines = state["deadlines"]
-    rooms: Rooms = state["rooms"]
-    room = rooms.bodies if "client" in state or state.get("is_known") else rooms.strangers
+    budgets: ByteBudgets = state["budgets"]
+    budget = budgets.bodies if "client" in state or state.get("is_known") else budgets.unauthenticated
     unread: Unread | None = state.get("unread")
     try:
         with nullcontext() if unread and unread.is_whole else deadlines.limit():
-            yield reserve(request.scope, room)
+            yield reserve(request.scope, budget)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
     except ClientDisconnect:

@@ -6,89 +6,96 @@ from dataclasses import dataclass
 
 from app.errors import Overloaded
 
-UNREAD, BODIES, STRANGERS, ANSWERS = 4, 16, 4, 16
-"""Budgets as multiples of the largest size: see Rooms."""
-PAUSE_S = 1.0
+UNREAD_MULTIPLE, BODIES_MULTIPLE, UNAUTHENTICATED_MULTIPLE, RESPONSES_MULTIPLE = 4, 16, 4, 16
+"""Budgets as multiples of the largest size: see ByteBudgets."""
+RETRY_AFTER_S = 1.0
 """How long a refused client should wait."""
 SMALL_BYTES = 1 << 16
-"""Holders of no more than this count as small."""
-FOR_LARGE = 0.75
-"""The share of a budget that large holders may fill. Otherwise a few of them would shut out all small ones."""
+"""Maximum size of a small reservation."""
+MAX_LARGE_SHARE = 0.75
+"""The share of a budget that large reservations may fill. Otherwise a few of them would shut out all small ones."""
 
 
-class Room:
-    """A budget of `most_bytes` for all holders together. `what` completes the error when it is full."""
+class ByteBudget:
+    """A budget of `max_bytes` for all reservations together. `what` completes the error when it is full."""
 
-    def __init__(self, most_bytes: int, what: str = "is being uploaded at once") -> None:
-        self.most_bytes, self.what = most_bytes, what
-        self._for_large = int(most_bytes * FOR_LARGE)
-        self.taken = 0
+    def __init__(self, max_bytes: int, what: str = "is being uploaded at once") -> None:
+        self.max_bytes, self.what = max_bytes, what
+        self._max_large_bytes = int(max_bytes * MAX_LARGE_SHARE)
+        self.used = 0
         self.peak = 0
-        """The peak since this was last reset."""
+        """The peak of `used` since this was last reset."""
 
-    def has(self, size: int, held: int = 0) -> bool:
-        """Whether a holder of `held` bytes may take `size` more. A sole holder may take any size."""
-        taken = self.taken
-        if taken + size <= self._for_large or taken == held:
+    def fits(self, size: int, held: int = 0) -> bool:
+        """Whether a reservation of `held` bytes may grow by `size`. A sole reservation may have any size."""
+        used = self.used
+        if used + size <= self._max_large_bytes or used == held:
             return True
-        return held + size <= SMALL_BYTES and taken + size <= self.most_bytes
+        return held + size <= SMALL_BYTES and used + size <= self.max_bytes
 
     def add(self, size: int) -> None:
         """Takes `size` bytes, or returns them if negative."""
-        self.taken = taken = self.taken + size
-        if taken > self.peak:
-            self.peak = taken
+        self.used = used = self.used + size
+        if used > self.peak:
+            self.peak = used
 
-    def full(self) -> Overloaded:
+    def overloaded(self) -> Overloaded:
         """The error for a full budget."""
-        return Overloaded(f"Too much {self.what}.", retry_after_s=PAUSE_S)
+        return Overloaded(f"Too much {self.what}.", retry_after_s=RETRY_AFTER_S)
 
 
 @dataclass(frozen=True)
-class Rooms:
+class ByteBudgets:
     """The service's memory budgets."""
 
-    unread: Room
+    unread: ByteBudget
     """Bodies that have arrived and are not being read yet."""
-    bodies: Room
+    bodies: ByteBudget
     """Bodies from authenticated clients."""
-    strangers: Room
+    unauthenticated: ByteBudget
     """Bodies from clients whose key is in the body."""
-    answers: Room
+    responses: ByteBudget
     """Responses that clients have not read yet."""
 
     @classmethod
-    def of(cls, largest: int) -> Rooms:
-        """For bodies and responses of up to `largest` bytes."""
-        answers = Room(ANSWERS * largest, "response data is still unread by clients")
-        return cls(Room(UNREAD * largest), Room(BODIES * largest), Room(STRANGERS * largest), answers)
+    def for_size(cls, max_bytes: int) -> ByteBudgets:
+        """For bodies and responses of up to `max_bytes`."""
+        return cls(
+            unread=ByteBudget(UNREAD_MULTIPLE * max_bytes),
+            bodies=ByteBudget(BODIES_MULTIPLE * max_bytes),
+            unauthenticated=ByteBudget(UNAUTHENTICATED_MULTIPLE * max_bytes),
+            responses=ByteBudget(RESPONSES_MULTIPLE * max_bytes, "response data is still unread by clients"),
+        )
 
-    def all(self) -> tuple[Room, ...]:
-        return self.unread, self.bodies, self.strangers, self.answers
+    def all(self) -> tuple[ByteBudget, ...]:
+        return self.unread, self.bodies, self.unauthenticated, self.responses
 
 
-class Place:
+class Reservation:
     """One request's share of a budget."""
 
-    __slots__ = "room", "taken"
+    __slots__ = "budget", "size"
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self.taken = 0
+    def __init__(self, budget: ByteBudget) -> None:
+        self.budget = budget
+        self.size = 0
 
-    def take(self, size: int) -> None:
-        """Takes `size` bytes as they arrive, so that a false Content-Length reserves nothing. Raises Overloaded."""
-        if not self.room.has(size, self.taken):
-            raise self.room.full()
-        self.room.add(size)
-        self.taken += size
+    def grow(self, size: int) -> None:
+        """Reserves `size` bytes more as they arrive, so that a false Content-Length reserves nothing.
 
-    def give_back(self) -> None:
+        Raises Overloaded.
+        """
+        if not self.budget.fits(size, self.size):
+            raise self.budget.overloaded()
+        self.budget.add(size)
+        self.size += size
+
+    def release(self) -> None:
         """Returns all bytes."""
-        self.room.taken -= self.taken
-        self.taken = 0
+        self.budget.used -= self.size
+        self.size = 0
 
-    def set(self, size: int) -> None:
+    def resize(self, size: int) -> None:
         """Sets the share to `size` bytes, even if the budget is exceeded."""
-        self.room.add(size - self.taken)
-        self.taken = size
+        self.budget.add(size - self.size)
+        self.size = size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from app.runtime.byte_budgets import Room
+from app.runtime.byte_budgets import ByteBudget
 from model.machine import give_freed_memory_back
 
 EVERY_S = 5.0
@@ -14,12 +14,12 @@ LEAST_BYTES = 32 << 20
 
 
 async def trim(
-    rooms: Sequence[Room], give_back: Callable[[], object] = give_freed_memory_back, every_s: float = EVERY_S
+    budgets: Sequence[ByteBudget], give_back: Callable[[], object] = give_freed_memory_back, every_s: float = EVERY_S
 ) -> None:
-    """Checks `rooms` until cancelled, and calls `give_back` in a thread when much memory has been freed."""
+    """Checks `budgets` until cancelled, and calls `give_back` in a thread when much memory has been freed."""
     while True:
         await asyncio.sleep(every_s)
-        if sum(room.peak - room.taken for room in rooms) >= LEAST_BYTES:
-            for room in rooms:
-                room.peak = room.taken
+        if sum(budget.peak - budget.used for budget in budgets) >= LEAST_BYTES:
+            for budget in budgets:
+                budget.peak = budget.used
             await asyncio.to_thread(give_back)

@@ -15,7 +15,7 @@ from typing import Any, cast
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from app.runtime.byte_budgets import Room
+from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
 from app.server.disconnect import Disconnect
 from app.server.header_limits import BoundedHeads
@@ -36,7 +36,7 @@ class IntakeProtocol(BoundedHeads):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # Without a lifespan, each connection has its own.
-        self._intake: Intake = self.app_state.get("intake") or Intake(LoopLag(), Room(MOST_ALONE))
+        self._intake: Intake = self.app_state.get("intake") or Intake(LoopLag(), ByteBudget(MOST_ALONE))
         self._sending: Sending | None = self.app_state.get("sending")
         self._unanswered: deque[tuple[RequestResponseCycle, Unread]] = deque()
         """The last of these requests may still be arriving."""
@@ -53,7 +53,7 @@ class IntakeProtocol(BoundedHeads):
         if self._sending:
             self._sending.remove(self)
         for _, unread in self._unanswered:
-            unread.give_back()
+            unread.release()
         super().connection_lost(exc)
         self._disconnect.comes()
 
@@ -83,7 +83,7 @@ class IntakeProtocol(BoundedHeads):
     def on_response_complete(self) -> None:
         cycle, unread = self._unanswered.popleft()
         cycle.body.clear()  # unread data: the connection may stay open for a minute
-        unread.give_back()
+        unread.release()
         super().on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:

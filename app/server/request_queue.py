@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from app.errors import Overloaded
-from app.runtime.byte_budgets import Place, Room
+from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.runtime.event_loop_lag import LoopLag
 
 TURN_S = 0.02
@@ -26,33 +26,33 @@ LATEST_S = 1.0
 """Requests that would wait longer than this before they start are refused."""
 
 
-class Unread(Place):
+class Unread(Reservation):
     """What has arrived of a body that is not being read yet. If the budget is full, the rest is dropped."""
 
     __slots__ = "_is_cut", "is_whole"
 
-    def __init__(self, room: Room) -> None:
-        super().__init__(room)
+    def __init__(self, budget: ByteBudget) -> None:
+        super().__init__(budget)
         self._is_cut = False
         self.is_whole = False
         """Whether the body has arrived completely."""
 
     def keeps(self, size: int) -> bool:
         """Takes `size` more bytes if the budget allows, and returns whether it does."""
-        if self._is_cut or not self.room.has(size, self.taken):
+        if self._is_cut or not self.budget.fits(size, self.size):
             self._is_cut = True
             return False
-        self.room.add(size)
-        self.taken += size
+        self.budget.add(size)
+        self.size += size
         return True
 
     def read(self, size: int) -> None:
         """Takes `size` bytes for reading. Raises Overloaded if part of the body was dropped."""
-        size = min(size, self.taken)
-        self.room.taken -= size
-        self.taken -= size
+        size = min(size, self.size)
+        self.budget.used -= size
+        self.size -= size
         if self._is_cut:
-            raise self.room.full()
+            raise self.budget.overloaded()
 
 
 class Intake:
@@ -62,7 +62,7 @@ class Intake:
     adapts to the length of the turns: one more after a short turn, half as many after a long one.
     """
 
-    def __init__(self, lag: LoopLag, unread: Room, turn_s: float = TURN_S, latest_s: float = LATEST_S) -> None:
+    def __init__(self, lag: LoopLag, unread: ByteBudget, turn_s: float = TURN_S, latest_s: float = LATEST_S) -> None:
         """`lag`: the event loop's, which delays every request."""
         self.unread, self.turn_s, self.latest_s = unread, turn_s, latest_s
         self.at_once = MOST

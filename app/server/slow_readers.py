@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from app.runtime.byte_budgets import Place, Room
+from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.server.tcp_info import bytes_taken
 
 LOOKS = 8
@@ -26,12 +26,12 @@ class Connected(Protocol):
 class Sending:
     """Watches the connections added to it. Cuts those whose clients have read nothing for `limit_s`.
 
-    Bytes waiting in the connections' buffers count against `room`.
+    Bytes waiting in the connections' buffers count against `budget`.
     """
 
-    def __init__(self, limit_s: float, room: Room) -> None:
+    def __init__(self, limit_s: float, budget: ByteBudget) -> None:
         self.limit_s = limit_s
-        self._buffered = Place(room)
+        self._buffered = Reservation(budget)
         self._connections: dict[Connected, tuple[int, float]] = {}
         """For each connection, the bytes taken when they last grew, and when that was."""
         self._timer: asyncio.TimerHandle | None = None
@@ -67,7 +67,7 @@ class Sending:
             elif now - since >= self.limit_s:
                 log.warning("a client read nothing of its response for %.0f s; closed its connection", now - since)
                 connection.transport.abort()
-        self._buffered.set(buffered)
+        self._buffered.resize(buffered)
         self.start()
 
 

@@ -221,8 +221,8 @@ def _admit_early(request: Request) -> Client | None:
     """Identifies the client early if no key is required, so that an unreadable body counts as well; a key may be in the
     body.
 
-    If a key is required and does not come before the body, the body counts against the budget of strangers. Raises
-    InvalidFields and TooManyRequests.
+    If a key is required and does not come before the body, the body counts against the budget of unauthenticated
+    clients. Raises InvalidFields and TooManyRequests.
     """
     access_control: AccessControl = request.state.access_control
     if not access_control.requires_key:
