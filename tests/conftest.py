@@ -334,7 +334,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepL's clients made in this test try once, and ask after documents without a pause of five seconds."""
     monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
-    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", 0.1)
+    monkeypatch.setattr("app.api.deepl.documents.STATUS_WAIT_S", 0.1)
 
 
 @pytest.fixture(scope="module")

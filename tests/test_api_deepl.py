@@ -18,7 +18,7 @@ import pytest
 from conftest import listening, make_bundle
 from deepl_clients import EN_FR, client_of, plainly
 
-from app.api.deepl.text import TextRequest, item_of
+from app.api.deepl.text import TextRequest, to_item
 from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate
 
@@ -105,7 +105,7 @@ def test_what_is_too_long_or_in_no_language_served_is_refused(deepl_client: deep
 @pytest.mark.parametrize("options", [{"split_sentences": "0"}, {"split_sentences": "0", "tag_handling": "xml"}])
 def test_hostile_text_is_made_one_sentence_too(unit: str, options: dict[str, str]) -> None:
     body = TextRequest.model_validate({"target_lang": "FR", "text": [unit * 25_000], **options})
-    asyncio.run(item_of(body.text[0], body))
+    asyncio.run(to_item(body.text[0], body))
 
 
 def test_languages_are_those_served(deepl_client: deepl.DeepLClient) -> None:

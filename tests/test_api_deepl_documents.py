@@ -30,7 +30,7 @@ def test_a_short_document_is_there_when_it_is_first_asked_after(
         raise AssertionError
 
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=refuse))
-    monkeypatch.setattr("app.api.deepl.documents.PATIENCE_S", WAIT_S)
+    monkeypatch.setattr("app.api.deepl.documents.STATUS_WAIT_S", WAIT_S)
     deepl_client.translate_document(b"Hello.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 

@@ -12,16 +12,16 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from app import errors, formats
-from app.api.deepl.text import Styled
+from app.api.deepl.text import TranslationOptions
 from app.api.deepl.wire_format import (
     Body,
     Caller,
     answered,
     error_responses,
     glossary_of,
+    invalid_field,
     not_found,
     pair_of,
-    refused,
     request_body,
     schema_of,
     validated,
@@ -42,7 +42,7 @@ from app.translation.types import AUTO
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
 _NOT_READY = "The document is not translated yet."
-PATIENCE_S = 2.0
+STATUS_WAIT_S = 2.0
 """How long a status request waits for the document. A client that learns that it is not done asks again only after five
 seconds."""
 
@@ -61,7 +61,7 @@ class TranslatedDocument:
         return len(self.content)
 
 
-class DocumentRequest(Styled):
+class DocumentRequest(TranslationOptions):
     """Fields sent along with the file."""
 
     filename: str | None = Field(None, max_length=255, description="The file's name, if the upload has none")
@@ -118,7 +118,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     file, fields = await read_upload(request)
     body = validated(DocumentRequest, fields)
     body.check()
-    name = _named(file, body)
+    name = _file_name(file, body)
     translator: Translator = request.state.translator
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     if source is not None:
@@ -126,7 +126,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
         raise TooManyCharacters("There are no characters left to translate.")
-    task = _Task(
+    task = _TranslationTask(
         request.state.fleet,
         request.state.settings,
         caller,
@@ -136,12 +136,12 @@ async def upload(request: Request, caller: Caller) -> Response:
         glossary,
     )
     errands: Errands[TranslatedDocument] = request.state.errands
-    errand = errands.begin(caller.name, len(file.content), task.done)
+    errand = errands.begin(caller.name, len(file.content), task.run)
     return answered({"document_id": errand.id, "document_key": errand.key})
 
 
 @dataclass
-class _Task:
+class _TranslationTask:
     """A document to translate."""
 
     fleet: Fleet
@@ -152,27 +152,29 @@ class _Task:
     target: str
     glossary: GlossaryOption
 
-    async def done(self) -> TranslatedDocument:
+    async def run(self) -> TranslatedDocument:
         """Raises ServiceError."""
         name, content = self.file
         document = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(document.characters)
         with self.fleet.current.held() as generation:  # the request's own may have been retired before the job starts
-            made = await translate_in_batches(generation.translator, document, self.source, self.target, self.glossary)
+            content = await translate_in_batches(
+                generation.translator, document, self.source, self.target, self.glossary
+            )
         return TranslatedDocument(
-            formats.translated_name(name, self.target), made, document.media_type, document.characters
+            formats.translated_name(name, self.target), content, document.media_type, document.characters
         )
 
 
-def _named(file: Upload, body: DocumentRequest) -> str:
+def _file_name(file: Upload, body: DocumentRequest) -> str:
     """Returns a file name that shows the format. Raises InvalidFields."""
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
     if _suffix(name) not in formats.FORMATS:
-        raise refused("file", f"A file's name must end in one of {', '.join(formats.FORMATS)}.")
-    wanted = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
-    if formats.FORMATS.get(wanted) != formats.FORMATS[_suffix(name)]:
-        raise refused("output_format", f"A document keeps its own format, {_suffix(name)[1:]}.")
+        raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.FORMATS)}.")
+    suffix = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
+    if formats.FORMATS.get(suffix) != formats.FORMATS[_suffix(name)]:
+        raise invalid_field("output_format", f"A document keeps its own format, {_suffix(name)[1:]}.")
     return name
 
 
@@ -190,14 +192,14 @@ def _suffix(name: str) -> str:
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the status of a document. Documents not downloaded within an hour are deleted; a restart deletes all of
     them."""
-    errand = await _found(document_id, request, caller)
-    await while_connected(request, errand.wait(PATIENCE_S))
-    told: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
+    errand = await _find_job(document_id, request, caller)
+    await while_connected(request, errand.wait(STATUS_WAIT_S))
+    status_fields: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
     if errand.result:
-        told["billed_characters"] = errand.result.characters
+        status_fields["billed_characters"] = errand.result.characters
     if errand.error:
-        told["error_message"] = errand.error
-    return answered(told)
+        status_fields["error_message"] = errand.error
+    return answered(status_fields)
 
 
 @router.post(
@@ -212,7 +214,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
 )
 async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the translated document, and delete it."""
-    errand = await _found(document_id, request, caller)
+    errand = await _find_job(document_id, request, caller)
     if errand.error:
         raise InvalidFields(f"The document cannot be translated: {errand.error}")
     if not errand.result:
@@ -232,7 +234,7 @@ async def _forget(errands: Errands[TranslatedDocument], errand: Errand[Translate
     errands.forget(errand)
 
 
-async def _found(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
+async def _find_job(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
     """Raises HTTPException, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
     errands: Errands[TranslatedDocument] = request.state.errands

@@ -30,7 +30,7 @@ from app.api.deepl.schemas import (
     multilingual_info,
     pairs_of,
 )
-from app.api.deepl.wire_format import Caller, error_responses, not_found, refused, request_body, validated
+from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found, request_body, validated
 from app.api.openapi_parts import BODY_ERRORS
 from app.http.auth import Client
 from app.http.forms import read_fields
@@ -40,8 +40,8 @@ from app.text.glossary_files import write_tsv
 router = APIRouter()
 TSV = "text/tab-separated-values"
 GlossaryId = Annotated[str, Path(description="The glossary's id", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
-_WRITING = (*BODY_ERRORS, errors.Unavailable)
-_MISSING = ["glossary"]
+_WRITE_ERRORS = (*BODY_ERRORS, errors.Unavailable)
+_NO_GLOSSARY = ["glossary"]
 _TERMS = {"source_lang": "en", "target_lang": "fr", "entries": "cat\tmatou\nhouse\tbaraque", "entries_format": "tsv"}
 _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", "entries_format": "csv"}
 
@@ -54,12 +54,12 @@ def _store(request: Request) -> GlossaryStore:
     return store
 
 
-def _found(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
+def _find_glossary(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
     """Raises HTTPException."""
-    return _there(_store(request).find(glossary_id, caller.name))
+    return _check_found(_store(request).find(glossary_id, caller.name))
 
 
-def _there(found: StoredGlossary | None) -> StoredGlossary:
+def _check_found(found: StoredGlossary | None) -> StoredGlossary:
     """Raises HTTPException."""
     if found is None:
         raise not_found("glossary")
@@ -71,7 +71,7 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
     catalogue = request.state.translator.catalogue
     dictionaries = {each.pair: each.terms(catalogue) for each in bodies}
     if len(dictionaries) < len(bodies):
-        raise refused("dictionaries", "There are two for one pair of languages.")
+        raise invalid_field("dictionaries", "There are two for one pair of languages.")
     new = StoredGlossary(name, caller.name, dictionaries)
     await _store(request).add(new)
     return new
@@ -97,7 +97,7 @@ async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
     summary="Make a glossary",
     status_code=201,
     openapi_extra=request_body(GlossaryRequest, {"name": "Animals", **_TERMS}, {"name": "Cats", **_CSV}),
-    responses=error_responses(*_WRITING),
+    responses=error_responses(*_WRITE_ERRORS),
 )
 async def create(request: Request, caller: Caller) -> GlossaryInfo:
     """Create a glossary, which only its owner can see and use."""
@@ -116,11 +116,11 @@ async def glossaries(request: Request, caller: Caller) -> GlossaryList:
 @router.get(
     "/v2/glossaries/{glossary_id}",
     summary="A glossary",
-    responses=error_responses(errors.InvalidFields, missing=_MISSING),
+    responses=error_responses(errors.InvalidFields, missing=_NO_GLOSSARY),
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
     """Return a glossary without its entries."""
-    return glossary_info(_alone(_found(request, caller, glossary_id)))
+    return glossary_info(_check_single(_find_glossary(request, caller, glossary_id)))
 
 
 @router.get(
@@ -132,19 +132,21 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
             "description": "One line per term: the term, a tab, its translation",
             "content": {TSV: {"schema": {"type": "string"}, "example": "cat\tmatou\nhouse\tbaraque"}},
         },
-        **error_responses(errors.InvalidFields, missing=_MISSING),
+        **error_responses(errors.InvalidFields, missing=_NO_GLOSSARY),
     },
 )
 async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Return its terms and their translations."""
-    (terms,) = _alone(_found(request, caller, glossary_id)).dictionaries.values()
+    (terms,) = _check_single(_find_glossary(request, caller, glossary_id)).dictionaries.values()
     return Response(write_tsv(terms), media_type=TSV)
 
 
-def _alone(found: StoredGlossary) -> StoredGlossary:
+def _check_single(found: StoredGlossary) -> StoredGlossary:
     """Returns the only dictionary. Raises InvalidFields if there is not exactly one."""
     if len(found.dictionaries) != 1:
-        raise refused("glossary_id", f"{found.name} has {len(found.dictionaries)} dictionaries: see /v3/glossaries.")
+        raise invalid_field(
+            "glossary_id", f"{found.name} has {len(found.dictionaries)} dictionaries: see /v3/glossaries."
+        )
     return found
 
 
@@ -153,18 +155,18 @@ def _alone(found: StoredGlossary) -> StoredGlossary:
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_NO_GLOSSARY),
 )
 @router.delete(
     "/v2/glossaries/{glossary_id}",
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_MISSING),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_NO_GLOSSARY),
 )
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Delete one of the client's own glossaries."""
-    _there(await _store(request).delete(glossary_id, caller.name))
+    _check_found(await _store(request).delete(glossary_id, caller.name))
     return Response(status_code=204)
 
 
@@ -176,7 +178,7 @@ async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> R
     summary="Create a multilingual glossary",
     status_code=201,
     openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}, forms=False),
-    responses=error_responses(*_WRITING),
+    responses=error_responses(*_WRITE_ERRORS),
 )
 async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
     """Create a glossary, which only its owner can see and use."""
@@ -190,17 +192,17 @@ async def multilingual_glossaries(request: Request, caller: Caller) -> Multiling
     return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
 
 
-@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=error_responses(missing=_MISSING))
+@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=error_responses(missing=_NO_GLOSSARY))
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Return a glossary without its entries."""
-    return multilingual_info(_found(request, caller, glossary_id))
+    return multilingual_info(_find_glossary(request, caller, glossary_id))
 
 
 @router.patch(
     "/v3/glossaries/{glossary_id}",
     summary="Edit a glossary",
     openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}, forms=False),
-    responses=error_responses(*_WRITING, missing=_MISSING),
+    responses=error_responses(*_WRITE_ERRORS, missing=_NO_GLOSSARY),
 )
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
@@ -213,34 +215,34 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
             dictionaries[pair] = {**dictionaries.get(pair, {}), **terms}
         return replace(found, name=body.name or found.name, dictionaries=dictionaries)
 
-    return multilingual_info(_there(await _store(request).change(glossary_id, caller.name, changed)))
+    return multilingual_info(_check_found(await _store(request).change(glossary_id, caller.name, changed)))
 
 
 @router.get(
     "/v3/glossaries/{glossary_id}/entries",
     summary="The entries of a dictionary",
-    responses=error_responses(errors.InvalidFields, missing=[*_MISSING, "dictionary"]),
+    responses=error_responses(errors.InvalidFields, missing=[*_NO_GLOSSARY, "dictionary"]),
 )
 async def multilingual_entries(
-    glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
+    glossary_id: GlossaryId, query: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> EntriesResponse:
     """Return the terms of one language pair and their translations."""
-    terms = _terms(_found(request, caller, glossary_id), wanted.pair)
-    return EntriesResponse(dictionaries=[dictionary_entries(wanted.pair, terms)])
+    terms = _terms(_find_glossary(request, caller, glossary_id), query.pair)
+    return EntriesResponse(dictionaries=[dictionary_entries(query.pair, terms)])
 
 
 @router.put(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="Replace a dictionary",
     openapi_extra=request_body(DictionaryRequest, _TERMS),
-    responses=error_responses(*_WRITING, missing=_MISSING),
+    responses=error_responses(*_WRITE_ERRORS, missing=_NO_GLOSSARY),
 )
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
     """Replace the dictionary of a language pair, or add one."""
     body = validated(DictionaryRequest, await read_fields(request))
     terms = body.terms(request.state.translator.catalogue)
-    put = partial(_with_dictionary, pair=body.pair, terms=terms)
-    _there(await _store(request).change(glossary_id, caller.name, put))
+    edit = partial(_with_dictionary, pair=body.pair, terms=terms)
+    _check_found(await _store(request).change(glossary_id, caller.name, edit))
     return dictionary_info(body.pair, terms)
 
 
@@ -249,15 +251,15 @@ async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: 
     summary="Delete a dictionary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=[*_MISSING, "dictionary"]),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=[*_NO_GLOSSARY, "dictionary"]),
 )
 async def delete_dictionary(
-    glossary_id: GlossaryId, wanted: Annotated[PairRequest, Query()], request: Request, caller: Caller
+    glossary_id: GlossaryId, query: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> Response:
     """Delete the dictionary of one language pair."""
-    _terms(_found(request, caller, glossary_id), wanted.pair)
-    put = partial(_with_dictionary, pair=wanted.pair, terms=None)
-    _there(await _store(request).change(glossary_id, caller.name, put))
+    _terms(_find_glossary(request, caller, glossary_id), query.pair)
+    edit = partial(_with_dictionary, pair=query.pair, terms=None)
+    _check_found(await _store(request).change(glossary_id, caller.name, edit))
     return Response(status_code=204)
 
 

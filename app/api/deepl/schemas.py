@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.deepl.wire_format import Body, refused
+from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas import Language
 from app.engine.registry import Catalogue
 from app.services.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
@@ -38,11 +38,11 @@ class DictionaryRequest(PairRequest):
         """Raises InvalidFields."""
         if self.pair not in pairs_of(catalogue):
             served = ", ".join("-".join(pair) for pair in pairs_of(catalogue))
-            raise refused("target_lang", f"Glossaries are limited to the language pairs served: {served}.")
+            raise invalid_field("target_lang", f"Glossaries are limited to the language pairs served: {served}.")
         try:
             return read_tsv(self.entries) if self.entries_format == "tsv" else read_csv(self.entries, *self.pair)
         except ValueError as error:
-            raise refused("entries", str(error)) from None
+            raise invalid_field("entries", str(error)) from None
 
 
 class GlossaryRequest(DictionaryRequest):

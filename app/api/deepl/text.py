@@ -19,8 +19,8 @@ from app.api.deepl.wire_format import (
     answered,
     error_responses,
     glossary_of,
+    invalid_field,
     pair_of,
-    refused,
     request_body,
     source_languages,
     target_languages,
@@ -41,13 +41,13 @@ from model.languages import language_alone
 router = APIRouter()
 NO_LIMIT = 1_000_000_000_000
 """Characters. Reported to clients without a limit, since the format has no other way to say so."""
-_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
+_LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
-_LONG = 2_000
+_MAX_INLINE_CHARS = 2_000
 """Characters of markup that are parsed on the event loop; longer texts are parsed in a thread."""
 
 
-class Styled(Body):
+class TranslationOptions(Body):
     """Options common to texts and documents."""
 
     target_lang: Language = Field(description="The language to translate into", examples=["FR"])
@@ -67,27 +67,29 @@ class Styled(Body):
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""
         if self.formality in ("more", "less"):
-            raise refused("formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}.")
+            raise invalid_field(
+                "formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}."
+            )
         if self.style_id is not None:
-            raise refused("style_id", "Style rules are not supported.")
+            raise invalid_field("style_id", "Style rules are not supported.")
         if self.translation_memory_id is not None:
-            raise refused("translation_memory_id", "Translation memories are not supported.")
+            raise invalid_field("translation_memory_id", "Translation memories are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
-            raise refused("glossary_ids", "Give either glossary_id or glossary_ids.")
+            raise invalid_field("glossary_ids", "Give either glossary_id or glossary_ids.")
 
     @property
     def glossaries(self) -> list[str]:
         return [self.glossary_id] if self.glossary_id is not None else self.glossary_ids or []
 
 
-def _several(value: object) -> object:
+def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-class TextRequest(Styled):
+class TextRequest(TranslationOptions):
     """Texts to translate."""
 
-    text: Annotated[Strings, BeforeValidator(_several, json_schema_input_type=str | list[str])] = Field(
+    text: Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
         min_length=1, description="One text or several"
     )
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
@@ -111,7 +113,7 @@ class TextRequest(Styled):
     def check(self) -> None:
         super().check()
         if self.custom_instructions:
-            raise refused("custom_instructions", "Custom instructions are not supported.")
+            raise invalid_field("custom_instructions", "Custom instructions are not supported.")
 
     @property
     def rules(self) -> Rules:
@@ -182,35 +184,39 @@ async def translate(request: Request, caller: Caller) -> Response:
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     caller.charge(translator.cost(body.text))
     options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s)
-    items = [await item_of(text, body) for text in body.text]
+    items = [await to_item(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
-    told = _words_of(translator, target)
-    return answered({"translations": [_entry(*pair, body, told) for pair in zip(body.text, done.items, strict=True)]})
+    fallback = _fallback_source(translator, target)
+    return answered(
+        {"translations": [_entry(*pair, body, fallback) for pair in zip(body.text, done.items, strict=True)]}
+    )
 
 
-async def item_of(text: str, body: TextRequest) -> Item:
+async def to_item(text: str, body: TextRequest) -> Item:
     """The translator's input, with sentences split as `body` asks and its tag options applied."""
     whole = body.split_sentences == "0"
     if body.tag_handling is None:
-        text = text if body.split_sentences in (None, "1") else _BREAKS.sub(" ", text)
+        text = text if body.split_sentences in (None, "1") else _LINE_BREAKS.sub(" ", text)
         return [Passage(text, whole=True)] if whole else text
-    found = await asyncio.to_thread(pieces, text, body.rules) if len(text) > _LONG else pieces(text, body.rules)
+    items = (
+        await asyncio.to_thread(pieces, text, body.rules) if len(text) > _MAX_INLINE_CHARS else pieces(text, body.rules)
+    )
     if not whole:
-        return found
-    return [replace(piece, whole=True) if isinstance(piece, Passage) else piece for piece in found]
+        return items
+    return [replace(piece, whole=True) if isinstance(piece, Passage) else piece for piece in items]
 
 
-def _words_of(translator: Translator, target: str) -> str:
+def _fallback_source(translator: Translator, target: str) -> str:
     """The language to report for a text without words, since the format requires one: any that is translated to
     `target`."""
     return next(bundle.source for bundle in translator.catalogue if bundle.target == target)
 
 
-def _entry(text: str, done: TranslatedText, body: TextRequest, told: str) -> dict[str, Any]:
+def _entry(text: str, done: TranslatedText, body: TextRequest, fallback: str) -> dict[str, Any]:
     """Raises the text's error, if it has one."""
     if done.error:
         raise done.error
-    detected = body.source_lang or language_alone(told if done.source == UNDETERMINED else done.source)
+    detected = body.source_lang or language_alone(fallback if done.source == UNDETERMINED else done.source)
     entry = {"detected_source_language": detected.upper(), "text": done.text, "billed_characters": len(text)}
     if body.model_type:
         entry["model_type_used"] = body.model_type.removeprefix("prefer_")

@@ -28,8 +28,8 @@ from model.languages import language_alone, language_name, served_code
 MAX_GLOSSARIES = 5
 """Per request."""
 QUOTA_EXCEEDED = 456
-_STATUSES = {401: 403, 408: 400, 415: 400, 422: 400}
-_SLUGS = {errors.PairNotServed.slug: 400, errors.TooManyCharacters.slug: QUOTA_EXCEEDED}
+_STATUS_OF_STATUS = {401: 403, 408: 400, 415: 400, 422: 400}
+_STATUS_OF_SLUG = {errors.PairNotServed.slug: 400, errors.TooManyCharacters.slug: QUOTA_EXCEEDED}
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
@@ -65,11 +65,13 @@ class DeepLError(BaseModel):
 
 def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     """Converts a problem to DeepL's format, with its status codes."""
-    status = _SLUGS.get(problem.type.rpartition(":")[2]) or _STATUSES.get(problem.status, problem.status)
+    status = _STATUS_OF_SLUG.get(problem.type.rpartition(":")[2]) or _STATUS_OF_STATUS.get(
+        problem.status, problem.status
+    )
     return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
 
 
-def refused(field: str, detail: str) -> InvalidFields:
+def invalid_field(field: str, detail: str) -> InvalidFields:
     """An InvalidFields that blames `field`."""
     return InvalidFields.at(f"#/{field}", detail)
 
@@ -85,16 +87,16 @@ def error_responses(
 
     `missing`: things that may not exist; `not_ready`: what status 503 may say about them.
     """
-    others = {f"no-{what}": _problem(404, "Not Found", not_found(what).detail) for what in missing}
+    others = {f"no-{what}": _example_problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
-        others["not-ready"] = _problem(503, "Service Unavailable", not_ready)
+        others["not-ready"] = _example_problem(503, "Service Unavailable", not_ready)
     found = openapi_parts.error_responses(
         *openapi_parts.ADMISSION_ERRORS, *kinds, renderer=render_problem, schema=_ERROR, others=others
     )
     return {status: {**response, "model": DeepLError} for status, response in found.items()}
 
 
-def _problem(status: int, title: str, detail: str) -> Problem:
+def _example_problem(status: int, title: str, detail: str) -> Problem:
     return Problem(type="", title=title, status=status, detail=detail)
 
 
@@ -107,7 +109,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-def _listed(value: object) -> object:
+def _split_names(value: object) -> object:
     """Converts a single text, or texts separated by commas, to a list."""
     if isinstance(value, str):
         value = [value]
@@ -118,7 +120,7 @@ def _listed(value: object) -> object:
 
 Strings = Annotated[list[str], Field(fail_fast=True)]
 """Reports only the first error; listing a hundred thousand would take seconds."""
-Names = Annotated[Strings, BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+Names = Annotated[Strings, BeforeValidator(_split_names, json_schema_input_type=str | list[str])]
 """In a form, separated by commas."""
 
 
@@ -134,9 +136,9 @@ def validated(model: type[M], fields: Fields) -> M:
 def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
     """For `openapi_extra`: a body that is JSON, or a form where `forms` allows it."""
     schema = schema_of(model)
-    shapes = (JSON, FORM, MULTIPART) if forms else (JSON,)
-    named = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
-    content = {shape: {"schema": schema, "examples": named} for shape in shapes}
+    media_types = (JSON, FORM, MULTIPART) if forms else (JSON,)
+    numbered_examples = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
+    content = {media_type: {"schema": schema, "examples": numbered_examples} for media_type in media_types}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -145,16 +147,16 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(mode="validation")
     defined = schema.pop("$defs", {})
 
-    def inlined(part: Any) -> Any:
+    def inline(part: Any) -> Any:
         if isinstance(part, list):
-            return [inlined(each) for each in part]
+            return [inline(element) for element in part]
         if not isinstance(part, dict):
             return part
         if "$ref" in part:
-            return inlined(defined[part["$ref"].rpartition("/")[2]])
-        return {name: inlined(each) for name, each in part.items()}
+            return inline(defined[part["$ref"].rpartition("/")[2]])
+        return {name: inline(element) for name, element in part.items()}
 
-    found: dict[str, Any] = inlined(schema)
+    found: dict[str, Any] = inline(schema)
     return found
 
 
@@ -169,18 +171,18 @@ def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> 
     """The served codes for DeepL's codes, in any case; the source is None if it is to be detected. Raises
     InvalidFields."""
     source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
-    reached = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
-    target = served_code(target_lang, reached) or _served(
+    targets = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
+    target = served_code(target_lang, targets) or _served(
         target_lang, [bundle.target for bundle in catalogue], "target_lang"
     )
     return source, target
 
 
-def _served(wanted: str, codes: Sequence[str], field: str) -> str:
-    found = served_code(wanted, codes)
+def _served(code: str, codes: Sequence[str], field: str) -> str:
+    found = served_code(code, codes)
     if found is None:
-        offered = ", ".join(sorted({code.upper() for code in codes}))
-        raise refused(field, f"Value for '{field}' not supported. Supported: {offered}.")
+        supported = ", ".join(sorted({code.upper() for code in codes}))
+        raise invalid_field(field, f"Value for '{field}' not supported. Supported: {supported}.")
     return found
 
 
@@ -191,10 +193,10 @@ def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Codes and names, with the variants that the client requires."""
-    offered: dict[str, str] = {}
+    codes_and_names: dict[str, str] = {}
     for code in dict.fromkeys(bundle.target for bundle in catalogue):
-        offered |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
-    return list(offered.items())
+        codes_and_names |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
+    return list(codes_and_names.items())
 
 
 # ---- Glossaries
@@ -210,9 +212,9 @@ async def glossary_of(
     if not ids:
         return None
     if source is None:
-        raise refused("source_lang", "With a glossary, source_lang must be given")
+        raise invalid_field("source_lang", "With a glossary, source_lang must be given")
     if len(ids) > MAX_GLOSSARIES:
-        raise refused("glossary_ids", f"At most {MAX_GLOSSARIES} glossaries at once")
+        raise invalid_field("glossary_ids", f"At most {MAX_GLOSSARIES} glossaries at once")
     pair = language_alone(source), language_alone(target)
     found = []
     for id in ids:
@@ -220,6 +222,8 @@ async def glossary_of(
         if glossary is None:
             raise not_found("glossary")
         if pair not in glossary.dictionaries:
-            raise refused("glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}")
+            raise invalid_field(
+                "glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}"
+            )
         found.append(await store.ready(glossary, pair))
     return found[0] if len(found) == 1 else GlossaryChain(found)
