@@ -17,8 +17,9 @@ from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_choices
 from app.translation.input_normalisation import model_input
+from app.translation.quality_checks import check_translation
 from app.translation.sentence import Candidate, Sentence
-from app.translation.text_plan import TextPlan, TooLong, check_translation, copied, mean_score, plan_text
+from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, plan_text
 from model.bundle import Bundle
 
 

@@ -28,8 +28,9 @@ from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, 
 from app.settings import Settings
 from app.translation import request as work
 from app.translation.input_normalisation import mark_substitutes
+from app.translation.quality_checks import check_translation
 from app.translation.sentence import Sentence
-from app.translation.text_plan import TextPlan, check_translation
+from app.translation.text_plan import TextPlan
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle

@@ -12,10 +12,10 @@ from itertools import chain, islice
 
 from app.text.language_id import Detector
 from app.text.short_texts import known_shares
-from app.translation.quality_checks import MIN_COPY_WORDS
+from app.translation.quality_checks import MIN_COPY_WORDS, copy_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
-from app.translation.text_plan import Located, TextPlan, copy_warning, mean_score
+from app.translation.text_plan import Located, TextPlan, mean_score
 from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 

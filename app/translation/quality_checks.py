@@ -11,9 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
+from msgspec import structs
+
 from app.text.optional_endings import with_endings
 from app.translation.input_normalisation import split_at_protected
-from app.translation.sentence import Sentence
+from app.translation.sentence import Candidate, Sentence
+from app.translation.terminology import missing_terms
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
 
@@ -41,6 +44,50 @@ _WITHOUT_SYMBOLS = re.compile(r"[A-Za-z\u00c0-\u00f6\u00f8-\u024f\s.,;:!?'’‘
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
+
+
+def check_translation(sentence: Sentence) -> None:
+    """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
+    if sentence.checked:
+        return
+    text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
+    sentence.candidates = [_without_loops(sentence, candidate) for candidate in sentence.candidates]
+    best = sentence.best
+    if best is not found:
+        sentence.warnings.append("The model repeated itself; the repetitions were cut.")
+    elif is_repetitive(best.decoded.tokens, source):
+        sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
+    translation = sentence.plain_text(best)
+    sentence.copied_words = count_copied_words(text, translation)
+    if not translation.strip() and not sentence.passage.protected:
+        sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
+    elif sentence.copied_words >= MIN_COPY_WORDS:
+        sentence.warnings.append(copy_warning(text))
+    elif best.decoded.finish_reason == "length" and not sentence.warnings:
+        sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
+    given = "".join([text, *(term.raw for term in sentence.terms)])
+    if symbols := find_invented_symbols(given, translation):
+        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {quoted(symbols)}.")
+    sentence.untranslated_words = find_untranslated_words(sentence)
+    if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
+        if repeats_unlike_source(best.decoded.tokens, source):
+            sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
+        elif is_uncertain(sentence):
+            sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
+    sentence.checked = True
+
+
+def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
+    """`candidate`, or another without its loops. A glossary's terms are not cut: the source says them as often."""
+    decoded = candidate.decoded
+    left = without_loops(decoded.tokens, sentence.sequence.source)
+    if len(left) == len(decoded.tokens):
+        return candidate
+    tokens, log_probs, aligned = (
+        tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
+    )
+    cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
+    return cut if len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate)) else candidate
 
 
 def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
@@ -216,3 +263,11 @@ def quoted(words: Sequence[str]) -> str:
     words = list(dict.fromkeys(words))
     more = f" and {len(words) - MAX_WORDS_SHOWN} more" if len(words) > MAX_WORDS_SHOWN else ""
     return ", ".join(f"“{word}”" for word in words[:MAX_WORDS_SHOWN]) + more
+
+
+def copy_warning(text: str) -> str:
+    return f"Copied rather than translated: “{_short(text)}”."
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -27,11 +27,11 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import without
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
-from app.translation.quality_checks import untranslated_warning
+from app.translation.quality_checks import check_translation, untranslated_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import missing_terms, sequence_with_terms
-from app.translation.text_plan import Label, TextPlan, TooLong, check_translation, copied, mean_score, plan_text
+from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, plan_text
 from app.translation.types import AUTO, Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason

@@ -14,8 +14,6 @@ from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import structs
-
 from app.engine.waiting_queue import cost
 from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, as_it_is, resolve_references
 from app.markup.render import unchanged
@@ -28,18 +26,7 @@ from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import shares
 from app.translation.alternatives import best_choices
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
-from app.translation.quality_checks import (
-    MIN_COPY_WORDS,
-    count_copied_words,
-    find_invented_symbols,
-    find_untranslated_words,
-    is_repetitive,
-    is_uncertain,
-    quoted,
-    repeats_unlike_source,
-    untranslated_warning,
-    without_loops,
-)
+from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence, part_of, with_tabs
 from app.translation.terminology import find_numbers, missing_terms, usable_terms
 from model.bundle import Bundle
@@ -300,50 +287,6 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     return merged(passage.protected, found)
 
 
-def check_translation(sentence: Sentence) -> None:
-    """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
-    if sentence.checked:
-        return
-    text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
-    sentence.candidates = [_without_loops(sentence, candidate) for candidate in sentence.candidates]
-    best = sentence.best
-    if best is not found:
-        sentence.warnings.append("The model repeated itself; the repetitions were cut.")
-    elif is_repetitive(best.decoded.tokens, source):
-        sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
-    translation = sentence.plain_text(best)
-    sentence.copied_words = count_copied_words(text, translation)
-    if not translation.strip() and not sentence.passage.protected:
-        sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
-    elif sentence.copied_words >= MIN_COPY_WORDS:
-        sentence.warnings.append(copy_warning(text))
-    elif best.decoded.finish_reason == "length" and not sentence.warnings:
-        sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
-    given = "".join([text, *(term.raw for term in sentence.terms)])
-    if symbols := find_invented_symbols(given, translation):
-        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {quoted(symbols)}.")
-    sentence.untranslated_words = find_untranslated_words(sentence)
-    if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
-        if repeats_unlike_source(best.decoded.tokens, source):
-            sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
-        elif is_uncertain(sentence):
-            sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
-    sentence.checked = True
-
-
-def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
-    """`candidate`, or another without its loops. A glossary's terms are not cut: the source says them as often."""
-    decoded = candidate.decoded
-    left = without_loops(decoded.tokens, sentence.sequence.source)
-    if len(left) == len(decoded.tokens):
-        return candidate
-    tokens, log_probs, aligned = (
-        tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
-    )
-    cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
-    return cut if len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate)) else candidate
-
-
 def _acceptable(sentence: Sentence) -> list[Candidate]:
     """What was found, the best first, less what lacks a term of the glossary that the best has."""
     best, *others = sentence.candidates
@@ -351,11 +294,3 @@ def _acceptable(sentence: Sentence) -> list[Candidate]:
         best,
         *(other for other in others if len(missing_terms(sentence, other)) <= len(missing_terms(sentence, best))),
     ]
-
-
-def copy_warning(text: str) -> str:
-    return f"Copied rather than translated: “{_short(text)}”."
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:59] + "…"
