@@ -15,11 +15,11 @@ from msgspec import structs
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
-from app.translation.alternatives import best_choices
+from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import model_input
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Candidate, Sentence
-from app.translation.text_plan import TextPlan, TooLong, copied, mean_score, plan_text
+from app.translation.text_plan import BudgetExceeded, TextPlan, mean_score, plan_copy, plan_text
 from model.bundle import Bundle
 
 
@@ -94,7 +94,7 @@ def test_choices_told_by_what_is_not_best_are_those_told_by_all_numbers(places: 
     for _ in range(100):
         # Of few values: where sums are the same, the order is, too.
         scores = [sorted(draw.choices([-0.1, -0.3, -0.7, -0.7 / 3], k=draw.randint(1, 4)))[::-1] for _ in range(places)]
-        found = itertools.islice(best_choices(scores), 40)
+        found = itertools.islice(best_combinations(scores), 40)
         expected = list(itertools.islice(choices_told_in_full(scores), 40))
         assert [tuple(choice.get(place, 0) for place in range(places)) for choice in found] == expected
 
@@ -114,9 +114,9 @@ def choices_told_in_full(scores: Sequence[Sequence[float]]) -> Iterator[tuple[in
                 heapq.heappush(heap, (total + options[number - 1] - options[number], other))
 
 
-def test_the_best_choices_of_many_sentences_take_no_square_of_them() -> None:
+def test_the_best_combinations_of_many_sentences_take_no_square_of_them() -> None:
     tracemalloc.start()
-    assert len(list(itertools.islice(best_choices([[-1.0, -2.0]] * 2_000), 5))) == 5
+    assert len(list(itertools.islice(best_combinations([[-1.0, -2.0]] * 2_000), 5))) == 5
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken < 2_000 * 2_000
@@ -177,14 +177,14 @@ def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle)
 
 def test_what_is_copied_is_written_as_it_was() -> None:
     passage = Passage("a b", (ProtectedSpan(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
-    assert copied(["<p>", passage, "</p>"]).render() == "<p>{a} <i>b</i></p>"
+    assert plan_copy(["<p>", passage, "</p>"]).render() == "<p>{a} <i>b</i></p>"
 
 
 def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: Bundle) -> None:
     passage = Passage("Hello. How are you?")
     cost = plan_text(bundle, [passage], None, 1, 10_000).cost
     assert plan_text(bundle, [passage], None, 1, cost).cost == cost
-    with pytest.raises(TooLong):
+    with pytest.raises(BudgetExceeded):
         plan_text(bundle, [passage], None, 1, cost - 1)
 
 

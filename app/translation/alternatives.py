@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 
-def best_choices(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
+def best_combinations(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
     """Ways to take one of each list, those with the greatest sums first; each list is in descending order.
 
     Of each, the numbers of what is taken by the lists' places, where that is not the first: one that said all would be
@@ -17,9 +17,9 @@ def best_choices(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
     heap = [(-sum(options[0] for options in scores), best)]
     seen = {best}
     while heap:
-        total, choice = heapq.heappop(heap)
-        numbers = dict(choice)
-        yield {-place: number for place, number in choice}
+        total, combination = heapq.heappop(heap)
+        numbers = dict(combination)
+        yield {-place: number for place, number in combination}
         for place, options in enumerate(scores):
             number = numbers.get(-place, 0) + 1
             if number == len(options):

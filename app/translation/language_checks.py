@@ -15,7 +15,7 @@ from app.text.short_texts import known_shares
 from app.translation.quality_checks import MIN_COPY_WORDS, copy_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
-from app.translation.text_plan import Located, TextPlan, mean_score
+from app.translation.text_plan import LocatedWarning, TextPlan, mean_score
 from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 
@@ -56,7 +56,7 @@ class LanguageChecks:
         if is_given:
             plan.warnings += self._other_languages(plan, plan.bundle.source)
 
-    def _other_languages(self, plan: TextPlan, source: str) -> Iterator[Located]:
+    def _other_languages(self, plan: TextPlan, source: str) -> Iterator[LocatedWarning]:
         """Of paragraphs one after another that look to be in the same other language, the first is told of."""
         before = None
         for paragraph in plan.paragraphs():

@@ -56,24 +56,26 @@ def check_translation(sentence: Sentence) -> None:
     if best is not found:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
     elif is_repetitive(best.decoded.tokens, source):
-        sentence.warnings.append(f"The translation of “{_short(text)}” says the same several times.")
+        sentence.warnings.append(f"The translation of “{_shortened(text)}” says the same several times.")
     translation = sentence.plain_text(best)
     sentence.copied_words = count_copied_words(text, translation)
     if not translation.strip() and not sentence.passage.protected:
-        sentence.warnings.append(f"No translation was found for “{_short(text)}”; it is left as it was.")
+        sentence.warnings.append(f"No translation was found for “{_shortened(text)}”; it is left as it was.")
     elif sentence.copied_words >= MIN_COPY_WORDS:
         sentence.warnings.append(copy_warning(text))
     elif best.decoded.finish_reason == "length" and not sentence.warnings:
-        sentence.warnings.append(f"The translation of “{_short(text)}” was stopped where it seemed to have no end.")
+        sentence.warnings.append(f"The translation of “{_shortened(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := find_invented_symbols(given, translation):
-        sentence.warnings.append(f"Perhaps made up in the translation of “{_short(text)}”: {quoted(symbols)}.")
+        sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
     sentence.untranslated_words = find_untranslated_words(sentence)
     if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
         if repeats_unlike_source(best.decoded.tokens, source):
-            sentence.warnings.append(f"“{_short(text)}” says the same many times, and the translation not as often.")
+            sentence.warnings.append(
+                f"“{_shortened(text)}” says the same many times, and the translation not as often."
+            )
         elif is_uncertain(sentence):
-            sentence.warnings.append(f"The model is unsure of its translation of “{_short(text)}”.")
+            sentence.warnings.append(f"The model is unsure of its translation of “{_shortened(text)}”.")
     sentence.checked = True
 
 
@@ -266,8 +268,8 @@ def quoted(words: Sequence[str]) -> str:
 
 
 def copy_warning(text: str) -> str:
-    return f"Copied rather than translated: “{_short(text)}”."
+    return f"Copied rather than translated: “{_shortened(text)}”."
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"

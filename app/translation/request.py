@@ -31,7 +31,7 @@ from app.translation.quality_checks import check_translation, untranslated_warni
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.terminology import missing_terms, sequence_with_terms
-from app.translation.text_plan import Label, TextPlan, TooLong, copied, mean_score, plan_text
+from app.translation.text_plan import BudgetExceeded, Label, TextPlan, mean_score, plan_copy, plan_text
 from app.translation.types import AUTO, Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
 from model.hypothesis import FinishReason
@@ -210,7 +210,7 @@ class TranslationRequest:
         for item in self.items:
             try:
                 plan: TextPlan | ServiceError = self._plan(item, room)
-            except TooLong:
+            except BudgetExceeded:
                 tokens = self.services.settings.queue_tokens
                 raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
             except (PairNotServed, TooMuchText) as error:
@@ -234,13 +234,13 @@ class TranslationRequest:
             if error:
                 raise error
             if detected.language is None:
-                return copied(_pieces(item, options))
+                return plan_copy(_pieces(item, options))
             source = detected.language
             warnings += doubts
             if source == options.target:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
-                return replace(copied(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
+                return replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
         bundle = self.services.catalogue.find(source, options.target)
         beam_size = max(MIN_BEAM_SIZE, options.alternatives + 1) if options.alternatives else 1
         if is_traditional(self.wanted) and not is_traditional(bundle.target):

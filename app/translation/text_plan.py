@@ -24,7 +24,7 @@ from app.text.placeholders import placeholders
 from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import shares
-from app.translation.alternatives import best_choices
+from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence, part_of, with_tabs
@@ -34,16 +34,16 @@ from model.languages import joint, spacing
 from model.normalisation import normalise_source
 
 _best_of = attrgetter("best")
-_OPENS = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
+_OPENING = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """What opens the sentence that follows it, where it stands between two."""
-_NOTHING: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
+_END: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
 
 
-Located = tuple[int, str]
+LocatedWarning = tuple[int, str]
 """A warning, after the offset in the passage of what it is about."""
 
 
-class TooLong(Exception):
+class BudgetExceeded(Exception):
     """A text costs more than there is room for."""
 
 
@@ -63,7 +63,7 @@ class TextPlan:
     parts: list[str | Sentence] = field(default_factory=list)
     nested: dict[int, list[str | Sentence]] = field(default_factory=dict)
     """The parts of the nested passages that `parts` refer to, by number."""
-    warnings: list[Located] = field(default_factory=list)
+    warnings: list[LocatedWarning] = field(default_factory=list)
     """Those that are not one sentence's."""
     cost: int = 0
     """Of its sentences, in the queue's tokens."""
@@ -83,17 +83,17 @@ class TextPlan:
         """`text`, some of the translation, with the nested passages that it refers to."""
         return self._filled(text, _best_of)
 
-    def _render(self, chosen: Callable[[Sentence], Candidate]) -> str:
-        text = self._filled(_joined(self.parts, chosen), chosen)
+    def _render(self, choose: Callable[[Sentence], Candidate]) -> str:
+        text = self._filled(_join(self.parts, choose), choose)
         if self.label is None or self.bundle is None:
             return text
         if normalise_source(text) == normalise_source(self.label.shown):
             return self.label.text  # a copy: of two places for the mark, `put` would take the first
         return self.label.mnemonic.put(text, self.bundle.target)
 
-    def _filled(self, text: str, chosen: Callable[[Sentence], Candidate]) -> str:
+    def _filled(self, text: str, choose: Callable[[Sentence], Candidate]) -> str:
         def nested(number: int) -> str | None:
-            return _joined(self.nested[number], chosen) if number in self.nested else None
+            return _join(self.nested[number], choose) if number in self.nested else None
 
         return resolve_references(text, nested)
 
@@ -108,7 +108,7 @@ class TextPlan:
         if paragraph:
             yield paragraph
 
-    def located_warnings(self) -> list[Located]:
+    def located_warnings(self) -> list[LocatedWarning]:
         """What seems wrong. The sentences must have been `mend`ed."""
         found = [*self.warnings]
         nested = {id(part) for parts in self.nested.values() for part in parts}
@@ -125,10 +125,12 @@ class TextPlan:
         """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
         text, found = self.render(), dict[str, float]()
         sentences = list(self.sentences)
-        options = [_acceptable(sentence) for sentence in sentences]
-        choices = best_choices([[candidate.decoded.score for candidate in candidates] for candidates in options])
-        for choice in islice(choices, 4 * count + 1):  # some may be the same text in other tokens
-            numbers = (choice.get(place, 0) for place in range(len(sentences)))
+        options = [_acceptable_candidates(sentence) for sentence in sentences]
+        combinations = best_combinations(
+            [[candidate.decoded.score for candidate in candidates] for candidates in options]
+        )
+        for combination in islice(combinations, 4 * count + 1):  # some may be the same text in other tokens
+            numbers = (combination.get(place, 0) for place in range(len(sentences)))
             chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
             other = self._render(chosen.__getitem__)
             if other != text:
@@ -138,8 +140,8 @@ class TextPlan:
         return sorted(found.items(), key=lambda pair: -pair[1])
 
 
-def _joined(parts: Iterable[str | Sentence], chosen: Callable[[Sentence], Candidate]) -> str:
-    return "".join(part if isinstance(part, str) else part.render(chosen(part)) for part in parts)
+def _join(parts: Iterable[str | Sentence], choose: Callable[[Sentence], Candidate]) -> str:
+    return "".join(part if isinstance(part, str) else part.render(choose(part)) for part in parts)
 
 
 def mean_score(candidates: Iterable[Candidate]) -> float:
@@ -148,24 +150,24 @@ def mean_score(candidates: Iterable[Candidate]) -> float:
     return sum(log_probs) / len(log_probs) if log_probs else 0.0
 
 
-def copied(pieces: Sequence[Piece]) -> TextPlan:
+def plan_copy(pieces: Sequence[Piece]) -> TextPlan:
     """A plan that copies the whole text."""
     return TextPlan(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
 
 
 def plan_text(
-    bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, room: int
+    bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, budget: int
 ) -> TextPlan:
     """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
     plan = TextPlan(bundle)
 
     def cut(passage: Passage) -> Iterator[str | Sentence]:
-        for part in _Cutter(bundle, passage, glossary, beam_size, plan.warnings).parts():
+        for part in _PassagePlanner(bundle, passage, glossary, beam_size, plan.warnings).parts():
             yield part
             if isinstance(part, Sentence):
                 plan.cost += cost(part.sequence)
-                if plan.cost > room:
-                    raise TooLong
+                if plan.cost > budget:
+                    raise BudgetExceeded
 
     for piece in pieces:
         if isinstance(piece, str):
@@ -176,11 +178,16 @@ def plan_text(
     return plan
 
 
-class _Cutter:
+class _PassagePlanner:
     """Makes one passage's parts."""
 
     def __init__(
-        self, bundle: Bundle, passage: Passage, glossary: Glossary | None, beam_size: int, warnings: list[Located]
+        self,
+        bundle: Bundle,
+        passage: Passage,
+        glossary: Glossary | None,
+        beam_size: int,
+        warnings: list[LocatedWarning],
     ) -> None:
         self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
         self.protected = _protected_spans(passage, bundle)
@@ -194,69 +201,69 @@ class _Cutter:
     def parts(self) -> Iterator[str | Sentence]:
         passage = self.passage
         all_of_it = segments(passage.text, self.bundle.source, self.protected, passage.whole) or [Segment(0, 0, False)]
-        found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._fitting(one))
+        found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._split_to_fit(one))
         tags: Iterable[Sequence[Tag]] = repeat(())
         if self.passage.tags:
             found = list(found)
             tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
         follows = False  # on a sentence
-        for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_NOTHING])), tags, strict=False):
+        for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_END])), tags, strict=False):
             if segment.translate:
                 if follows and self.joint:
                     yield self.passage.write(self.joint)
-                yield self._sentence(segment, ids, share)
+                yield self._make_sentence(segment, ids, share)
             elif follows and following.translate and not share:
-                yield self._between(segment)
+                yield self._copy_between(segment)
             else:
-                yield self._copied(segment, share)
+                yield self._copy(segment, share)
             follows = segment.translate
 
-    def _sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
+    def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
         part = with_tabs(part_of(self.passage, self.protected, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
-        terms = self._terms(part)
+        terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence
 
-    def _copied(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
+    def _copy(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
         if not (self.protected or share):
             return self.passage.write(self.passage.text[segment.start : segment.end])
         return unchanged(part_of(self.passage, self.protected, share, segment.start, segment.end))
 
-    def _between(self, segment: Segment) -> str:
+    def _copy_between(self, segment: Segment) -> str:
         """What is copied between two sentences, with the space that the target's have between them."""
         text = self.passage.text[segment.start : segment.end]
         part = part_of(self.passage, self.protected, (), segment.start, segment.end)
         if text.isspace() and not part.protected:
             return self.passage.write(spacing(text, self.bundle.source, self.bundle.target))
         space = "" if "|" in text or any(map(str.isspace, text)) else self.passage.write(self.joint)
-        opens = _OPENS.match(text)
-        return (space if opens else "") + self._copied(segment) + ("" if opens else space)
+        opens = _OPENING.match(text)
+        return (space if opens else "") + self._copy(segment) + ("" if opens else space)
 
-    def _fitting(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
+    def _split_to_fit(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
         """`segment` with its tokens; one that is too long, or has more kept than there are symbols, is cut, and warned
         of."""
-        ids = self._encoded(segment.start, segment.end) if segment.translate else []
+        ids = self._encode(segment.start, segment.end) if segment.translate else []
         limit = self.bundle.limits.max_source
         if ids is not None and len(ids) <= limit:
             yield segment, ids
             return
-        whole = self._terms(part_of(self.passage, self.protected, (), segment.start, segment.end))
+        whole = self._find_terms(part_of(self.passage, self.protected, (), segment.start, segment.end))
         terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
-        cuts = cut(self.passage.text, segment.start, segment.end, self.protected, self._length, limit, terms)
+        cuts = cut(self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms)
         count = sum(part.translate for part in cuts)
         spans = max_protected_spans(self.bundle)
         much = f"of more than {limit} tokens" if ids else f"with more than {spans} things to keep"
         done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
         self.warnings.append((segment.start, f"A sentence {much} was {done}."))
         for part in cuts:
-            yield part, (self._encoded(part.start, part.end) or []) if part.translate else []
+            yield part, (self._encode(part.start, part.end) or []) if part.translate else []
 
-    def _length(self, start: int, end: int) -> int:
-        ids = self._encoded(start, end)
+    def _token_count(self, start: int, end: int) -> int:
+        ids = self._encode(start, end)
         return self.bundle.limits.max_source + 1 if ids is None else len(ids)
 
-    def _encoded(self, start: int, end: int) -> list[int] | None:
+    def _encode(self, start: int, end: int) -> list[int] | None:
         """The tokens of characters [start, end); None if too much is kept in them."""
         tokenizer = self.bundle.tokenizer
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
@@ -267,10 +274,10 @@ class _Cutter:
                 return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, model_input(Passage(text), self.bundle))))
         part = part_of(self.passage, self.protected, (), start, end)
-        much = len(part.protected) + len(self._terms(part)) > max_protected_spans(self.bundle)
+        much = len(part.protected) + len(self._find_terms(part)) > max_protected_spans(self.bundle)
         return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
 
-    def _terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
+    def _find_terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
         return usable_terms(part, self.glossary.find(part.text)) if self.glossary else ()
 
 
@@ -287,7 +294,7 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     return merged(passage.protected, found)
 
 
-def _acceptable(sentence: Sentence) -> list[Candidate]:
+def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:
     """What was found, the best first, less what lacks a term of the glossary that the best has."""
     best, *others = sentence.candidates
     return [
