@@ -174,12 +174,12 @@ class TranslationRequest:
                 text += part.render(part.best)
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
-                yield TranslatedPart(number, plan.in_place(text), span, part.best.decoded.score)
+                yield TranslatedPart(number, plan.resolve_nested(text), span, part.best.decoded.score)
                 await asyncio.sleep(0)  # where all is there already, others have their turn between two
                 text, start = "", end
             else:
                 if text:
-                    yield TranslatedPart(number, plan.in_place(text), None, None)
+                    yield TranslatedPart(number, plan.resolve_nested(text), None, None)
 
     async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
         """As `finish`. Raises TimeoutError if the deadline comes first."""

@@ -75,23 +75,21 @@ class TextPlan:
         """To be asked for when it is whole."""
         return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
 
-    def render(self) -> str:
-        """The translation. Its sentences must have been decoded, and `mend`ed."""
-        return self._render(_best_of)
+    def render(self, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
+        """The translation, from the candidate that `choose` returns for each sentence.
 
-    def in_place(self, text: str) -> str:
-        """`text`, some of the translation, with the nested passages that it refers to."""
-        return self._filled(text, _best_of)
-
-    def _render(self, choose: Callable[[Sentence], Candidate]) -> str:
-        text = self._filled(_join(self.parts, choose), choose)
+        The sentences must be decoded and checked.
+        """
+        text = self.resolve_nested(_join(self.parts, choose), choose)
         if self.label is None or self.bundle is None:
             return text
         if normalise_source(text) == normalise_source(self.label.shown):
-            return self.label.text  # a copy: of two places for the mark, `put` would take the first
+            return self.label.text  # a copy: `put` would choose the first of two places for the mark
         return self.label.mnemonic.put(text, self.bundle.target)
 
-    def _filled(self, text: str, choose: Callable[[Sentence], Candidate]) -> str:
+    def resolve_nested(self, text: str, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
+        """`text`, a part of the translation, with its references replaced by the nested passages' translations."""
+
         def nested(number: int) -> str | None:
             return _join(self.nested[number], choose) if number in self.nested else None
 
@@ -132,7 +130,7 @@ class TextPlan:
         for combination in islice(combinations, 4 * count + 1):  # some may be the same text in other tokens
             numbers = (combination.get(place, 0) for place in range(len(sentences)))
             chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
-            other = self._render(chosen.__getitem__)
+            other = self.render(chosen.__getitem__)
             if other != text:
                 found.setdefault(other, mean_score(chosen.values()))
             if len(found) == count:
