@@ -261,7 +261,7 @@ def test_another_learning_rate_is_another_run(shipped: Path) -> None:
 
 def test_a_general_set_may_be_an_address(shipped: Path) -> None:
     there = ("https://example.org/general.tsv",)
-    assert finetune.Tuning(finetune.Initial.load(shipped), there).general == there
+    assert finetune.FineTuning(finetune.InitialBundle.load(shipped), there).general == there
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_what_needs_a_bundle_to_begin_from_says_so(options: list[str], said: str
 
 
 def test_the_highest_learning_rate_is_what_was_asked_whatever_the_number_of_steps(shipped: Path) -> None:
-    tuning = finetune.Tuning(finetune.Initial.load(shipped), learning_rate=0.004)
+    tuning = finetune.FineTuning(finetune.InitialBundle.load(shipped), learning_rate=0.004)
     pairs = Pairs.of([[5, 6]] * 400, [[7]] * 400)
     for recipe in (tuning.recipe(pairs, 1), tuning.with_learning_rate(Recipe(steps=1234))):
         width = tuning.initial.config.d_model

@@ -12,7 +12,7 @@ from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.tokenizer import Tokenizer
 from training.adapt import rehearsal
-from training.adapt.rehearsal import Rehearsal, translated, varied
+from training.adapt.rehearsal import Rehearsal, make_variants, translate_greedily
 from training.corpora.corpus import Pair
 from training.corpora.general import general_sentences
 
@@ -31,25 +31,27 @@ def test_our_sentences_are_rehearsed_or_the_different_lines_of_a_text(bundle: Lo
 def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_changed_file(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "translated", lambda bundle, backend, texts: [Pair(text, "x") for text in texts])
+    monkeypatch.setattr(
+        rehearsal, "translate_greedily", lambda bundle, backend, texts: [Pair(text, "x") for text in texts]
+    )
     work = tmp_path / "work"
-    ours = Rehearsal(bundle, ["One.", "Two."], work, enough=2)
-    assert not ours.is_made
+    ours = Rehearsal(bundle, ["One.", "Two."], work, min_sentences=2)
+    assert not ours.is_up_to_date
     ours.make(lambda line: None)
-    assert ours.is_made and not ours.is_empty
+    assert ours.is_up_to_date and not ours.is_empty
     assert ours.path.read_text(encoding="utf-8") == "One.\tx\nTwo.\tx\n"
-    assert Rehearsal(bundle, ["One.", "Two."], work, enough=2).is_made
-    assert not Rehearsal(bundle, ["One.", "Two."], work, enough=3).is_made
-    assert not Rehearsal(bundle, ["One."], work, enough=2).is_made
+    assert Rehearsal(bundle, ["One.", "Two."], work, min_sentences=2).is_up_to_date
+    assert not Rehearsal(bundle, ["One.", "Two."], work, min_sentences=3).is_up_to_date
+    assert not Rehearsal(bundle, ["One."], work, min_sentences=2).is_up_to_date
     another = load_bundle(make_bundle(tmp_path / "another", seed=1), torch.device("cpu"))
-    assert not Rehearsal(another, ["One.", "Two."], work, enough=2).is_made
+    assert not Rehearsal(another, ["One.", "Two."], work, min_sentences=2).is_up_to_date
     ours.path.write_text("One.\tx\n", encoding="utf-8")
-    assert not ours.is_made
+    assert not ours.is_up_to_date
 
 
 def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_out(bundle: LoadedBundle) -> None:
     texts = ["Hello.", "How are you?", "", "The cat sleeps. " * 40]
-    found = translated(bundle, prepare(bundle.model, "float32"), texts)
+    found = translate_greedily(bundle, prepare(bundle.model, "float32"), texts)
     assert {pair.source for pair in found} <= set(texts[:2])
     assert all(pair.target == pair.target.strip() != "" for pair in found)
 
@@ -57,9 +59,11 @@ def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_ou
 def test_where_there_are_too_few_sentences_variants_of_them_are_rehearsed(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "translated", lambda bundle, backend, texts: [Pair(text, "x") for text in texts])
+    monkeypatch.setattr(
+        rehearsal, "translate_greedily", lambda bundle, backend, texts: [Pair(text, "x") for text in texts]
+    )
     said: list[str] = []
-    few = Rehearsal(bundle, ["The cat sleeps.", "How are you?"], tmp_path, enough=7)
+    few = Rehearsal(bundle, ["The cat sleeps.", "How are you?"], tmp_path, min_sentences=7)
     few.make(said.append)
     assert "2 general sentences and 5 variants of them" in said[0]
     lines = few.path.read_text(encoding="utf-8").splitlines()
@@ -74,8 +78,8 @@ SHIPPED = {code: Path(__file__).parent.parent / "bundles" / f"{code}-en" for cod
 def test_a_variant_has_other_words_of_the_vocabulary_in_some_places_and_the_rest_as_it_was(code: str) -> None:
     tokenizer = Tokenizer.load(SHIPPED[code] / "sentencepiece.model")
     sentences = general_sentences(code)[:400]
-    variants = varied(sentences, tokenizer, code, 800)
-    assert variants == varied(sentences, tokenizer, code, 800)
+    variants = make_variants(sentences, tokenizer, code, 800)
+    assert variants == make_variants(sentences, tokenizer, code, 800)
     assert len(set(variants)) > 700
     first, second = variants[:400], variants[400:]
     assert sum(one != other for one, other in zip(first, second, strict=True)) > 350
@@ -90,5 +94,5 @@ def test_a_variant_has_other_words_of_the_vocabulary_in_some_places_and_the_rest
 
 
 def test_there_are_no_variants_of_nothing_and_none_where_there_is_enough(bundle: LoadedBundle) -> None:
-    assert varied([], bundle.tokenizer, "en", 5) == []
-    assert varied(["The cat sleeps."], bundle.tokenizer, "en", -3) == []
+    assert make_variants([], bundle.tokenizer, "en", 5) == []
+    assert make_variants(["The cat sleeps."], bundle.tokenizer, "en", -3) == []

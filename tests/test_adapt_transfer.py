@@ -17,7 +17,7 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import EncoderLayer, Transformer
 from training.__main__ import cli
-from training.adapt.transfer import Parent
+from training.adapt.transfer import ParentBundle
 from training.corpora.corpus import Pair, write_pairs
 from training.data.vocabulary import train_vocabulary
 from training.optim import progress
@@ -39,7 +39,7 @@ def vocabulary(sentences: list[str], target: str) -> Tokenizer:
 
 
 @pytest.fixture
-def parent(tmp_path: Path) -> Parent:
+def parent(tmp_path: Path) -> ParentBundle:
     tokenizer = vocabulary([side for pair in PAIRS for side in pair], "fr")
     size = tokenizer.vocab_size
     torch.manual_seed(5)
@@ -49,7 +49,7 @@ def parent(tmp_path: Path) -> Parent:
     older = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": []}
     record |= {"training": {"corpora": [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}], "parent": older}}
     save_bundle(tmp_path / "parent", model, tokenizer, Limits(), record, "", dtype=torch.float32)
-    return Parent.load(tmp_path / "parent")
+    return ParentBundle.load(tmp_path / "parent")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def child(tokenizer: Tokenizer, **fields: Any) -> ModelConfig:
 
 
 def test_tokens_begin_as_the_parents_or_as_the_mean_of_its_parts_of_them_and_symbols_as_fresh_ones(
-    parent: Parent, german: Tokenizer
+    parent: ParentBundle, german: Tokenizer
 ) -> None:
     config = child(german)
     shared, theirs = parent.pieces(german), parent.bundle.tokenizer
@@ -81,7 +81,7 @@ def test_tokens_begin_as_the_parents_or_as_the_mean_of_its_parts_of_them_and_sym
             torch.testing.assert_close(weights[name][id], row)
 
 
-def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, german: Tokenizer) -> None:
+def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: ParentBundle, german: Tokenizer) -> None:
     weights, theirs = parent.weights(child(german), parent.pieces(german), seed=7), parent.bundle.model.state_dict()
     others = [name for name in theirs if "tokens" not in name and name != "output.weight"]
     assert len(others) > 20
@@ -89,7 +89,7 @@ def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: Parent, 
     Transformer(child(german)).load_state_dict(weights)
 
 
-def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: Parent) -> None:
+def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: ParentBundle) -> None:
     tokenizer, config = parent.bundle.tokenizer, parent.bundle.model.config
     model = Transformer(dataclasses.replace(config, dropout=0.3))
     model.load_state_dict(parent.weights(config, parent.pieces(tokenizer), seed=1))
@@ -98,7 +98,7 @@ def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: Parent) ->
 
 
 def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
-    parent: Parent, german: Tokenizer
+    parent: ParentBundle, german: Tokenizer
 ) -> None:
     layer = cast(EncoderLayer, parent.bundle.model.encoder[0]).feed_forward
     with torch.no_grad():
@@ -112,7 +112,7 @@ def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
 
 
 def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
-    parent: Parent, german: Tokenizer
+    parent: ParentBundle, german: Tokenizer
 ) -> None:
     config = child(german, d_ff=40, encoder_layers=3)
     weights, theirs = parent.weights(config, parent.pieces(german), seed=3), parent.bundle.model.state_dict()
@@ -128,10 +128,10 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
 
 @pytest.mark.parametrize("positions", [30, 50])
 def test_learned_positions_go_over_as_far_as_both_models_reach(
-    parent: Parent, german: Tokenizer, positions: int
+    parent: ParentBundle, german: Tokenizer, positions: int
 ) -> None:
     config = dataclasses.replace(parent.bundle.model.config, positions="learned", max_positions=40)
-    learned = Parent(dataclasses.replace(parent.bundle, model=Transformer(config)))
+    learned = ParentBundle(dataclasses.replace(parent.bundle, model=Transformer(config)))
     theirs = learned.bundle.model.state_dict()
     weights = learned.weights(child(german, positions="learned", max_positions=positions), {5: [5]}, seed=1)
     for name in ("source_embedding.positions", "target_embedding.positions"):
@@ -139,9 +139,11 @@ def test_learned_positions_go_over_as_far_as_both_models_reach(
         assert torch.equal(weights[name][:40], theirs[name][:positions])
 
 
-def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(parent: Parent, german: Tokenizer) -> None:
+def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(
+    parent: ParentBundle, german: Tokenizer
+) -> None:
     untied = dataclasses.replace(parent.bundle.model.config, share_embeddings="none")
-    other = Parent(dataclasses.replace(parent.bundle, model=Transformer(untied)))
+    other = ParentBundle(dataclasses.replace(parent.bundle, model=Transformer(untied)))
     with pytest.raises(TrainingError, match='say share_embeddings = "none" in a recipe'):
         other.check(child(german))
     other.check(child(german, share_embeddings="none"))
@@ -149,13 +151,13 @@ def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(parent: 
 
 
 @pytest.mark.parametrize(("name", "value"), [("d_model", 64), ("num_heads", 4), ("norm", "post")])
-def test_a_parent_of_another_width_is_refused(parent: Parent, german: Tokenizer, name: str, value: Any) -> None:
+def test_a_parent_of_another_width_is_refused(parent: ParentBundle, german: Tokenizer, name: str, value: Any) -> None:
     with pytest.raises(TrainingError, match=f"has the {name} .*this model {value}: a parent must have the same"):
         parent.weights(child(german, **{name: value}), parent.pieces(german), seed=1)
 
 
 @pytest.fixture
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: Parent) -> None:
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: ParentBundle) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     monkeypatch.setattr("training.pipeline.run.measure", lambda *_: plan_module.Timings(step=0.01, evaluation=0.1))
@@ -179,7 +181,7 @@ def run(*options: str, code: int = 0) -> str:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> None:
+def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: ParentBundle) -> None:
     said = run()
     assert f"starting from {parent.name}, which has " in said
     bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
@@ -197,7 +199,7 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: Parent) -> N
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_child_that_is_told_no_shape_has_its_parents(parent: Parent) -> None:
+def test_a_child_that_is_told_no_shape_has_its_parents(parent: ParentBundle) -> None:
     recipe = Path("child.toml").read_text()
     begin, end = recipe.index("[model]"), recipe.index("[training]")
     recipe = recipe[:begin] + "[model]\nd_ff = 20\n" + recipe[end:]

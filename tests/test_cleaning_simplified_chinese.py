@@ -17,7 +17,7 @@ from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.adapt.finetune import Initial, Tuning
+from training.adapt.finetune import FineTuning, InitialBundle
 from training.cleaning.simplified_chinese import (
     SIMPLIFIED,
     is_simplified_chinese,
@@ -190,7 +190,7 @@ def test_fine_tuning_keeps_to_the_script_of_the_bundle(
 ) -> None:
     bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer, folder=Path("b"), limits=Limits())
     recipe = RecipeFile(pairs=("-",), prepare=said)
-    asked = prepare_asked(recipe, Path("work"), Tuning(Initial(cast(LoadedBundle, bundle))), ())
+    asked = prepare_asked(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified
 
 

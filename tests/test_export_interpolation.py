@@ -99,11 +99,11 @@ def test_at_the_end_a_table_says_what_was_gained_and_lost_a_sentence_what_to_do_
 def test_what_the_bundle_says_of_general_sentences_is_learnt_from_beside_the_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("training.adapt.rehearsal.translated", lambda *_: general_pairs("en", "fr")[100:130])
+    monkeypatch.setattr("training.adapt.rehearsal.translate_greedily", lambda *_: general_pairs("en", "fr")[100:130])
     assert "translates 30 general sentences, to train on them too" in tune()
     corpora = loaded("mine").config["training"]["corpora"]
     assert [corpus["name"] for corpus in corpora] == ["own.tsv", "rehearsal.tsv"]
-    assert loaded("mine").config["training"]["recipe"]["distil"] == finetune.DISTIL
+    assert loaded("mine").config["training"]["recipe"]["distil"] == finetune.DISTIL_WEIGHT
     pairs, _ = load_pairs(Path("runs/bundles-mine/data"))
     assert pairs.rehearsed is not None and 0 < pairs.rehearsed.sum() < len(pairs)
 

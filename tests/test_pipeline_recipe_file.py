@@ -16,7 +16,7 @@ from model.bundle_weights import load_bundle
 from model.config import ModelConfig
 from model.transformer import Transformer
 from training.__main__ import cli
-from training.adapt.finetune import Initial, Tuning
+from training.adapt.finetune import FineTuning, InitialBundle
 from training.corpora.corpus import Pair, read_pairs, write_pairs
 from training.data.options import PrepareOptions
 from training.export.bundle import ExportOptions
@@ -312,7 +312,7 @@ def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path)
 def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(
     prepare: dict[str, Any], more: dict[str, Any], message: str
 ) -> None:
-    here, tuning = Path(), Tuning(cast(Initial, None))
+    here, tuning = Path(), FineTuning(cast(InitialBundle, None))
     asked = PrepareOptions(("-",), "en", "fr", here, **prepare)
     RunOptions(here, PrepareOptions(("-",), "en", "fr", here), ExportOptions(here, here, here), tuning=tuning)
     with pytest.raises(ValueError, match=message):

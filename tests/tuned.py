@@ -43,7 +43,7 @@ def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
     monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=200, epochs=2),))
     monkeypatch.setattr(rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:30])
-    monkeypatch.setattr(rehearsal, "ENOUGH", 0)
+    monkeypatch.setattr(rehearsal, "MIN_SENTENCES", 0)
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size

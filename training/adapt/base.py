@@ -14,7 +14,7 @@ from model.bundle_weights import LoadedBundle, load_bundle
 
 
 @dataclass(frozen=True)
-class Origin:
+class BaseBundle:
     bundle: LoadedBundle
 
     @classmethod

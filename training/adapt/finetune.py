@@ -18,7 +18,7 @@ from torch import Tensor
 from model.atomic_files import write_atomically
 from model.bundle import VOCABULARY
 from model.config import ModelConfig
-from training.adapt.base import Origin
+from training.adapt.base import BaseBundle
 from training.adapt.rehearsal import Rehearsal
 from training.cleaning.simplified_chinese import has_simplified_only
 from training.corpora.corpus import LineTally
@@ -35,12 +35,12 @@ from training.optim.diagnostics import flattered
 from training.optim.trainer import Recipe, TrainingError
 from training.options import Option
 
-BEFORE = "before.json"
+BEFORE_FILE = "before.json"
 GENERAL = "general set"
 """The name of the general pairs in a bundle."""
 BLEU = "BLEU"
-REHEARSE = 4.0
-DISTIL = 1.0
+REHEARSAL_RATIO = 4.0
+DISTIL_WEIGHT = 1.0
 LEARNING_RATE = 1e-3
 DROPOUT = 0.1
 WARMUP, COOLDOWN = 0.1, 0.8
@@ -63,7 +63,7 @@ class SizeDefaults:
 FINE_TUNING_SIZES = (SizeDefaults(10_000, 1024, 6), SizeDefaults(50_000, 2048, 6), SizeDefaults(math.inf, 4096, 2))
 
 
-class Initial(Origin):
+class InitialBundle(BaseBundle):
     """The bundle to adapt to other pairs; its vocabulary, architecture and languages are kept."""
 
     @property
@@ -74,7 +74,7 @@ class Initial(Origin):
     def max_tokens(self) -> int:
         return self.bundle.limits.max_source
 
-    def in_its_script(self, options: PrepareOptions) -> PrepareOptions:
+    def with_bundle_script(self, options: PrepareOptions) -> PrepareOptions:
         """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
         simplified = has_simplified_only(self.bundle.tokenizer)
         if options.normalises_characters() == simplified:
@@ -110,10 +110,10 @@ class Initial(Origin):
 
 
 @dataclass(frozen=True)
-class Tuning:
+class FineTuning:
     """What to fine-tune, and how. A ValueError names the invalid option."""
 
-    initial: Initial
+    initial: InitialBundle
     general: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
     """Pairs of another field, to measure what is lost there; repeat for more. (default: the bundle's, or ours)"""
     learning_rate: Annotated[float | None, Option(panel=PANEL)] = None
@@ -128,9 +128,9 @@ class Tuning:
     accept_general_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
     """Accept this loss of BLEU on general pairs; if all fine-tuned weights lose more, nothing is exported. (default:
     {ACCEPTED:g})"""
-    rehearse: Annotated[float, Option(metavar="N", panel=PANEL)] = REHEARSE
+    rehearse: Annotated[float, Option(metavar="N", panel=PANEL)] = REHEARSAL_RATIO
     """Also train on N general sentences for each of your pairs, with the bundle's own translations, to lose less
-    elsewhere; 0 for none. (default: {REHEARSE:g})"""
+    elsewhere; 0 for none. (default: {REHEARSAL_RATIO:g})"""
     general_text: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
     """Take these general sentences from this text in the source language, one per line. (default: sentences of ours)"""
 
@@ -155,7 +155,7 @@ class Tuning:
         """A few epochs over `pairs` at a falling rate, with early stopping; `given` overrides."""
         size = next(size for size in FINE_TUNING_SIZES if pairs.weights.sum() <= size.max_pairs)
         chosen = {"batch_tokens": size.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
-        distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL
+        distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL_WEIGHT
         fields = {**chosen, "distil": distil, "seed": seed, **given}
         return self.with_learning_rate(recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, fields))
 
@@ -197,13 +197,13 @@ class Tuning:
             self.blend,
         )
 
-    def measured_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
+    def measure_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
         """Metrics of the bundle on the development set of `data` and the `general` sets, under the names that they will
         have afterwards; cached in `work`, with what they were measured for."""
         bundle = self.initial.bundle
         tests = [TestSet.development(data), *general]
         sentences = [[test.name, test.digest] for test in tests]
-        if (kept := _kept(work / BEFORE)) and kept["of"] == [self.initial.name, sentences]:
+        if (kept := _read_json(work / BEFORE_FILE)) and kept["of"] == [self.initial.name, sentences]:
             return list(kept["metrics"])
         pairs, _ = load_pairs(data)
         for test in tests[1:]:
@@ -215,20 +215,20 @@ class Tuning:
         results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
         metrics = [metric for result in results for metric in result.metrics()]
         kept = {"of": [self.initial.name, sentences], "metrics": metrics}
-        write_atomically(work / BEFORE, (json.dumps(kept, indent=2) + "\n").encode())
+        write_atomically(work / BEFORE_FILE, (json.dumps(kept, indent=2) + "\n").encode())
         return metrics
 
 
-def _kept(path: Path) -> dict[str, Any] | None:
+def _read_json(path: Path) -> dict[str, Any] | None:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
+def describe_changes(config: Mapping[str, Any]) -> Iterator[str]:
     """The table of before and after from a bundle's config.json, for display; empty if it was not fine-tuned."""
     initial = config["training"].get("initial")
     if initial is None:
         return
-    rows = [(_whose(metric), metric["metric"], metric["score"], after) for metric, after in changes(config)]
+    rows = [(_set_label(metric), metric["metric"], metric["score"], after) for metric, after in changes(config)]
     width = max(len(whose) for whose, *_ in rows)
     yield f"before, as {initial['bundle']}, and after:"
     for whose, metric, before, score in rows:
@@ -237,6 +237,6 @@ def said_changes(config: Mapping[str, Any]) -> Iterator[str]:
         yield tradeoff["advice"]
 
 
-def _whose(metric: Mapping[str, Any]) -> str:
+def _set_label(metric: Mapping[str, Any]) -> str:
     own = metric["set"] == DEVELOPMENT
     return f"{'your pairs, held out' if own else 'elsewhere: ' + metric['set']} ({metric['sentences']:,} sentences)"

@@ -36,39 +36,39 @@ from training.data.options import MAX_RATIO
 from training.evaluation.scoring import ROWS
 from training.synthetic.teacher import fault
 
-REHEARSAL, RECORD = "rehearsal.tsv", "rehearsal.json"
-ENOUGH = 25_000
+REHEARSAL_FILE, RECORD_FILE = "rehearsal.tsv", "rehearsal.json"
+MIN_SENTENCES = 25_000
 """Sentences to rehearse; where there are fewer, variants make up the number."""
-SWAPPED, JOINED = 0.25, 0.3
+SWAP_SHARE, JOIN_SHARE = 0.25, 0.3
 """Share of a variant's words that are replaced, and of variants with another sentence appended."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The `sentences` that `bundle` rehearses, and variants where they are fewer than `enough`, with its translations,
-    in the folder `work`."""
+    """The `sentences` that `bundle` rehearses, with its translations, in the folder `work`. If there are fewer than
+    `min_sentences`, variants make up the number."""
 
     bundle: LoadedBundle
     sentences: Sequence[str]
     work: Path
-    enough: int
+    min_sentences: int
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
         """From the distinct lines of the files `texts`, or from our own sentences. Raises CorpusError."""
         if not texts:
-            return cls(bundle, general_sentences(bundle.source), work, ENOUGH)
+            return cls(bundle, general_sentences(bundle.source), work, MIN_SENTENCES)
         lines = (text.text for path in texts for text in Texts(open_text(Path(path))))
-        return cls(bundle, list(dict.fromkeys(lines)), work, ENOUGH)
+        return cls(bundle, list(dict.fromkeys(lines)), work, MIN_SENTENCES)
 
     @property
     def path(self) -> Path:
-        return self.work / REHEARSAL
+        return self.work / REHEARSAL_FILE
 
     @property
-    def is_made(self) -> bool:
-        record = self.work / RECORD
+    def is_up_to_date(self) -> bool:
+        record = self.work / RECORD_FILE
         if not (self.path.exists() and record.exists()):
             return False
         return bool(json.loads(record.read_text(encoding="utf-8")) == self._record())
@@ -80,21 +80,23 @@ class Rehearsal:
 
     def make(self, say: Say) -> None:
         """Translates the sentences and their variants and writes the file."""
-        variants = varied(self.sentences, self.bundle.tokenizer, self.bundle.source, self.enough - len(self.sentences))
+        variants = make_variants(
+            self.sentences, self.bundle.tokenizer, self.bundle.source, self.min_sentences - len(self.sentences)
+        )
         count, more = len(self.sentences), f" and {len(variants):,} variants of them" if variants else ""
         say(f"{self.bundle.name} translates {count:,} general sentences{more}, to train on them too ...")
         self.work.mkdir(parents=True, exist_ok=True)
-        pairs = translated(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
+        pairs = translate_greedily(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
         write_pairs(self.path, pairs)
-        write_atomically(self.work / RECORD, (json.dumps(self._record(), indent=2) + "\n").encode())
+        write_atomically(self.work / RECORD_FILE, (json.dumps(self._record(), indent=2) + "\n").encode())
 
     def _record(self) -> dict[str, str | int]:
         texts = {"sentences": "\n".join(self.sentences), "pairs": self.path.read_text(encoding="utf-8")}
         digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-        return {"bundle": self.bundle.name, "enough": self.enough, **digests}
+        return {"bundle": self.bundle.name, "enough": self.min_sentences, **digests}
 
 
-def varied(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count: int) -> list[str]:
+def make_variants(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count: int) -> list[str]:
     """Makes `count` variants of `sentences`, which are in `language`, cycling through them; none if `count` is below 1.
 
     Replaces a quarter of the words that are a single token by other words of the vocabulary in the same script. Appends
@@ -103,7 +105,7 @@ def varied(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count:
     if not sentences:
         return []
     spaced = language_alone(language) not in WITHOUT_SPACES
-    kinds = {id: kind for id in range(tokenizer.vocab_size) if (kind := _kind_of_word(tokenizer, id, spaced))}
+    kinds = {id: kind for id in range(tokenizer.vocab_size) if (kind := _word_kind(tokenizer, id, spaced))}
     words: dict[tuple[bool, str | None], list[int]] = {}
     for id, kind in kinds.items():
         words.setdefault(kind, []).append(id)
@@ -114,16 +116,16 @@ def varied(sentences: Sequence[str], tokenizer: Tokenizer, language: str, count:
         goes_on = [spaced and tokenizer.piece(id)[:1].isalpha() for id in ids[1:]] + [False]
         text = tokenizer.decode(
             [
-                draw.choice(words[kinds[id]]) if id in kinds and not more and draw.random() < SWAPPED else id
+                draw.choice(words[kinds[id]]) if id in kinds and not more and draw.random() < SWAP_SHARE else id
                 for id, more in zip(ids, goes_on, strict=True)
             ]
         )
-        return joint.join([text, draw.choice(sentences)]) if draw.random() < JOINED else text
+        return joint.join([text, draw.choice(sentences)]) if draw.random() < JOIN_SHARE else text
 
     return [variant(sentence) for sentence in islice(cycle(sentences), max(0, count))]
 
 
-def _kind_of_word(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str | None] | None:
+def _word_kind(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str | None] | None:
     """Whether the token is a word after a space, and its script; None if it is no word, or may be part of one."""
     piece = tokenizer.piece(id)
     word = piece.removeprefix(MARK)
@@ -132,7 +134,7 @@ def _kind_of_word(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, st
     return word != piece, script_of(word[0])
 
 
-def translated(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
+def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
     """The sentences for which `bundle` has a sound translation, decoded greedily, with these translations."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]

@@ -16,7 +16,7 @@ from torch import Tensor
 from model.config import ModelConfig, Sharing
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.adapt.base import Origin
+from training.adapt.base import BaseBundle
 from training.optim.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
@@ -25,7 +25,7 @@ _SHARING = get_args(Sharing)
 _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
 
 
-class Parent(Origin):
+class ParentBundle(BaseBundle):
     """The bundle whose weights a model for other languages starts from."""
 
     def record(self) -> dict[str, Any]:
@@ -81,11 +81,11 @@ class Parent(Origin):
         self.check(config)
         torch.manual_seed(seed)
         ours, theirs = Transformer(config).state_dict(), self.bundle.model.state_dict()
-        for name, weight in self._taken(ours, theirs, pieces):
+        for name, weight in self._initial_weights(ours, theirs, pieces):
             ours[name] = weight
         return ours
 
-    def _taken(
+    def _initial_weights(
         self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], pieces: Mapping[int, Sequence[int]]
     ) -> Iterator[tuple[str, Tensor]]:
         here = torch.tensor(list(pieces))
@@ -97,14 +97,14 @@ class Parent(Origin):
                 means = [weight[list(parts)].mean(0) for parts in pieces.values()]
                 yield name, fresh.index_copy(0, here, torch.stack(means))
             elif match := _FEED_FORWARD.fullmatch(name):
-                yield name, _units(weight, match[2], theirs, match[1], fresh)
+                yield name, _strongest_units(weight, match[2], theirs, match[1], fresh)
             elif name.endswith(".positions"):  # the model may have more positions than the parent, or fewer
                 yield name, torch.cat([weight[: len(fresh)], fresh[len(weight) :]])
             elif weight.shape == fresh.shape:
                 yield name, weight
 
 
-def _units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:
+def _strongest_units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:
     """The `part` of a feed-forward layer with as many units as `fresh` has; the parent's longest units are kept
     first."""
     axis = 1 if part == "outer.weight" else 0

@@ -12,8 +12,8 @@ import torch
 
 from model.atomic_files import check_replaceable
 from model.config import ARCHITECTURES
-from training.adapt.finetune import PANEL, Initial, Tuning
-from training.adapt.transfer import Parent
+from training.adapt.finetune import PANEL, FineTuning, InitialBundle
+from training.adapt.transfer import ParentBundle
 from training.data.batches import Pairs
 from training.data.dataset import PreparedSummary
 from training.data.options import MAX_TOKENS, PrepareOptions
@@ -58,7 +58,7 @@ class RunArguments:
     """Adapt this bundle to your pairs, instead of training from scratch."""
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
     """Also train on these, N pairs for each of yours, to lose less elsewhere."""
-    tuning: Annotated[Values, Given(Tuning)] = field(default_factory=dict)
+    tuning: Annotated[Values, Given(FineTuning)] = field(default_factory=dict)
     export: Annotated[Values, Given(ExportOptions, ("licence", "attribution", "remarks"))] = field(default_factory=dict)
     device: Annotated[str, DEVICE] = "auto"
     threads: int | None = None
@@ -79,8 +79,8 @@ class RunOptions:
     model: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     minutes: float | None = None
-    tuning: Tuning | None = None
-    parent: Parent | None = None
+    tuning: FineTuning | None = None
+    parent: ParentBundle | None = None
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class RunOptions:
         general, rehearsal = self.tuning.general_sets(tests), self.tuning.rehearsal(self.work)
         if rehearsal is None:
             return self, general
-        if not rehearsal.is_made:
+        if not rehearsal.is_up_to_date:
             check_replaceable(self.export.out, self.export.replace)
             rehearsal.make(say)
         if rehearsal.is_empty:
@@ -179,10 +179,10 @@ class RunOptions:
         return name in (None, plan.architecture)
 
 
-def tuning_asked(arguments: RunArguments) -> Tuning | None:
+def tuning_asked(arguments: RunArguments) -> FineTuning | None:
     """The options of --init. A ValueError names an option that needs it."""
     if arguments.init is not None:
-        return Tuning(Initial.load(arguments.init), **arguments.tuning)
+        return FineTuning(InitialBundle.load(arguments.init), **arguments.tuning)
     for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
         option = name.replace("_", "-")
         raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
@@ -196,7 +196,7 @@ def run_asked(arguments: RunArguments) -> RunOptions:
     model = {"architecture": arguments.architecture}
     said = recipe.overridden(**arguments.said, prepare=arguments.prepare, model=model, export=arguments.export)
     tuning = tuning_asked(arguments)
-    parent = Parent.load(Path(said.parent)) if said.parent else None
+    parent = ParentBundle.load(Path(said.parent)) if said.parent else None
     prepare = prepare_asked(said, work, tuning, arguments.mix)
     export = export_asked(arguments, said, work, tuning, parent)
     return RunOptions(
@@ -204,7 +204,7 @@ def run_asked(arguments: RunArguments) -> RunOptions:
     )
 
 
-def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tuple[str, ...]) -> PrepareOptions:
+def prepare_asked(said: RecipeFile, work: Path, tuning: FineTuning | None, mix: tuple[str, ...]) -> PrepareOptions:
     """What to prepare. Raises ValueError."""
     fields: dict[str, Any] = {"dev": said.dev, **said.prepare}
     if said.seed is not None:
@@ -214,11 +214,11 @@ def prepare_asked(said: RecipeFile, work: Path, tuning: Tuning | None, mix: tupl
         fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
     source, target = _languages(said, tuning)
     options = PrepareOptions(said.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
-    return options if tuning is None or "script" in fields else tuning.initial.in_its_script(options)
+    return options if tuning is None or "script" in fields else tuning.initial.with_bundle_script(options)
 
 
 def export_asked(
-    arguments: RunArguments, said: RecipeFile, work: Path, tuning: Tuning | None, parent: Parent | None
+    arguments: RunArguments, said: RecipeFile, work: Path, tuning: FineTuning | None, parent: ParentBundle | None
 ) -> ExportOptions:
     """What to export, and what to measure on. Raises ValueError."""
     fields = dict(said.export)
@@ -244,7 +244,7 @@ def export_asked(
     )
 
 
-def _languages(said: RecipeFile, tuning: Tuning | None) -> tuple[str, str]:
+def _languages(said: RecipeFile, tuning: FineTuning | None) -> tuple[str, str]:
     """Source and target, of the bundle if there is one. Raises ValueError."""
     if tuning is not None:
         return tuning.initial.languages(said.source, said.target)

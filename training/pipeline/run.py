@@ -14,7 +14,7 @@ from model.atomic_files import check_replaceable
 from model.bundle import read_bundle
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
-from training.adapt.finetune import said_changes
+from training.adapt.finetune import describe_changes
 from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
@@ -83,7 +83,7 @@ def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
             plan.save(options.work)
     export, adapted = options.export, None
     if options.tuning is not None:
-        before = options.tuning.measured_before(options.work, data, general, say)
+        before = options.tuning.measure_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
         adapted = options.tuning.adapted(before, general)
     record_origin(export.run, export.origin)
@@ -94,7 +94,7 @@ def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
 
 def _say_changes(out: Path, say: Say) -> None:
     config, _ = read_bundle(out)
-    for line in said_changes(config):
+    for line in describe_changes(config):
         say(line)
 
 
