@@ -1,312 +1,335 @@
-// The page: what each part tells the others.
+// The page's entry point: connects its parts.
 
 import * as api from "./service/api.js";
-import { startAppearance } from "./translate/preferences.js";
+import { startPreferences } from "./translate/preferences.js";
 import { copy } from "./lib/clipboard.js";
-import { createCycle, isGone, untilReady } from "./service/request_loop.js";
+import { createRequestLoop, isUnavailable, waitUntilReady } from "./service/request_loop.js";
 import { make } from "./lib/dom.js";
 import { hideExamples, showExamples } from "./translate/examples.js";
 import { startFiles } from "./translate/files.js";
-import { askForKeys } from "./translate/api_key_dialog.js";
-import { Languages } from "./translate/languages.js";
-import { Links } from "./translate/word_hover.js";
+import { startKeyDialog } from "./translate/api_key_dialog.js";
+import { LanguagePicker } from "./translate/languages.js";
+import { WordHover } from "./translate/word_hover.js";
 import { ModelPanel } from "./translate/model_panel.js";
-import { clearNotes, faultWords, goneWords, hush, say, showFault, showWarnings } from "./translate/notices.js";
-import { Others } from "./translate/alternatives.js";
+import {
+  announce,
+  cancelAnnouncement,
+  clearNotices,
+  errorMessage,
+  showError,
+  showWarnings,
+  unavailableMessage,
+} from "./translate/notices.js";
+import { Alternatives } from "./translate/alternatives.js";
 import * as panes from "./translate/panes.js";
-import { linkTo, readPlace, writePlace } from "./translate/url_fragment.js";
+import { linkTo, readFragment, writeFragment } from "./translate/url_fragment.js";
 import { AttentionPanel } from "./attention/panel.js";
 import { codePoints } from "./lib/offsets.js";
-import { keep, recall } from "./lib/storage.js";
+import { getStored, setStored } from "./lib/storage.js";
 import { number, text, translatePage } from "./i18n/index.js";
 
-const LIMIT = Number(document.querySelector('meta[name="interlinear-max-characters"]').content);
-const KEPT = "interlinear.text";
-const SPOKEN = 300; // characters of a translation that are read out when it is there
-const QUIET_MS = 900; // without typing, before it is
-const DONE_MS = 1500; // that a button shows that it has done it
+const MAX_CHARACTERS = Number(document.querySelector('meta[name="interlinear-max-characters"]').content);
+const STORED_TEXT = "interlinear.text";
+const MAX_ANNOUNCED_CHARACTERS = 300; // a screen reader reads out shorter translations when they arrive
+const ANNOUNCE_DELAY_MS = 900; // without typing, before an announcement
+const CONFIRMATION_MS = 1500; // for which a button shows that it succeeded
 
-const at = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
-let result = null; // what is shown, once it is whole
-let chosen = 0; // the sentence that is looked at more closely
+let result = null; // the complete translation that is shown
+let selectedIndex = 0; // of the sentence whose alternatives and attention are shown
 
-const cycle = createCycle({ wanted, accept, unchanged, begin, sentence: showSentence, done, fault });
-const languages = new Languages({ changed: languagesChanged, swapped, say });
-const links = new Links({ choose, fault: (error) => showFault(faultWords(error)), mended, say });
-const others = new Others(replaceSentence);
-const models = new ModelPanel();
+const requestLoop = createRequestLoop({
+  getRequest,
+  validate,
+  onUnchanged: restore,
+  onStart: showStarted,
+  onSentence: showSentence,
+  onDone: showResult,
+  onError: showFailure,
+});
+const languages = new LanguagePicker({ onChange: languagesChanged, onSwap: swapTexts, announce });
+const wordHover = new WordHover({
+  onSelect: selectSentence,
+  onError: (error) => showError(errorMessage(error)),
+  onRecovered: alignmentRecovered,
+  announce,
+});
+const alternatives = new Alternatives(replaceSentence);
+const modelPanel = new ModelPanel();
 const attention = new AttentionPanel();
 
-function wanted() {
+function getRequest() {
   return { text: panes.sourceText(), source: languages.source, target: languages.target };
 }
 
-/** Whether there is something to ask for; if not, shows nothing, or why. */
-function accept({ text: words, target }) {
-  forget();
-  if (!target) return false; // the languages are not there yet, and if there is a fault, it is said
+/** Whether there is something to translate; if not, clears the translation or shows why. */
+function validate({ text: words, target }) {
+  invalidate();
+  if (!target) return false; // the languages are still loading, or their error is shown
   const count = codePoints(words);
-  if (!words.trim()) empty();
-  else if (count > LIMIT) showFault(text("too-long", { count: number(count), limit: number(LIMIT) }));
+  const limit = number(MAX_CHARACTERS);
+  if (!words.trim()) showEmpty();
+  else if (count > MAX_CHARACTERS) showError(text("too-long", { count: number(count), limit }));
   else return true;
   return false;
 }
 
-function empty() {
-  clearNotes();
-  panes.endAfter(0);
-  languages.tell("und", null);
-  at("time").textContent = "";
-  look(0);
-  enable();
+function showEmpty() {
+  clearNotices();
+  panes.setSentenceCount(0);
+  languages.setDetected("und", null);
+  byId("time").textContent = "";
+  showDetails(0);
+  updateButtons();
 }
 
-/** Typed, and taken back: the panes belong together again. */
-function unchanged() {
+/** An edit was undone: the translation shown is that of the text again. */
+function restore() {
   if (!result) return;
   panes.undim();
-  links.show(result);
+  wordHover.show(result);
 }
 
-/** The panes do not belong together any more. */
-function forget() {
+/** The translation shown is no longer that of the text. */
+function invalidate() {
   result = null;
-  links.show(null);
+  wordHover.show(null);
   panes.dim();
 }
 
-function begin() {
+function showStarted() {
   panes.setLanguages(languages.source, languages.target);
   panes.dim();
 }
 
 function showSentence(index, sentence) {
-  if (index === 0) clearNotes();
+  if (index === 0) clearNotices();
   panes.showSentence(index, sentence);
-  enable(); // what follows is of an older translation, until this one is whole
+  updateButtons(); // the sentences that follow are of the previous translation
 }
 
-function done(answer) {
+function showResult(answer) {
   result = answer;
-  panes.endAfter(answer.sentences.length);
-  links.show(answer);
-  languages.tell(answer.source, answer.confidence);
-  const warned = showAbout(answer);
-  models.measured(answer);
-  look(0);
-  enable();
+  panes.setSentenceCount(answer.sentences.length);
+  wordHover.show(answer);
+  languages.setDetected(answer.source, answer.confidence);
+  const shownWarnings = showTimeAndWarnings(answer);
+  modelPanel.setLastResult(answer);
+  showDetails(0);
+  updateButtons();
   const words = panes.targetText();
-  // In the voice of its language, where the browser has one.
-  const said = words.length <= SPOKEN ? make("span", { lang: answer.target }, words) : text("spoken.done");
-  say(said, QUIET_MS, warned);
+  // `lang` selects the screen reader's voice.
+  const isShort = words.length <= MAX_ANNOUNCED_CHARACTERS;
+  const announcement = isShort ? make("span", { lang: answer.target }, words) : text("spoken.done");
+  announce(announcement, ANNOUNCE_DELAY_MS, shownWarnings);
 }
 
 /** @returns {string[]} the warnings that are shown */
-function showAbout({ warnings, milliseconds }) {
-  at("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
+function showTimeAndWarnings({ warnings, milliseconds }) {
+  byId("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
   return showWarnings(warnings);
 }
 
-/** Words that could not be joined can be: what was said of that is over. */
-function mended() {
+/** Word alignment works again after an error: shows the warnings in its place. */
+function alignmentRecovered() {
   if (result) showWarnings(result.warnings);
 }
 
-function fault(error, wait) {
-  forget();
-  languages.tell("und", null); // what was told was of another text
-  at("time").textContent = "";
-  others.show(null);
-  enable();
-  const isWaitedFor = !wait && isGone(error);
-  const words = isWaitedFor ? goneWords(error) : faultWords(error, wait);
-  const isKey = error.status === 401;
-  const helps = !wait && !isWaitedFor;
-  const action = helps ? { words: text(isKey ? "key.enter" : "again"), act: cycle.again } : undefined;
-  showFault(words, action, wait ? "warning" : "fault");
+function showFailure(error, wait) {
+  invalidate();
+  languages.setDetected("und", null); // the detected language was of another text
+  byId("time").textContent = "";
+  alternatives.show(null);
+  updateButtons();
+  const isPolled = !wait && isUnavailable(error);
+  const words = isPolled ? unavailableMessage(error) : errorMessage(error, wait);
+  const needsKey = error.status === 401;
+  const canRetry = !wait && !isPolled;
+  const action = canRetry ? { words: text(needsKey ? "key.enter" : "again"), act: requestLoop.retry } : undefined;
+  showError(words, action, wait ? "warning" : "fault");
 }
 
-/** What can be done with the translation, as long as it is one. */
-function enable() {
-  const isThere = result !== null && panes.targetText() !== "";
-  at("copy").disabled = at("copy-link").disabled = !isThere;
+/** Enables the buttons that need a translation. */
+function updateButtons() {
+  const hasTranslation = result !== null && panes.targetText() !== "";
+  byId("copy").disabled = byId("copy-link").disabled = !hasTranslation;
 }
 
-/** Looks at a sentence more closely. */
-function look(index) {
-  chosen = index;
+/** Shows the alternatives and the attention of a sentence. */
+function showDetails(index) {
+  selectedIndex = index;
   const sentence = result?.sentences[index];
   const isTranslated = sentence?.text && result.source !== "und" && result.source !== result.target;
   const shown = isTranslated
     ? { text: result.text.slice(...sentence.source), source: result.source, target: result.target }
     : null;
-  others.show(shown && { ...shown, translation: sentence.text });
+  alternatives.show(shown && { ...shown, translation: sentence.text });
   const count = result?.sentences.length ?? 0;
   attention.show(shown && { ...shown, ...(sentence.isReplaced && { target_text: sentence.text }) }, index, count);
 }
 
-function choose(index) {
-  links.choose(result.sentences.length > 1 ? index : null);
-  if (index !== chosen) look(index);
+function selectSentence(index) {
+  wordHover.select(result.sentences.length > 1 ? index : null);
+  if (index !== selectedIndex) showDetails(index);
 }
 
 function replaceSentence(words) {
   if (!result) return; // the text has changed since
-  const sentence = { ...result.sentences[chosen], text: words, isReplaced: true };
-  result.sentences[chosen] = sentence;
-  panes.showSentence(chosen, sentence);
-  links.choose(result.sentences.length > 1 ? chosen : null);
-  look(chosen);
-  say(text("others.taken", { words }));
+  const sentence = { ...result.sentences[selectedIndex], text: words, isReplaced: true };
+  result.sentences[selectedIndex] = sentence;
+  panes.showSentence(selectedIndex, sentence);
+  wordHover.select(result.sentences.length > 1 ? selectedIndex : null);
+  showDetails(selectedIndex);
+  announce(text("others.taken", { words }));
 }
 
-function swapped() {
+function swapTexts() {
   if (result && panes.targetText()) panes.setSourceText(panes.targetText());
-  typed();
+  textChanged();
 }
 
-function languagesChanged(byHand) {
-  if (byHand) writePlace(languages.source, languages.target);
-  models.show(wanted());
-  reflectExamples();
-  cycle.change();
+function languagesChanged(byUser) {
+  if (byUser) writeFragment(languages.source, languages.target);
+  modelPanel.show(getRequest());
+  updateExamples();
+  requestLoop.schedule();
 }
 
-/** By hand: from now on a reload is to bring this text, and not that of the link. */
-function edited() {
-  const place = readPlace();
-  if (place?.text) writePlace(place.source, place.target);
+/** After an edit by the user, a reload restores this text and not that of the link. */
+function textEdited() {
+  const fragment = readFragment();
+  if (fragment?.text) writeFragment(fragment.source, fragment.target);
   languages.textChanged();
-  typed();
+  textChanged();
 }
 
-/** An example takes the place of the text, and shows what the page can show of it. */
-function takeExample(sentence) {
+/** Puts an example in place of the text, and opens its attention. */
+function useExample(sentence) {
   panes.setSourceText(sentence);
-  edited();
-  cycle.change();
-  at("attention-panel").open = true;
-  at("source-text").focus();
+  textEdited();
+  requestLoop.schedule();
+  byId("attention-panel").open = true;
+  byId("source-text").focus();
 }
 
-function reflectExamples() {
+function updateExamples() {
   if (panes.sourceText() || !languages.target) hideExamples();
-  else showExamples(languages.sources, takeExample);
+  else showExamples(languages.sources, useExample);
 }
 
-/** What follows from the text alone, at once. */
-function typed() {
-  hush();
-  panes.reflect();
-  links.show(null);
+/** Updates at once what depends on the text alone. */
+function textChanged() {
+  cancelAnnouncement();
+  panes.resetMirror();
+  wordHover.show(null);
   showCount();
-  reflectExamples();
-  keep(KEPT, panes.sourceText().slice(0, LIMIT), "tab");
+  updateExamples();
+  setStored(STORED_TEXT, panes.sourceText().slice(0, MAX_CHARACTERS), "session");
 }
 
 function showCount() {
   const words = panes.sourceText();
   const count = codePoints(words);
-  const figures = { count: number(count), limit: number(LIMIT) };
-  at("count").textContent = text("count", figures);
-  at("count-said").textContent = text("count.said", figures);
-  at("count").classList.toggle("over", count > LIMIT);
-  at("clear").hidden = !words;
+  const figures = { count: number(count), limit: number(MAX_CHARACTERS) };
+  byId("count").textContent = text("count", figures);
+  byId("count-said").textContent = text("count.said", figures);
+  byId("count").classList.toggle("over", count > MAX_CHARACTERS);
+  byId("clear").hidden = !words;
 }
 
 function startText() {
-  const area = at("source-text");
+  const area = byId("source-text");
   area.addEventListener("input", (event) => {
-    edited();
-    // Half a character of Chinese is not worth translating. But keyboards of phones compose every word, the last one
-    // until something follows: what is left as it is, is meant. What was pasted is whole.
+    textEdited();
+    // A half-composed Chinese character is not translated at once. Phone keyboards compose every word, the last one
+    // until another follows, so composed text is translated after a longer pause. Pasted text is complete.
     const isPasted = event.inputType === "insertFromPaste";
-    cycle.change(event.isComposing ? "composing" : isPasted ? undefined : "typing");
+    requestLoop.schedule(event.isComposing ? "composing" : isPasted ? undefined : "typing");
   });
-  area.addEventListener("compositionend", () => cycle.change("typing"));
-  at("clear").addEventListener("click", () => {
+  area.addEventListener("compositionend", () => requestLoop.schedule("typing"));
+  byId("clear").addEventListener("click", () => {
     panes.setSourceText("");
-    edited();
-    cycle.change();
+    textEdited();
+    requestLoop.schedule();
     area.focus();
   });
 }
 
-function startTools() {
-  const label = at("copy").querySelector("span");
-  at("copy").addEventListener("click", async () => {
-    if (!(await copied(at("copy"), panes.targetText(), "copied"))) return;
+function startButtons() {
+  const label = byId("copy").querySelector("span");
+  byId("copy").addEventListener("click", async () => {
+    if (!(await copyAndConfirm(byId("copy"), panes.targetText(), "copied"))) return;
     label.textContent = text("copied");
-    setTimeout(() => (label.textContent = text("copy")), DONE_MS);
+    setTimeout(() => (label.textContent = text("copy")), CONFIRMATION_MS);
   });
-  at("copy-link").addEventListener("click", () => {
-    const link = linkTo(wanted());
-    if (link) copied(at("copy-link"), link, "link.copied");
-    else showFault(text("link.long"));
+  byId("copy-link").addEventListener("click", () => {
+    const link = linkTo(getRequest());
+    if (link) copyAndConfirm(byId("copy-link"), link, "link.copied");
+    else showError(text("link.long"));
   });
 }
 
-/** Copies `words`, and says so: in the key `said`, and for a moment by the sign on `button`.
- *  @returns {Promise<boolean>} whether the browser did it */
-async function copied(button, words, said) {
+/** Copies `words`, announces the text of `confirmation`, and shows a check mark on `button` for a moment.
+ *  @returns {Promise<boolean>} whether the browser allowed it */
+async function copyAndConfirm(button, words, confirmation) {
   const isDone = await copy(words);
-  say(text(isDone ? said : "copy.failed"));
+  announce(text(isDone ? confirmation : "copy.failed"));
   if (!isDone) {
-    showFault(text("copy.failed"));
+    showError(text("copy.failed"));
     return false;
   }
-  const sign = button.querySelector("use");
-  const usual = (button.dataset.sign ??= sign.getAttribute("href"));
-  sign.setAttribute("href", "#icon-done");
-  setTimeout(() => sign.setAttribute("href", usual), DONE_MS);
+  const icon = button.querySelector("use");
+  const usualIcon = (button.dataset.icon ??= icon.getAttribute("href"));
+  icon.setAttribute("href", "#icon-done");
+  setTimeout(() => icon.setAttribute("href", usualIcon), CONFIRMATION_MS);
   return true;
 }
 
 async function start() {
   translatePage();
-  startAppearance();
-  askForKeys();
+  startPreferences();
+  startKeyDialog();
   startText();
-  startTools();
-  startFiles(wanted);
+  startButtons();
+  startFiles(getRequest);
   document.addEventListener("interfacechange", () => {
-    languages.rename();
+    languages.relabel();
     showCount();
-    reflectExamples();
-    if (result) showAbout(result);
+    updateExamples();
+    if (result) showTimeAndWarnings(result);
   });
-  // Somebody may have been quicker than this script.
-  if (!panes.sourceText()) panes.setSourceText(recall(KEPT) ?? "");
-  typed();
-  // On a phone a keyboard would cover half of the page.
-  if (!panes.sourceText() && matchMedia("(pointer: fine)").matches) at("source-text").focus();
+  // The user may have typed before this script ran.
+  if (!panes.sourceText()) panes.setSourceText(getStored(STORED_TEXT) ?? "");
+  textChanged();
+  // On a phone, focus would open a keyboard that covers half of the page.
+  if (!panes.sourceText() && matchMedia("(pointer: fine)").matches) byId("source-text").focus();
   await loadLanguages();
-  addEventListener("hashchange", goToPlace);
+  addEventListener("hashchange", applyFragment);
 }
 
 async function loadLanguages() {
   try {
     languages.load(await api.get("languages"));
-    goToPlace();
-    clearNotes();
-    await models.start();
+    applyFragment();
+    clearNotices();
+    await modelPanel.start();
   } catch (error) {
-    if (!isGone(error)) {
-      return showFault(faultWords(error), { words: text("again"), act: loadLanguages });
+    if (!isUnavailable(error)) {
+      return showError(errorMessage(error), { words: text("again"), act: loadLanguages });
     }
-    showFault(goneWords(error));
-    await untilReady();
+    showError(unavailableMessage(error));
+    await waitUntilReady();
     await loadLanguages();
   }
 }
 
-function goToPlace() {
-  const place = readPlace();
-  if (!place) return;
-  if (place.text) panes.setSourceText(place.text);
-  typed();
-  languages.choose(place.source, place.target);
+function applyFragment() {
+  const fragment = readFragment();
+  if (!fragment) return;
+  if (fragment.text) panes.setSourceText(fragment.text);
+  textChanged();
+  languages.select(fragment.source, fragment.target);
 }
 
 await start();

@@ -1,4 +1,4 @@
-// Before the first paint: light or dark, so that nothing flashes. Not a module, since those run later.
+// Applies the theme before the first paint, so that nothing flashes. A classic script, since modules run later.
 
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -7,7 +7,7 @@
     try {
       return localStorage.getItem(name);
     } catch {
-      return null; // the browser was told to keep nothing
+      return null; // storage is blocked
     }
   };
   const apply = () => {
@@ -17,7 +17,7 @@
   apply();
   dark.addEventListener("change", apply);
   document.addEventListener("themechosen", apply);
-  // Nor should English be seen by whom main.js is about to show Chinese.
+  // Hides the English text until main.js replaces it with Chinese.
   const language = stored("interlinear.interface") ?? navigator.language;
   if (language.toLowerCase().startsWith("zh")) root.dataset.waiting = "";
 })();

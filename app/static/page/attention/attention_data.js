@@ -1,15 +1,15 @@
-// One sentence's attention: its tokens, its weights as they arrive, their means. Knows no page and no network.
+// The attention of one sentence: its tokens, its weights as they arrive, and their means. No DOM, no network.
 
 /** In the order of the tabs. */
 export const KINDS = ["cross", "encoder", "decoder"];
 
-const WORD_BEGINS = "\u2581";
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/; // the blocks of Hebrew, Arabic and the like
+const SPACE_MARK = "\u2581";
+const RTL_CHARACTERS = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/; // Unicode blocks of Hebrew, Arabic and others
 const START = { piece: "<s>", start: 0, end: 0 };
 
 /**
  * A matrix of weights: `at(query, key)`. Every row is a distribution over the keys and sums to 1.
- * The values are 32-bit floats, as the service has them, so that nothing is rounded here.
+ * The values are 32-bit floats, as in the service, so that nothing is rounded here.
  */
 export class Matrix {
   constructor(rows, columns, values = new Float32Array(rows * columns)) {
@@ -44,16 +44,16 @@ export class Matrix {
     return Float32Array.from({ length: this.rows }, (_, query) => this.at(query, key));
   }
 
-  /** The indices of the greatest of `weights`, the greatest first. */
+  /** Indices of the `count` greatest of `weights`, greatest first. */
   static greatest(weights, count) {
     return [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, count);
   }
 }
 
-/** The sentence of one answer of POST /attention. Weights of layers that it lacks are added when they come. */
+/** The sentence of a response of POST /attention. Weights of missing layers are added as they arrive. */
 export class Sentence {
   /**
-   * @param answer the service's answer, whatever kinds, layers and heads it holds
+   * @param answer the response, with any kinds, layers and heads
    * @param shape {encoder_layers, decoder_layers, num_heads}: the model's architecture
    */
   constructor(answer, shape) {
@@ -61,28 +61,28 @@ export class Sentence {
     Object.assign(this, { translation, source, target, alignment, model });
     this.heads = shape.num_heads;
     this.depth = { encoder: shape.encoder_layers, decoder: shape.decoder_layers, cross: shape.decoder_layers };
-    this.layers = { encoder: [], decoder: [], cross: [] }; // [layer][head], with holes where nothing came yet
+    this.layers = { encoder: [], decoder: [], cross: [] }; // [layer][head], sparse until loaded
     this.means = new Map();
   }
 
-  /** Takes in the weights of some layers, from the layer `first` on: [layer][head][query][key]. */
+  /** Adds the weights of layers from `first` on: [layer][head][query][key]. */
   add(kind, layers, first) {
     layers.forEach((heads, number) => {
       this.layers[kind][first + number] = heads.map(Matrix.of);
     });
   }
 
-  /** The tokens that ask: the rows. */
+  /** The query tokens: the rows. */
   queries(kind) {
     return kind === "encoder" ? this.source : this.target;
   }
 
-  /** The tokens looked at: the columns. The decoder sees what it has written so far, which begins with <s>. */
+  /** The key tokens: the columns. The decoder's are the tokens generated so far, beginning with <s>. */
   keys(kind) {
     return kind === "decoder" ? [START, ...this.target.slice(0, -1)] : this.source;
   }
 
-  /** How many weights a kind has, over all layers and heads. */
+  /** Number of weights of a kind, over all layers and heads. */
   size(kind) {
     return this.depth[kind] * this.heads * this.queries(kind).length * this.keys(kind).length;
   }
@@ -91,12 +91,12 @@ export class Sentence {
     return layer === null ? this.missing(kind).length === 0 : this.layers[kind][layer] !== undefined;
   }
 
-  /** The layers of a kind that have not come yet. */
+  /** Indices of the layers of a kind that are not loaded. */
   missing(kind) {
     return Array.from({ length: this.depth[kind] }, (_, layer) => layer).filter((layer) => !this.has(kind, layer));
   }
 
-  /** The weights of a head; of a layer's mean where `head` is null; of the mean of all where `layer` is, too. */
+  /** The weights of a head; the layer's mean if `head` is null, the mean of all if `layer` is null too. */
   matrix(kind, layer, head) {
     if (!this.has(kind, layer)) return null;
     if (head !== null) return this.layers[kind][layer][head];
@@ -108,11 +108,11 @@ export class Sentence {
   }
 }
 
-/** Tokens as words: runs [from, to) of pieces. The end symbol is alone, and so is what opens a sentence. */
-export function words(tokens) {
-  const begins = ({ piece }, index) =>
-    index === 0 || piece.startsWith(WORD_BEGINS) || isSymbol(piece) || isSymbol(tokens[index - 1].piece);
-  const starts = tokens.flatMap((token, index) => (begins(token, index) ? [index] : []));
+/** Groups tokens into words: ranges [from, to) of pieces. Symbols (<s>, </s>) are groups of their own. */
+export function groupIntoWords(tokens) {
+  const isWordStart = ({ piece }, index) =>
+    index === 0 || piece.startsWith(SPACE_MARK) || isSymbol(piece) || isSymbol(tokens[index - 1].piece);
+  const starts = tokens.flatMap((token, index) => (isWordStart(token, index) ? [index] : []));
   return starts.map((from, number) => [from, starts[number + 1] ?? tokens.length]);
 }
 
@@ -120,30 +120,30 @@ export function isSymbol(piece) {
   return piece === "<s>" || piece === "</s>";
 }
 
-/** What a piece is called in running text: without the mark of the space before it, unless it is nothing else. One that
- *  runs from right to left is isolated, or it would turn round the numbers and quotation marks beside it. */
-export function spoken({ piece }) {
-  const name = piece.replace(WORD_BEGINS, "") || piece;
-  return RIGHT_TO_LEFT.test(name) ? `\u2068${name}\u2069` : name;
+/** The name of a piece in running text: without its space mark, unless it is only that. A right-to-left piece is
+ *  isolated, or it would reorder the numbers and quotation marks around it. */
+export function pieceName({ piece }) {
+  const name = piece.replace(SPACE_MARK, "") || piece;
+  return RTL_CHARACTERS.test(name) ? `\u2068${name}\u2069` : name;
 }
 
-/** A piece as a picture has it: the space before it as an open box, which every font's is narrower than the mark. */
-export function shown({ piece }) {
-  return piece.replace(WORD_BEGINS, "\u2423");
+/** The text of a piece on a canvas: its space mark becomes an open box, which is narrower in every font. */
+export function pieceOnCanvas({ piece }) {
+  return piece.replace(SPACE_MARK, "\u2423");
 }
 
-/** [the mark of a space or nothing, the rest] */
-export function cut({ piece }) {
-  return piece.startsWith(WORD_BEGINS) ? [WORD_BEGINS, piece.slice(1)] : ["", piece];
+/** Splits a piece into its space mark, or "", and the rest. */
+export function splitPiece({ piece }) {
+  return piece.startsWith(SPACE_MARK) ? [SPACE_MARK, piece.slice(1)] : ["", piece];
 }
 
-/** A weight beside others: four decimals. */
-export function written(weight) {
+/** A weight among others, with four decimals. */
+export function formatWeight(weight) {
   return weight.toFixed(4);
 }
 
-/** A weight by itself: four digits that count, also where it is small. */
-export function exactly(weight) {
+/** A single weight, with four significant digits. */
+export function formatWeightExact(weight) {
   if (weight === 0 || weight === 1) return String(weight);
   return weight < 1e-4 ? weight.toExponential(3) : weight.toPrecision(4);
 }

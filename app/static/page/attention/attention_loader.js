@@ -1,14 +1,14 @@
-// Asks the service for a sentence's attention: at once where it is small, else what is shown, a layer at a time.
+// Loads a sentence's attention: everything at once if it is small, else the shown kind layer by layer.
 
 import { KINDS, Sentence } from "./attention_data.js";
 
-const MOST_AT_ONCE = 200_000; // weights in one answer, each of some twenty bytes
-const CHARACTERS_A_TOKEN = 3; // a guess at the first request, when the tokens are not known yet
+const MAX_WEIGHTS_PER_REQUEST = 200_000; // about 20 bytes each
+const CHARACTERS_PER_TOKEN = 3; // an estimate for the first request, before the tokens are known
 
-// The pair is not served, and the service says it best.
-const UNKNOWN = { architecture: { encoder_layers: 1, decoder_layers: 1, num_heads: 1 } };
+// For a pair that is not served, so that the request is sent and the service's error shown.
+const UNKNOWN_MODEL = { architecture: { encoder_layers: 1, decoder_layers: 1, num_heads: 1 } };
 
-export class Loading {
+export class AttentionLoader {
   /** @param api `get` and `post` of the service */
   constructor(api) {
     this.api = api;
@@ -16,41 +16,41 @@ export class Loading {
   }
 
   /**
-   * The sentence of a request, with its tokens at least.
-   * @param asked {text, source, target, target_text}
+   * Loads the sentence of a request, with at least its tokens.
+   * @param request {text, source, target, target_text}
    */
-  async sentence(asked, signal) {
-    const { architecture: shape } = await this.model(asked, signal);
-    const tokens = Math.max(asked.text.length, asked.target_text?.length ?? 0) / CHARACTERS_A_TOKEN;
-    const guess = tokens ** 2 * shape.num_heads * (shape.encoder_layers + 2 * shape.decoder_layers);
-    const tokensAlone = { kinds: ["cross"], layers: [0], heads: [0] };
-    const isLarge = guess > MOST_AT_ONCE;
-    const answer = await this.ask(asked, isLarge ? tokensAlone : {}, signal);
-    const model = await this.model(asked, signal, answer.model);
-    const sentence = new Sentence(answer, model.architecture);
-    if (!isLarge) for (const kind of KINDS) sentence.add(kind, answer.attention[kind], 0);
+  async sentence(request, signal) {
+    const { architecture: shape } = await this.model(request, signal);
+    const tokens = Math.max(request.text.length, request.target_text?.length ?? 0) / CHARACTERS_PER_TOKEN;
+    const estimatedWeights = tokens ** 2 * shape.num_heads * (shape.encoder_layers + 2 * shape.decoder_layers);
+    const onlyTokens = { kinds: ["cross"], layers: [0], heads: [0] };
+    const isLarge = estimatedWeights > MAX_WEIGHTS_PER_REQUEST;
+    const response = await this.fetchAttention(request, isLarge ? onlyTokens : {}, signal);
+    const model = await this.model(request, signal, response.model);
+    const sentence = new Sentence(response, model.architecture);
+    if (!isLarge) for (const kind of KINDS) sentence.add(kind, response.attention[kind], 0);
     return sentence;
   }
 
-  /** Brings what is missing of a kind; `came` is called after each part. */
-  async complete(sentence, asked, kind, signal, came) {
+  /** Loads the missing layers of a kind, and calls `onPart` after each response. */
+  async complete(sentence, request, kind, signal, onPart) {
     const missing = sentence.missing(kind);
-    const parts = sentence.size(kind) <= MOST_AT_ONCE ? [missing] : missing.map((layer) => [layer]);
-    for (const layers of parts.filter((part) => part.length)) {
-      const answer = await this.ask(asked, { kinds: [kind], layers }, signal);
-      layers.forEach((layer, place) => sentence.add(kind, [answer.attention[kind][place]], layer));
-      came();
+    const batches = sentence.size(kind) <= MAX_WEIGHTS_PER_REQUEST ? [missing] : missing.map((layer) => [layer]);
+    for (const layers of batches.filter((layers) => layers.length)) {
+      const response = await this.fetchAttention(request, { kinds: [kind], layers }, signal);
+      layers.forEach((layer, index) => sentence.add(kind, [response.attention[kind][index]], layer));
+      onPart();
     }
   }
 
-  ask(asked, selection, signal) {
-    return this.api.post("attention", { ...asked, ...selection }, { signal });
+  fetchAttention(request, selection, signal) {
+    return this.api.post("attention", { ...request, ...selection }, { signal });
   }
 
-  /** The model of a pair; with a name, as it is now if another than that was known: bundles may have been exchanged. */
+  /** The model of a pair. If `name` differs from the known one, reloads the models: bundles may have been exchanged. */
   async model({ source, target }, signal, name) {
-    const find = () => this.models?.find((each) => each.source === source && each.target === target);
-    if (!this.models || (name && find()?.model !== name)) this.models = await this.api.get("models", { signal });
-    return find() ?? UNKNOWN;
+    const lookup = () => this.models?.find((each) => each.source === source && each.target === target);
+    if (!this.models || (name && lookup()?.model !== name)) this.models = await this.api.get("models", { signal });
+    return lookup() ?? UNKNOWN_MODEL;
   }
 }

@@ -1,30 +1,30 @@
-// A field for another translation, whose attention is then shown. Knows no weights.
+// A form for forced decoding: the attention of a translation that the user writes.
 
 import { make } from "../lib/dom.js";
 
-export class Forced {
-  /** @param changed called with the translation to force, or null for the model's own */
-  constructor(text, changed) {
+export class ForcedDecodingForm {
+  /** @param onChange called with the translation to force; with null for the model's own */
+  constructor(text, onChange) {
     const help = "attention-forced-help";
-    const looks = { type: "text", autocomplete: "off", spellcheck: false, dir: "auto" };
-    this.field = make("input", { ...looks, aria: { describedby: help } });
-    this.submit = make("button", { type: "submit", className: "quiet" }, text("attention.forced.show"));
-    const back = () => {
+    const properties = { type: "text", autocomplete: "off", spellcheck: false, dir: "auto" };
+    this.field = make("input", { ...properties, aria: { describedby: help } });
+    this.submitButton = make("button", { type: "submit", className: "quiet" }, text("attention.forced.show"));
+    const onBack = () => {
       this.field.focus();
-      changed(null);
+      onChange(null);
     };
-    const quiet = { type: "button", className: "quiet" };
-    this.back = make("button", { ...quiet, on: { click: back } }, text("attention.forced.back"));
-    const send = (event) => {
+    const buttonProperties = { type: "button", className: "quiet" };
+    this.backButton = make("button", { ...buttonProperties, on: { click: onBack } }, text("attention.forced.back"));
+    const onSubmit = (event) => {
       event.preventDefault();
-      changed(this.field.value);
+      onChange(this.field.value);
     };
     this.element = make(
       "form",
-      { className: "forced", on: { submit: send, input: () => this.mark() } },
+      { className: "forced", on: { submit: onSubmit, input: () => this.updateButtons() } },
       make("label", {}, make("span", {}, text("attention.forced.label")), this.field),
-      this.submit,
-      this.back,
+      this.submitButton,
+      this.backButton,
       make("p", { className: "forced-help", id: help }, text("attention.forced.help")),
     );
   }
@@ -32,13 +32,13 @@ export class Forced {
   show(translation, forced) {
     Object.assign(this, { translation, forced });
     this.field.value = translation;
-    this.mark();
+    this.updateButtons();
   }
 
-  mark() {
-    const isLeft = document.activeElement === this.submit;
-    this.submit.hidden = this.field.value.trim() === this.translation.trim();
-    this.back.hidden = !this.forced;
-    if (isLeft && this.submit.hidden) this.back.focus(); // or the keyboard would be nowhere
+  updateButtons() {
+    const wasFocused = document.activeElement === this.submitButton;
+    this.submitButton.hidden = this.field.value.trim() === this.translation.trim();
+    this.backButton.hidden = !this.forced;
+    if (wasFocused && this.submitButton.hidden) this.backButton.focus(); // else the focus would be lost
   }
 }

@@ -1,44 +1,44 @@
-// Every layer and head of one kind at a glance, each as a small heat map to be opened. Knows no tokens.
+// A grid of small heat maps of every layer and head of one kind; selecting one opens it.
 
-import { make, rove } from "../lib/dom.js";
-import { habitWords } from "./head_patterns.js";
+import { make, addRovingTabIndex } from "../lib/dom.js";
+import { headPatternText } from "./head_patterns.js";
 import { paintPixels } from "../lib/canvas_colours.js";
 
-const MANY = 8; // more heads than this, or layers, have smaller pictures
-const FEW = 3; // so many layers at most have larger ones
-const DENSE = 48; // more tokens than this are more than the pixels of a picture
+const MANY_HEADS = 8; // more heads or layers get smaller thumbnails
+const FEW_LAYERS = 3; // at most this many layers get larger thumbnails
+const DENSE_TOKENS = 48; // more tokens than a thumbnail has pixels
 
-export class Grid {
-  /** @param chosen called with (layer, head); head null is the layer's mean, layer null the mean of all */
-  constructor(text, chosen) {
-    Object.assign(this, { text, chosen });
+export class HeadGrid {
+  /** @param onSelect called with (layer, head); head is null for a layer's mean, layer too for the mean of all */
+  constructor(text, onSelect) {
+    Object.assign(this, { text, onSelect });
     this.table = make("table", { className: "grid", role: "grid" });
     this.element = make("div", { className: "grid-scroll" }, this.table);
-    rove(this.table, () => this.buttons, (key, index) => this.step(key, index));
+    addRovingTabIndex(this.table, () => this.buttons, (key, index) => this.indexAfterKey(key, index));
   }
 
-  /** Makes a place for every picture of a kind; `fill` then paints those whose weights are there. */
+  /** Creates a thumbnail for every head of a kind; `paintLoaded` paints those whose weights are loaded. */
   show(sentence, kind, colours) {
     Object.assign(this, { sentence, kind, colours });
-    this.places = [[null, null]];
+    this.positions = [[null, null]];
     for (let layer = 0; layer < sentence.depth[kind]; layer += 1) {
-      for (let head = -1; head < sentence.heads; head += 1) this.places.push([layer, head < 0 ? null : head]);
+      for (let head = -1; head < sentence.heads; head += 1) this.positions.push([layer, head < 0 ? null : head]);
     }
     this.painted = new Set();
-    this.buttons = this.places.map((place) => this.button(...place));
-    this.table.classList.toggle("many", Math.max(sentence.heads, sentence.depth[kind]) > MANY);
-    this.table.classList.toggle("few", sentence.heads <= MANY && sentence.depth[kind] <= FEW);
+    this.buttons = this.positions.map((position) => this.button(...position));
+    this.table.classList.toggle("many", Math.max(sentence.heads, sentence.depth[kind]) > MANY_HEADS);
+    this.table.classList.toggle("few", sentence.heads <= MANY_HEADS && sentence.depth[kind] <= FEW_LAYERS);
     this.table.setAttribute("aria-label", this.text("attention.grid", { kind: this.text(`attention.kind.${kind}`) }));
     this.table.replaceChildren(this.header(), ...this.rows());
-    this.fill();
+    this.paintLoaded();
   }
 
   header() {
-    const named = (number) => this.text("attention.head", { number });
-    const isNarrow = this.table.classList.contains("many");
+    const headLabel = (number) => this.text("attention.head", { number });
+    const isNumberOnly = this.table.classList.contains("many");
     const heads = Array.from({ length: this.sentence.heads }, (_, head) => {
-      const shown = isNarrow ? String(head + 1) : named(head + 1);
-      return make("th", { scope: "col", aria: { label: named(head + 1) } }, shown);
+      const label = isNumberOnly ? String(head + 1) : headLabel(head + 1);
+      return make("th", { scope: "col", aria: { label: headLabel(head + 1) } }, label);
     });
     const mean = make("th", { scope: "col" }, this.text("attention.mean"));
     return make("thead", {}, make("tr", { role: "row" }, make("td"), mean, ...heads));
@@ -58,39 +58,40 @@ export class Grid {
   }
 
   button(layer, head) {
-    const title = name(this.text, layer, head);
-    const picture = make("canvas", { aria: { hidden: "true" } });
-    const on = { click: () => this.chosen(layer, head) };
-    const looks = { className: "thumb", type: "button", title, ariaLabel: title, tabIndex: -1 };
-    return make("button", { ...looks, on }, picture);
+    const title = headName(this.text, layer, head);
+    const canvas = make("canvas", { aria: { hidden: "true" } });
+    const on = { click: () => this.onSelect(layer, head) };
+    const properties = { className: "thumb", type: "button", title, ariaLabel: title, tabIndex: -1 };
+    return make("button", { ...properties, on }, canvas);
   }
 
-  fill() {
-    this.places.forEach(([layer, head], index) => {
+  paintLoaded() {
+    this.positions.forEach(([layer, head], index) => {
       const matrix = this.painted.has(index) ? null : this.sentence.matrix(this.kind, layer, head);
       if (!matrix) return;
-      const picture = this.buttons[index].firstChild;
-      paintPixels(picture, matrix, this.colours.heat);
-      picture.classList.toggle("dense", Math.max(matrix.rows, matrix.columns) > DENSE);
-      const label = [name(this.text, layer, head), habitWords(this.text, this.kind, matrix)].filter(Boolean).join(", ");
+      const canvas = this.buttons[index].firstChild;
+      paintPixels(canvas, matrix, this.colours.heat);
+      canvas.classList.toggle("dense", Math.max(matrix.rows, matrix.columns) > DENSE_TOKENS);
+      const pattern = headPatternText(this.text, this.kind, matrix);
+      const label = [headName(this.text, layer, head), pattern].filter(Boolean).join(", ");
       Object.assign(this.buttons[index], { title: label, ariaLabel: label });
       this.buttons[index].classList.add("ready");
       this.painted.add(index);
     });
   }
 
-  mark(layer, head) {
-    this.places.forEach((place, index) => {
-      const here = place[0] === layer && place[1] === head;
-      this.buttons[index].setAttribute("aria-pressed", String(here));
-      this.buttons[index].tabIndex = here ? 0 : -1;
+  select(layer, head) {
+    this.positions.forEach((position, index) => {
+      const isCurrent = position[0] === layer && position[1] === head;
+      this.buttons[index].setAttribute("aria-pressed", String(isCurrent));
+      this.buttons[index].tabIndex = isCurrent ? 0 : -1;
     });
   }
 
-  /** Where an arrow key leads. The mean of all is below the last layer's mean. */
-  step(key, index) {
+  /** The index after a key. The mean of all is below the last layer's mean. */
+  indexAfterKey(key, index) {
     const width = this.sentence.heads + 1;
-    const last = this.places.length - 1;
+    const last = this.positions.length - 1;
     const order = index === 0 ? last : index - 1; // 0 is the first layer's mean, `last` the mean of all
     const row = Math.floor(order / width) * width;
     const moves = {
@@ -107,8 +108,8 @@ export class Grid {
   }
 }
 
-/** What a place is called: "layer 2, head 1" and the like. */
-export function name(text, layer, head) {
+/** The name of a head or mean, such as "layer 2 · head 1". */
+export function headName(text, layer, head) {
   if (layer === null) return text("attention.name.all");
   if (head === null) return text("attention.name.layer", { layer: layer + 1 });
   return text("attention.name.head", { layer: layer + 1, head: head + 1 });

@@ -1,36 +1,36 @@
-// What a head does most of the time, in a few words: many do one simple thing. Knows matrices and places in them.
+// Names the attention pattern of a head: many heads mostly attend to one position.
 //
-// The kinds of habit are those of Clark et al. 2019, "What Does BERT Look At?", section 3.
+// The patterns are those of Clark et al. 2019, "What Does BERT Look At?", section 3.
 
-const USUAL = 0.4; // a mean weight from which it is called a habit
+const MIN_PATTERN_WEIGHT = 0.4; // mean weight from which a pattern is named
 
-// For each kind: what a key is to the query in row `row`, of so many keys. The decoder's keys begin with <s>, so that
-// the key in its own column is the token before it.
-const PLACES = {
+// For each kind and pattern, the key that belongs to a row, given the number of keys. The decoder's keys begin with
+// <s>, so the key in the row's own column is the token before.
+const KEY_POSITIONS = {
   encoder: { before: (row) => row - 1, itself: (row) => row, after: (row) => row + 1, end: (_, keys) => keys - 1 },
   decoder: { start: () => 0, before: (row) => row },
   cross: { end: (_, keys) => keys - 1 },
 };
 
 /**
- * Where the weight goes, if most of it goes to one place.
- * @returns {{place: string, share: number} | null} the place, and the mean weight there of the rows that have it
+ * The strongest pattern of a matrix, if its mean weight suffices.
+ * @returns {{name: string, share: number} | null} its name, and the mean weight of its keys
  */
-export function habit(kind, matrix) {
-  const means = Object.entries(PLACES[kind]).map(([place, of]) => {
+export function headPattern(kind, matrix) {
+  const means = Object.entries(KEY_POSITIONS[kind]).map(([name, keyOf]) => {
     const weights = [];
     for (let row = 0; row < matrix.rows; row += 1) {
-      const key = of(row, matrix.columns);
+      const key = keyOf(row, matrix.columns);
       if (key >= 0 && key < matrix.columns) weights.push(matrix.at(row, key));
     }
-    return { place, share: weights.reduce((sum, weight) => sum + weight, 0) / weights.length };
+    return { name, share: weights.reduce((sum, weight) => sum + weight, 0) / weights.length };
   });
-  const best = means.reduce((one, other) => (other.share > one.share ? other : one));
-  return best.share >= USUAL ? best : null;
+  const strongest = means.reduce((one, other) => (other.share > one.share ? other : one));
+  return strongest.share >= MIN_PATTERN_WEIGHT ? strongest : null;
 }
 
-/** The same in words, or nothing. */
-export function habitWords(text, kind, matrix) {
-  const found = habit(kind, matrix);
-  return found ? text(`attention.habit.${kind}.${found.place}`, { share: found.share.toFixed(2) }) : "";
+/** The pattern as text, or "". */
+export function headPatternText(text, kind, matrix) {
+  const pattern = headPattern(kind, matrix);
+  return pattern ? text(`attention.pattern.${kind}.${pattern.name}`, { share: pattern.share.toFixed(2) }) : "";
 }

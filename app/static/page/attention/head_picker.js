@@ -1,14 +1,14 @@
-// Which kind of attention, layer and head is looked at: tabs and two lists. Knows no weights.
+// Selects the kind of attention, the layer and the head: tabs and two lists.
 
-import { make, rove } from "../lib/dom.js";
+import { make, addRovingTabIndex } from "../lib/dom.js";
 import { KINDS } from "./attention_data.js";
 
-export class Chooser {
-  /** @param chosen called with {kind} or with {layer, head} */
-  constructor(text, panel, chosen) {
+export class HeadPicker {
+  /** @param onChange called with {kind} or with {layer, head} */
+  constructor(text, panel, onChange) {
     Object.assign(this, { text });
     this.tabs = KINDS.map((kind) => {
-      const on = { click: () => chosen({ kind }) };
+      const on = { click: () => onChange({ kind }) };
       const aria = { controls: panel };
       const name = (className) => make("span", { className }, text(`attention.${className}.${kind}`));
       const names = [name("kind"), name("short")];
@@ -16,16 +16,16 @@ export class Chooser {
     });
     const aria = { label: text("attention.kinds") };
     const list = make("div", { className: "tabs", role: "tablist", aria }, ...this.tabs);
-    rove(list, () => this.tabs, (key, index) => this.step(key, index));
-    this.layer = make("select", { on: { change: () => chosen({ layer: number(this.layer), head: null }) } });
-    this.head = make("select", { on: { change: () => chosen({ head: number(this.head) }) } });
-    this.about = make("p", { className: "about" });
+    addRovingTabIndex(list, () => this.tabs, (key, index) => this.selectByKey(key, index));
+    this.layer = make("select", { on: { change: () => onChange({ layer: selectedNumber(this.layer), head: null }) } });
+    this.head = make("select", { on: { change: () => onChange({ head: selectedNumber(this.head) }) } });
+    this.description = make("p", { className: "about" });
     const choice = (name, select) => make("label", { className: "choose" }, text(name), select);
     const lists = [choice("attention.layers", this.layer), choice("attention.heads", this.head)];
     this.element = make("div", { className: "chooser" }, list, make("div", { className: "lists" }, ...lists));
   }
 
-  step(key, index) {
+  selectByKey(key, index) {
     const count = this.tabs.length;
     const to = { ArrowLeft: index + count - 1, ArrowRight: index + 1, Home: 0, End: count - 1 }[key];
     if (to === undefined) return null;
@@ -38,18 +38,18 @@ export class Chooser {
       tab.setAttribute("aria-selected", String(KINDS[index] === kind));
       tab.tabIndex = KINDS[index] === kind ? 0 : -1;
     });
-    this.about.textContent = this.text(`attention.about.${kind}`);
+    this.description.textContent = this.text(`attention.about.${kind}`);
     this.fill(this.layer, sentence.depth[kind], layer);
     this.fill(this.head, sentence.heads, head);
     this.head.disabled = layer === null;
   }
 
-  fill(select, count, chosen) {
+  fill(select, count, selected) {
     const every = make("option", { value: "" }, this.text("attention.every"));
     const numbers = Array.from({ length: count }, (_, index) => make("option", { value: index }, String(index + 1)));
     select.replaceChildren(every, ...numbers);
-    select.value = chosen ?? "";
+    select.value = selected ?? "";
   }
 }
 
-const number = (select) => (select.value === "" ? null : Number(select.value));
+const selectedNumber = (select) => (select.value === "" ? null : Number(select.value));

@@ -1,50 +1,50 @@
-// The panel that shows how a sentence was translated. The view itself is attention/view.js, loaded when it is first
-// wanted.
+// The panel with a sentence's attention. Loads attention/view.js when it is first opened.
 
 import * as api from "../service/api.js";
 import { number, text } from "../i18n/index.js";
 
 const panel = document.getElementById("attention-panel");
-const place = document.getElementById("attention");
-const which = document.getElementById("attention-which");
+const container = document.getElementById("attention");
+const sentenceLabel = document.getElementById("attention-which");
 
-/** Shows a sentence's attention, while the panel is open. */
+/** Shows a sentence's attention while the panel is open. */
 export class AttentionPanel {
   #sentence = null;
   #index = 0;
   #count = 0;
   #view = null;
-  #choice = { kind: "cross", layer: null, head: null }; // what is looked at of a sentence
+  #choice = { kind: "cross", layer: null, head: null }; // kept across sentences and views
 
   constructor() {
-    panel.addEventListener("toggle", () => this.#reflect());
+    panel.addEventListener("toggle", () => this.#update());
     document.addEventListener("interfacechange", () => this.#rebuild());
   }
 
-  /** @param {{text: string, source: string, target: string, target_text?: string} | null} sentence the one that is
-   *  looked at; `target_text`: its translation, where that is not the model's first
-   *  @param {number} index which one of the text's it is @param {number} count how many there are */
+  /** @param {{text: string, source: string, target: string, target_text?: string} | null} sentence the selected
+   *  one; `target_text` is its translation if that is not the model's best
+   *  @param {number} index of the sentence in the text @param {number} count sentences of the text */
   show(sentence, index, count) {
     [this.#sentence, this.#index, this.#count] = [sentence, index, count];
-    this.#sayWhich();
-    this.#reflect();
+    this.#updateLabel();
+    this.#update();
   }
 
-  /** In another language. */
+  /** Mounts the view again, in another interface language. */
   async #rebuild() {
     const old = this.#view;
     this.#view = null;
     (await old)?.close();
-    this.#sayWhich();
-    this.#reflect();
+    this.#updateLabel();
+    this.#update();
   }
 
-  #sayWhich() {
-    which.hidden = this.#count < 2;
-    which.textContent = text("attention.which", { number: number(this.#index + 1), count: number(this.#count) });
+  #updateLabel() {
+    sentenceLabel.hidden = this.#count < 2;
+    const position = { number: number(this.#index + 1), count: number(this.#count) };
+    sentenceLabel.textContent = text("attention.which", position);
   }
 
-  async #reflect() {
+  async #update() {
     if (!panel.open) return;
     const view = await (this.#view ??= this.#load());
     if (!view) return;
@@ -55,10 +55,10 @@ export class AttentionPanel {
   async #load() {
     try {
       const { mountAttention } = await import("./view.js");
-      return mountAttention(place, { api, text, choice: this.#choice });
+      return mountAttention(container, { api, text, choice: this.#choice });
     } catch (error) {
       console.error(error);
-      place.textContent = text("attention.failed");
+      container.textContent = text("attention.failed");
       return null;
     }
   }

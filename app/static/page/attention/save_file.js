@@ -1,71 +1,71 @@
-// Pictures and answers as files. Knows how a file is made and given, not what is drawn in it.
+// Saves figures as PNG and responses as files.
 
 import { make } from "../lib/dom.js";
-import { faultWords } from "../translate/notices.js";
-import { MOST_PIXELS, measured } from "../lib/canvas_colours.js";
+import { errorMessage } from "../translate/notices.js";
+import { MAX_CANVAS_PIXELS, textWidth } from "../lib/canvas_colours.js";
 
-const MARGIN = 24;
-const TITLE = 15;
-const HEAD = 28; // the title's room
-const PICTURES = ["lines", "map"];
-const FORMATS = [...PICTURES, "json", "bertviz", "svg"];
+const MARGIN_PX = 24;
+const TITLE_PX = 15;
+const TITLE_HEIGHT_PX = 28;
+const PNG_FORMATS = ["lines", "map"];
+const FORMATS = [...PNG_FORMATS, "json", "bertviz", "svg"];
 
-export class Exports {
-  /** @param saved called with a format; what it throws is told here */
-  constructor(text, saved) {
-    this.fault = make("span", { className: "fault", role: "status" });
+export class SaveButtons {
+  /** @param onSave called with a format; its errors are shown beside the buttons */
+  constructor(text, onSave) {
+    this.errorLine = make("span", { className: "fault", role: "status" });
     const click = async (format) => {
-      this.fault.textContent = "";
+      this.errorLine.textContent = "";
       try {
-        await saved(format);
+        await onSave(format);
       } catch (error) {
-        this.fault.textContent = faultWords(error);
+        this.errorLine.textContent = errorMessage(error);
       }
     };
     this.buttons = FORMATS.map((format) => {
-      const looks = { type: "button", className: "quiet", data: { format }, on: { click: () => click(format) } };
-      return make("button", looks, text(`attention.save.${format}`));
+      const properties = { type: "button", className: "quiet", data: { format }, on: { click: () => click(format) } };
+      return make("button", properties, text(`attention.save.${format}`));
     });
     const name = make("span", { aria: { hidden: "true" } }, text("attention.save"));
     const aria = { label: text("attention.save") };
-    this.element = make("div", { className: "exports", role: "group", aria }, name, ...this.buttons, this.fault);
+    this.element = make("div", { className: "exports", role: "group", aria }, name, ...this.buttons, this.errorLine);
   }
 
-  /** @param isDrawn whether there is a figure to be saved */
-  show(isDrawn) {
-    this.fault.textContent = "";
-    for (const button of this.buttons) button.disabled = !isDrawn && PICTURES.includes(button.dataset.format);
+  /** @param hasFigure enables the PNG formats */
+  show(hasFigure) {
+    this.errorLine.textContent = "";
+    for (const button of this.buttons) button.disabled = !hasFigure && PNG_FORMATS.includes(button.dataset.format);
   }
 }
 
 /**
- * A figure under its title as a PNG, at twice its size on the screen or as much as a canvas may have.
- * @param figure {size(): {width, height}, picture(context)}, in CSS pixels
+ * Renders a figure and its title as a PNG, at twice its size on the screen or at the canvas limit.
+ * @param figure {size(): {width, height}, drawTo(context, colours)}, in CSS pixels
  * @returns {Promise<Blob>}
  */
-export function png(figure, title, colours) {
+export function renderPng(figure, title, colours) {
   const { width, height } = figure.size();
-  const full = { width: Math.ceil(width) + 2 * MARGIN, height: Math.ceil(height) + HEAD + 2 * MARGIN };
-  const scale = Math.min(2, Math.sqrt(MOST_PIXELS / (full.width * full.height)));
-  const canvas = make("canvas", { width: Math.floor(full.width * scale), height: Math.floor(full.height * scale) });
+  const size = { width: Math.ceil(width) + 2 * MARGIN_PX, height: Math.ceil(height) + TITLE_HEIGHT_PX + 2 * MARGIN_PX };
+  const scale = Math.min(2, Math.sqrt(MAX_CANVAS_PIXELS / (size.width * size.height)));
+  const canvas = make("canvas", { width: Math.floor(size.width * scale), height: Math.floor(size.height * scale) });
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   context.fillStyle = colours.surface;
-  context.fillRect(0, 0, full.width, full.height);
-  const room = width / measured(title, `600 ${TITLE}px ${colours.font}`);
-  context.font = `600 ${TITLE * Math.min(1, room)}px ${colours.font}`;
+  context.fillRect(0, 0, size.width, size.height);
+  const fit = width / textWidth(title, `600 ${TITLE_PX}px ${colours.font}`);
+  context.font = `600 ${TITLE_PX * Math.min(1, fit)}px ${colours.font}`;
   context.fillStyle = colours.ink;
   context.textBaseline = "top";
-  context.fillText(title, MARGIN, MARGIN);
-  context.translate(MARGIN, MARGIN + HEAD);
-  figure.picture(context, colours);
+  context.fillText(title, MARGIN_PX, MARGIN_PX);
+  context.translate(MARGIN_PX, MARGIN_PX + TITLE_HEIGHT_PX);
+  figure.drawTo(context, colours);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-/** Gives `blob` to the reader as a file. */
-export function save(blob, name) {
+/** Downloads `blob` as a file. */
+export function downloadBlob(blob, name) {
   const link = make("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
-  // The browser reads it after this returns; how long after, it does not tell.
+  // The browser reads the URL some time after this function returns.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

@@ -1,14 +1,14 @@
-// The lines between tokens on a canvas, as the browser laid them out. Knows no weights.
+// Paints the token lines on a canvas, as the browser laid them out.
 
 /**
- * @param context its unit is a CSS pixel
- * @param laid {figure, svg, rows: elements, curves: [{points, thickness, opacity}]}
+ * @param context in CSS pixels
+ * @param parts {figure, svg, rows: elements, curves: [{points, thickness, opacity}]}
  */
 export function paintLines(context, { figure, svg, rows, curves }, colours) {
-  const frame = figure.getBoundingClientRect();
-  const drawing = svg.getBoundingClientRect();
+  const figureBox = figure.getBoundingClientRect();
+  const svgBox = svg.getBoundingClientRect();
   context.save();
-  context.translate(drawing.left - frame.left, drawing.top - frame.top);
+  context.translate(svgBox.left - figureBox.left, svgBox.top - figureBox.top);
   context.strokeStyle = colours.accent;
   context.lineCap = "round";
   for (const { points, thickness, opacity } of curves) {
@@ -21,17 +21,17 @@ export function paintLines(context, { figure, svg, rows, curves }, colours) {
   }
   context.restore();
   for (const row of rows) {
-    paintName(context, row, frame, colours);
-    for (const token of row.querySelectorAll(".token")) paintToken(context, token, frame, colours);
+    paintRowName(context, row, figureBox, colours);
+    for (const token of row.querySelectorAll(".token")) paintToken(context, token, figureBox, colours);
   }
 }
 
-/** What a row is called, where styles/lines.css has it. */
-function paintName(context, row, frame, colours) {
+/** The name of a row, at its position in styles/lines.css. */
+function paintRowName(context, row, figureBox, colours) {
   const box = row.getBoundingClientRect();
   const isKey = row.dataset.side === "key";
   const isDown = row.parentElement.classList.contains("down");
-  const [left, middle, right] = [box.left, (box.left + box.right) / 2, box.right].map((x) => x - frame.left);
+  const [left, middle, right] = [box.left, (box.left + box.right) / 2, box.right].map((x) => x - figureBox.left);
   context.save();
   context.font = `12px ${colours.font}`;
   context.fillStyle = colours.soft;
@@ -39,16 +39,16 @@ function paintName(context, row, frame, colours) {
   context.textAlign = isDown ? (isKey ? "right" : "left") : "center";
   const x = isDown ? (isKey ? right : left) : middle;
   const y = isDown || isKey ? box.top + 8 : box.bottom - 8;
-  context.fillText(row.dataset.name, x, y - frame.top);
+  context.fillText(row.dataset.name, x, y - figureBox.top);
   context.restore();
 }
 
-/** The token's background and texts, as the browser laid them out. */
-function paintToken(context, token, frame, colours) {
+/** A token's background and texts, as the browser laid them out. */
+function paintToken(context, token, figureBox, colours) {
   const box = token.getBoundingClientRect();
   context.fillStyle = getComputedStyle(token).backgroundColor;
   context.beginPath();
-  context.roundRect(box.left - frame.left, box.top - frame.top, box.width, box.height, 6);
+  context.roundRect(box.left - figureBox.left, box.top - figureBox.top, box.width, box.height, 6);
   context.fill();
   context.textBaseline = "middle";
   for (const part of token.querySelectorAll(".rest, .share")) {
@@ -56,19 +56,19 @@ function paintToken(context, token, frame, colours) {
     const style = getComputedStyle(part);
     context.font = `${style.fontWeight} ${style.fontSize} ${colours.font}`;
     context.fillStyle = style.color;
-    // What takes two lines on a narrow page is drawn narrow in one.
-    context.fillText(part.textContent, left - frame.left, (top + bottom) / 2 - frame.top, width + 1);
+    // Text that wraps on a narrow page is compressed to one line.
+    context.fillText(part.textContent, left - figureBox.left, (top + bottom) / 2 - figureBox.top, width + 1);
   }
-  const space = token.querySelector(".space");
-  if (space) paintSpace(context, space, frame);
+  const spaceMark = token.querySelector(".space");
+  if (spaceMark) paintSpace(context, spaceMark, figureBox);
 }
 
-/** An open box, which styles/lines.css makes of borders. */
-function paintSpace(context, space, frame) {
-  const box = space.getBoundingClientRect();
-  const style = getComputedStyle(space);
-  const [left, right] = [box.left - frame.left + 0.5, box.right - frame.left - 0.5];
-  const [top, bottom] = [box.top - frame.top, box.bottom - frame.top - 0.5];
+/** The space mark: an open box, which styles/lines.css makes of borders. */
+function paintSpace(context, spaceMark, figureBox) {
+  const box = spaceMark.getBoundingClientRect();
+  const style = getComputedStyle(spaceMark);
+  const [left, right] = [box.left - figureBox.left + 0.5, box.right - figureBox.left - 0.5];
+  const [top, bottom] = [box.top - figureBox.top, box.bottom - figureBox.top - 0.5];
   context.save();
   context.globalAlpha = style.opacity;
   context.strokeStyle = style.color;

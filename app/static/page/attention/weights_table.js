@@ -1,32 +1,36 @@
-// The weights as a table, for who reads numbers or listens. Knows one matrix.
+// The weights as a table, also for screen readers.
 
 import { make } from "../lib/dom.js";
-import { Matrix, spoken, written } from "./attention_data.js";
+import { Matrix, pieceName, formatWeight } from "./attention_data.js";
 
-const MOST_CELLS = 900;
-const NAMED = 5;
+const MAX_CELLS = 900;
+const HEAVIEST_PER_ROW = 5;
 
-/** Every weight; of a large matrix, of each row the heaviest. */
-export function table(view, text) {
+/** A table of all weights; for a large matrix, of the greatest in each row. */
+export function weightsTable(view, text) {
   const { queries, keys, matrix, title } = view;
-  const whole = matrix.values.length <= MOST_CELLS;
-  const caption = make("caption", {}, title, whole ? "" : ` · ${text("attention.table.heaviest", { count: NAMED })}`);
+  const isComplete = matrix.values.length <= MAX_CELLS;
+  const note = isComplete ? "" : ` · ${text("attention.table.heaviest", { count: HEAVIEST_PER_ROW })}`;
+  const caption = make("caption", {}, title, note);
   const corner = make("td");
-  const heads = whole ? keys.map((key) => make("th", { scope: "col", dir: "auto" }, spoken(key))) : ranks(text);
+  const header = (key) => make("th", { scope: "col", dir: "auto" }, pieceName(key));
+  const headers = isComplete ? keys.map(header) : rankHeaders(text);
   const rows = queries.map((query, index) => {
     const weights = matrix.row(index);
-    const cells = whole
-      ? [...weights].map((weight) => written(weight))
-      : Matrix.greatest(weights, NAMED).map((key) => `${spoken(keys[key])} ${written(weights[key])}`);
-    const name = make("th", { scope: "row", dir: "auto" }, spoken(query));
+    const cells = isComplete
+      ? [...weights].map((weight) => formatWeight(weight))
+      : Matrix.greatest(weights, HEAVIEST_PER_ROW).map((key) => {
+          return `${pieceName(keys[key])} ${formatWeight(weights[key])}`;
+        });
+    const name = make("th", { scope: "row", dir: "auto" }, pieceName(query));
     return make("tr", {}, name, ...cells.map((cell) => make("td", {}, cell)));
   });
-  const head = make("thead", {}, make("tr", {}, corner, ...heads));
+  const head = make("thead", {}, make("tr", {}, corner, ...headers));
   return make("table", { className: "weights" }, caption, head, make("tbody", {}, ...rows));
 }
 
-function ranks(text) {
-  return Array.from({ length: NAMED }, (_, place) =>
+function rankHeaders(text) {
+  return Array.from({ length: HEAVIEST_PER_ROW }, (_, place) =>
     make("th", { scope: "col" }, text("attention.table.rank", { number: place + 1 })),
   );
 }

@@ -1,43 +1,43 @@
-// Colours of the theme as canvases want them, and a matrix as coloured cells. Knows no layout.
+// Resolves the theme's colours for canvases, and paints a matrix as coloured cells.
 
 import { make } from "./dom.js";
 
 const LEVELS = 256;
 
-/** More than this no canvas may have on a telephone. */
-export const MOST_PIXELS = 16_000_000;
+/** The limit of a canvas on phones. */
+export const MAX_CANVAS_PIXELS = 16_000_000;
 
-const pen = new OffscreenCanvas(1, 1).getContext("2d");
+const measuringContext = new OffscreenCanvas(1, 1).getContext("2d");
 
-/** How wide a text is in a font, in pixels. */
-export function measured(words, font) {
-  pen.font = font;
-  return pen.measureText(words).width;
+/** Width of a text in a font, in pixels. */
+export function textWidth(words, font) {
+  measuringContext.font = font;
+  return measuringContext.measureText(words).width;
 }
 
-/** The theme's colours where `element` is, and `heat`: the scale from no weight to all of it. */
+/** The theme's colours at `element`, and `heat`: the colour scale from weight 0 to 1. */
 export function palette(element) {
   const style = getComputedStyle(element);
-  const colour = (name) => resolved(element, style.getPropertyValue(name));
+  const colour = (name) => resolveColour(element, style.getPropertyValue(name));
   const [ground, surface, ink, soft, line, accent] = ["ground", "surface", "ink", "ink-soft", "line", "accent"].map(
     (name) => colour(`--${name}`),
   );
-  const heat = ramp(colour("--heat-0"), colour("--heat-1"));
+  const heat = colourScale(colour("--heat-0"), colour("--heat-1"));
   return { ground, surface, ink, soft, line, accent, heat, font: style.fontFamily };
 }
 
-/** Any CSS colour as one that says the same everywhere: light-dark() and var() mean nothing to a canvas. */
-function resolved(element, colour) {
+/** Resolves a CSS colour for a canvas, which does not understand light-dark() and var(). */
+function resolveColour(element, colour) {
   const probe = make("span", { hidden: true });
   element.append(probe);
   probe.style.color = colour;
-  const found = getComputedStyle(probe).color;
+  const computed = getComputedStyle(probe).color;
   probe.remove();
-  return found;
+  return computed;
 }
 
-/** LEVELS colours, even to the eye: `data` holds red, green, blue and opacity of each, `packed` all four in one. */
-function ramp(from, to) {
+/** LEVELS perceptually even colours: `data` has red, green, blue and alpha of each, `packed` all four in one number. */
+function colourScale(from, to) {
   const canvas = new OffscreenCanvas(LEVELS, 1);
   const context = canvas.getContext("2d", { willReadFrequently: true });
   for (let level = 0; level < LEVELS; level += 1) {
@@ -49,7 +49,7 @@ function ramp(from, to) {
   return { data, packed: new Uint32Array(data.buffer) };
 }
 
-/** A weight's place in the scale, which is its square root, since most weights of a sentence are small. */
+/** The level of a weight: its square root, since most weights of a sentence are small. */
 function levelOf(weight) {
   return Math.round(Math.sqrt(Math.min(1, weight)) * (LEVELS - 1));
 }
@@ -59,7 +59,7 @@ function colourAt(level, { data }) {
   return [...data.subarray(4 * level, 4 * level + 3)];
 }
 
-/** A matrix with one pixel a weight: as small as a picture of it can be, for a browser to enlarge. */
+/** Paints a matrix with one pixel per weight, for CSS to enlarge. */
 export function paintPixels(canvas, matrix, heat) {
   canvas.width = matrix.columns;
   canvas.height = matrix.rows;
@@ -70,7 +70,7 @@ export function paintPixels(canvas, matrix, heat) {
   context.putImageData(image, 0, 0);
 }
 
-/** A matrix as squares of `cell` pixels at (x, y), with the weights' first decimals where there is room. */
+/** Paints a matrix as squares of `cell` pixels at (x, y), with two decimals of each weight where they fit. */
 export function paintCells(context, matrix, { x = 0, y = 0, cell, colours }) {
   const gap = cell > 11 ? 1 : 0;
   const numbers = cell >= 28;
@@ -85,20 +85,20 @@ export function paintCells(context, matrix, { x = 0, y = 0, cell, colours }) {
     context.fillStyle = `rgb(${colour})`;
     context.fillRect(left, top, cell - gap, cell - gap);
     if (numbers && weight >= 0.005) {
-      context.fillStyle = readable(colour);
+      context.fillStyle = textColourOn(colour);
       context.fillText(weight.toFixed(2).replace(/^0/, ""), left + (cell - gap) / 2, top + cell / 2);
     }
   });
   context.restore();
 }
 
-/** Black or white, whichever is seen better on a colour: by its luminance (WCAG 2.2, relative luminance). */
-function readable(colour) {
+/** Black or white, whichever contrasts more with a colour (WCAG 2.2, relative luminance). */
+function textColourOn(colour) {
   const [red, green, blue] = colour.map((value) => (value / 255) ** 2.2);
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
 }
 
-/** The scale of the colours, with the weights they stand for. */
+/** Paints the colour scale, labelled with weights. */
 export function paintLegend(context, { x, y, width, height, colours }) {
   for (let step = 0; step < width; step += 1) {
     context.fillStyle = `rgb(${colourAt(Math.round((step / (width - 1)) * (LEVELS - 1)), colours.heat)})`;

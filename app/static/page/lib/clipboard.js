@@ -1,4 +1,4 @@
-// Copies text. Knows what browsers lack on plain HTTP, where a service of one's own often is.
+// Copies text, also over plain HTTP, where browsers offer no navigator.clipboard.
 
 import { make } from "./dom.js";
 
@@ -13,12 +13,12 @@ export async function copy(words) {
 }
 
 function copyBySelecting(words) {
-  const before = document.activeElement;
+  const focused = document.activeElement;
   const area = make("textarea", { className: "unseen", value: words });
   document.body.append(area);
   area.select();
-  const done = document.execCommand("copy");
+  const isDone = document.execCommand("copy");
   area.remove();
-  before?.focus();
-  return done;
+  focused?.focus();
+  return isDone;
 }

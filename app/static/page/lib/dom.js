@@ -1,34 +1,35 @@
-// Elements made in one expression. Knows nothing of what they are for.
+// Creates DOM elements in one expression, and a roving tabindex.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element with properties (`data` and `aria` by their own names, events by `on`) and what goes inside it.
- * Text is only ever text.
+ * Creates an element with properties, data-* (`data`) and aria-* attributes (`aria`), event listeners (`on`) and
+ * children. Strings become text nodes, never markup.
  */
-export function make(name, { data = {}, aria = {}, on = {}, ...properties } = {}, ...inside) {
+export function make(name, { data = {}, aria = {}, on = {}, ...properties } = {}, ...children) {
   const element = Object.assign(document.createElement(name), properties);
   Object.assign(element.dataset, data);
   for (const [key, value] of Object.entries(aria)) element.setAttribute(`aria-${key}`, value);
   for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);
-  element.append(...inside);
+  element.append(...children);
   return element;
 }
 
-/** An element of a drawing, with its attributes. */
-export function draw(name, attributes = {}, ...inside) {
+/** Creates an SVG element with attributes and children. */
+export function createSvgElement(name, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...inside);
+  element.append(...children);
   return element;
 }
 
-/** Keeps one of `items` in the tab order, which the arrow keys move; `step(key, index)` gives where to, or null. */
-export function rove(container, items, step) {
-  const into = (chosen) => items().forEach((item) => (item.tabIndex = item === chosen ? 0 : -1));
+/** Keeps one of `items` in the tab order (roving tabindex, ARIA Authoring Practices); arrow keys move the focus.
+ *  `step(key, index)` returns the next index, or null to ignore the key. */
+export function addRovingTabIndex(container, items, step) {
+  const setTabStop = (current) => items().forEach((item) => (item.tabIndex = item === current ? 0 : -1));
   container.addEventListener("focusin", ({ target }) => {
     const item = items().find((each) => each.contains(target));
-    if (item) into(item);
+    if (item) setTabStop(item);
   });
   container.addEventListener("keydown", (event) => {
     const index = items().findIndex((each) => each.contains(event.target));

@@ -1,13 +1,13 @@
-// Places in a text: the service counts code points, JavaScript UTF-16 units. And the words of a text.
+// Converts offsets between the service's code points and JavaScript's UTF-16 units, and splits text into words.
 
-/** @param {string} text @returns {number} code points in it */
+/** @param {string} text @returns {number} its length in code points */
 export function codePoints(text) {
   let pairs = 0;
   for (let at = 0; at < text.length; at += 1) if (text.codePointAt(at) > 0xffff) pairs += 1;
   return text.length - pairs;
 }
 
-/** @param {string} text @returns {(codePoint: number) => number} where in UTF-16 units a code point of `text` begins */
+/** @param {string} text @returns {(codePoint: number) => number} converts a code point offset of `text` to UTF-16 */
 export function unitsOf(text) {
   const starts = [];
   if (!/[\ud800-\udbff]/.test(text)) return (codePoint) => codePoint;
@@ -16,15 +16,15 @@ export function unitsOf(text) {
 }
 
 /** @param {string} text @param {string} language
- *  @returns {{text: string, isWord: boolean}[]} its words and what is between them; joined, they are the text */
+ *  @returns {{text: string, isWord: boolean}[]} words and the text between them, which together are the whole text */
 export function wordsOf(text, language) {
-  const found = [];
+  const segments = [];
   for (const { segment, isWordLike } of segmenter(language).segment(text)) {
-    const last = found.at(-1);
+    const last = segments.at(-1);
     if (last && !last.isWord && !isWordLike) last.text += segment;
-    else found.push({ text: segment, isWord: isWordLike });
+    else segments.push({ text: segment, isWord: isWordLike });
   }
-  return found;
+  return segments;
 }
 
 /** @param {number[]} one @param {number[]} other [start, end) @returns {boolean} */
@@ -35,14 +35,14 @@ export function overlap([start, end], [otherStart, otherEnd]) {
 const segmenters = new Map();
 
 function segmenter(language) {
-  if (!segmenters.has(language)) segmenters.set(language, newSegmenter(language));
+  if (!segmenters.has(language)) segmenters.set(language, createSegmenter(language));
   return segmenters.get(language);
 }
 
-function newSegmenter(language) {
+function createSegmenter(language) {
   try {
     return new Intl.Segmenter(language, { granularity: "word" });
   } catch {
-    return new Intl.Segmenter(undefined, { granularity: "word" }); // any code may be served, also one that is none
+    return new Intl.Segmenter(undefined, { granularity: "word" }); // a service may use codes that are not BCP 47 tags
   }
 }

@@ -1,22 +1,22 @@
-// What the browser keeps for the page: for this tab, or for good. Some browsers are told to keep nothing.
+// Stores settings in the tab's session or in local storage. Some browsers block both.
 
-/** @param {string} name @returns {string | null} what was kept, in this tab first */
-export function recall(name) {
-  return withStores((tab, good) => tab.getItem(name) ?? good.getItem(name)) ?? null;
+/** @param {string} name @returns {string | null} the stored value, from this session first */
+export function getStored(name) {
+  return withStorage((session, local) => session.getItem(name) ?? local.getItem(name)) ?? null;
 }
 
-/** @param {string} name @param {string | null} value null: forget it @param {"tab" | "good"} [where] for how long */
-export function keep(name, value, where = "good") {
-  withStores((tab, good) => {
-    for (const store of [tab, good]) store.removeItem(name);
-    if (value !== null) (where === "tab" ? tab : good).setItem(name, value);
+/** @param {string} name @param {string | null} value null removes it @param {"session" | "local"} [where] */
+export function setStored(name, value, where = "local") {
+  withStorage((session, local) => {
+    for (const store of [session, local]) store.removeItem(name);
+    if (value !== null) (where === "session" ? session : local).setItem(name, value);
   });
 }
 
-function withStores(work) {
+function withStorage(access) {
   try {
-    return work(sessionStorage, localStorage);
+    return access(sessionStorage, localStorage);
   } catch {
-    return null; // not allowed, or full: the page works without
+    return null; // blocked or full: the page works without storage
   }
 }

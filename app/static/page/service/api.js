@@ -1,14 +1,14 @@
-// The service, as the page calls it: the key, problems, streams. Knows no element of the page.
+// HTTP client of the service: API key, problem responses, event streams. Does not touch the DOM.
 
-import { keep, recall } from "../lib/storage.js";
+import { setStored, getStored } from "../lib/storage.js";
 
 const BASE = new URL(document.querySelector('meta[name="interlinear-api"]').content, document.baseURI);
 const KEY = "interlinear.key";
 
-/** An error that the service answered with: RFC 9457, or what is known of another's answer. */
+/** An error response: a problem (RFC 9457), or what a proxy's response tells. */
 export class Problem extends Error {
   /** @param {{status: number, title: string, detail?: string, type?: string}} body
-   *  @param {number | null} retryAfter seconds after which to ask again, if the service said so */
+   *  @param {number | null} retryAfter seconds, from the Retry-After header */
   constructor({ status, title, detail, type }, retryAfter = null) {
     super(detail || title);
     this.name = "Problem";
@@ -20,35 +20,35 @@ export class Problem extends Error {
   }
 }
 
-/** The service cannot be reached: it has stopped, or the network has. */
+/** The service cannot be reached: it or the network is down. */
 export class Unreachable extends Error {}
 
-let given = null; // in this visit; a browser may keep nothing
+let visitKey = null; // for browsers that block storage
 let askForKey = async (problem) => {
   throw problem;
 };
 
-/** Sets who is asked for a key when the service wants one.
- *  @param {(problem: Problem) => Promise<string>} ask rejects if there is none to be had */
-export function onKeyWanted(ask) {
-  let asking = null; // requests that fail together are one question
-  askForKey = (problem) => (asking ??= ask(problem).finally(() => (asking = null)));
+/** Sets the function that asks the user for a key when the service requires one.
+ *  @param {(problem: Problem) => Promise<string>} ask rejects if the user gives none */
+export function onKeyRequired(ask) {
+  let pendingKey = null; // shared by requests that fail together
+  askForKey = (problem) => (pendingKey ??= ask(problem).finally(() => (pendingKey = null)));
 }
 
-/** @returns {string | null} the key that is sent */
+/** @returns {string | null} the key that requests send */
 export function key() {
-  return given ?? recall(KEY);
+  return visitKey ?? getStored(KEY);
 }
 
-/** Sends `value` from now on; `remember`: also after the browser was closed. An empty one forgets.
+/** Sets the key for the requests that follow. `remember` keeps it across sessions; an empty value removes it.
  *  @param {string} value @param {boolean} remember */
 export function setKey(value, remember) {
-  given = value || null;
-  keep(KEY, given, remember ? "good" : "tab");
+  visitKey = value || null;
+  setStored(KEY, visitKey, remember ? "local" : "session");
 }
 
 /** @param {string} path below the native API @param {{signal?: AbortSignal}} [options]
- *  @returns {Promise<any>} the JSON. @throws {Problem | Unreachable | DOMException} the last if aborted */
+ *  @returns {Promise<any>} the JSON. @throws {Problem | Unreachable | DOMException} a DOMException if aborted */
 export async function get(path, options = {}) {
   return readJSON(await send(path, { signal: options.signal }));
 }
@@ -56,30 +56,30 @@ export async function get(path, options = {}) {
 /** @param {string} path @param {object} body sent as JSON @param {{signal?: AbortSignal}} [options]
  *  @returns {Promise<any>} the JSON. @throws {Problem | Unreachable | DOMException} */
 export async function post(path, body, options = {}) {
-  return readJSON(await send(path, asJSON(body, options)));
+  return readJSON(await send(path, jsonOptions(body, options)));
 }
 
 /** @param {string} path @param {object} body sent as JSON @param {{signal?: AbortSignal}} [options]
- *  @returns {Promise<Response>} a good one, not read yet. @throws {Problem | Unreachable | DOMException} */
-export function answer(path, body, options = {}) {
-  return send(path, asJSON(body, options));
+ *  @returns {Promise<Response>} successful, its body unread. @throws {Problem | Unreachable | DOMException} */
+export function postForResponse(path, body, options = {}) {
+  return send(path, jsonOptions(body, options));
 }
 
 /** @param {string} path @param {FormData} form @param {{signal?: AbortSignal}} [options]
- *  @returns {Promise<Response>} a good one. @throws {Problem | Unreachable | DOMException} */
+ *  @returns {Promise<Response>} a successful response. @throws {Problem | Unreachable | DOMException} */
 export function postForm(path, form, options = {}) {
   return send(path, { method: "POST", body: form, signal: options.signal });
 }
 
-/** Server-sent events of a POST, as they come.
+/** Yields the server-sent events of a POST as they arrive.
  *  @param {string} path @param {object} body @param {{signal?: AbortSignal}} [options]
  *  @returns {AsyncGenerator<{event: string, data: any}>} @throws {Problem | Unreachable | DOMException} */
 export async function* stream(path, body, options = {}) {
-  const response = await send(path, asJSON(body, options));
+  const response = await send(path, jsonOptions(body, options));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reached(() => reader.read());
+    const { done, value } = await withNetworkErrors(() => reader.read());
     if (done) return;
     const events = (rest + value).split("\n\n");
     rest = events.pop();
@@ -87,7 +87,7 @@ export async function* stream(path, body, options = {}) {
   }
 }
 
-/** @returns {Promise<boolean>} whether the service is there and has its models */
+/** @returns {Promise<boolean>} whether the service is reachable and its models are loaded */
 export async function isReady() {
   try {
     return (await fetch(new URL("ready", document.baseURI), { cache: "no-store" })).ok;
@@ -96,33 +96,34 @@ export async function isReady() {
   }
 }
 
-function asJSON(body, { signal }) {
+function jsonOptions(body, { signal }) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
 }
 
 async function send(path, options) {
-  const sent = key();
-  const headers = { ...options.headers, ...(sent && { Authorization: `Bearer ${sent}` }) };
-  const response = await reached(() => fetch(new URL(path, BASE), { ...options, headers, credentials: "same-origin" }));
+  const sentKey = key();
+  const headers = { ...options.headers, ...(sentKey && { Authorization: `Bearer ${sentKey}` }) };
+  const request = { ...options, headers, credentials: "same-origin" };
+  const response = await withNetworkErrors(() => fetch(new URL(path, BASE), request));
   if (response.ok) return response;
-  const problem = await problemOf(response);
+  const problem = await toProblem(response);
   if (problem.status !== 401) throw problem;
-  // Another request's answer may have brought a key since this one was sent.
-  if (key() === sent) await askForKey(problem);
+  // Another request may have obtained a key since this one was sent.
+  if (key() === sentKey) await askForKey(problem);
   return send(path, options);
 }
 
-/** What `work` gives; what is neither aborted nor ours is the network's fault. */
-async function reached(work) {
+/** Runs `operation`, and turns fetch's TypeError of a failed network into Unreachable. */
+async function withNetworkErrors(operation) {
   try {
-    return await work();
+    return await operation();
   } catch (error) {
     throw error instanceof TypeError ? new Unreachable(error.message) : error;
   }
 }
 
 function readJSON(response) {
-  return reached(() => response.json());
+  return withNetworkErrors(() => response.json());
 }
 
 function readEvent(lines) {
@@ -130,14 +131,14 @@ function readEvent(lines) {
   return { event: fields.event, data: JSON.parse(fields.data) };
 }
 
-async function problemOf(response) {
+async function toProblem(response) {
   const retryAfter = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
   const status = response.status;
   let body = {};
   try {
     body = await response.json();
   } catch {
-    // A proxy's page, which is not for reading.
+    // A proxy's error page, not JSON.
   }
   const title = typeof body.title === "string" ? body.title : `${status} ${response.statusText}`.trim();
   return new Problem({ ...body, status, title }, Number.isNaN(retryAfter) ? null : retryAfter);

@@ -1,82 +1,83 @@
-// Other translations of the sentence that is chosen, any of which may take its place.
+// Alternative translations of the selected sentence; selecting one replaces it.
 
 import * as api from "../service/api.js";
 import { make } from "../lib/dom.js";
-import { faultWords, say } from "./notices.js";
+import { errorMessage, announce } from "./notices.js";
 import { number, text } from "../i18n/index.js";
 
-const COUNT = 5;
+const ALTERNATIVES = 5;
 
 const button = document.getElementById("show-others");
 const list = document.getElementById("others");
 
-/** The list under the translation. */
-export class Others {
+/** The list below the translation. */
+export class Alternatives {
   #request = new AbortController();
   #sentence = null;
-  #isAwaited = false; // by whoever opened the list, who may not see it
+  #isAnnouncementDue = false; // the list was just opened, perhaps by screen reader
 
-  /** @param {(words: string) => void} take what is told of the one that was taken */
-  constructor(take) {
-    this.take = take;
-    button.addEventListener("click", () => this.#open(list.hidden));
-    document.addEventListener("interfacechange", () => list.hidden || this.#ask());
+  /** @param {(words: string) => void} onSelect called with the alternative that the user selects */
+  constructor(onSelect) {
+    this.onSelect = onSelect;
+    button.addEventListener("click", () => this.#setOpen(list.hidden));
+    document.addEventListener("interfacechange", () => list.hidden || this.#load());
   }
 
-  /** @param {{text: string, source: string, target: string, translation: string} | null} sentence the chosen one */
+  /** @param {{text: string, source: string, target: string, translation: string} | null} sentence the selected one */
   show(sentence) {
     const isSame = sentence?.text === this.#sentence?.text && sentence?.target === this.#sentence?.target;
-    if (!isSame) list.replaceChildren(); // or one of them could take another sentence's place
+    if (!isSame) list.replaceChildren(); // else one of them could replace another sentence
     this.#sentence = sentence;
     button.disabled = !sentence;
-    if (!sentence) this.#open(false);
-    else if (!list.hidden) this.#ask();
+    if (!sentence) this.#setOpen(false);
+    else if (!list.hidden) this.#load();
   }
 
-  #open(open) {
+  #setOpen(open) {
     list.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
     this.#request.abort();
-    this.#isAwaited = open;
-    if (open) this.#ask();
+    this.#isAnnouncementDue = open;
+    if (open) this.#load();
   }
 
-  async #ask() {
+  async #load() {
     this.#request.abort();
     const { signal } = (this.#request = new AbortController());
     const { text: words, source, target, translation } = this.#sentence;
-    if (!list.children.length) this.#head(text("others.wait"));
+    if (!list.children.length) this.#showHeading(text("others.wait"));
     try {
-      const wanted = { text: words, source, target, alternatives: COUNT };
-      const [told] = (await api.post("translate", wanted, { signal })).translations;
-      const found = [told.text, ...told.alternatives.map((other) => other.text)];
-      this.#fill([...new Set(found)].filter((other) => other !== translation));
+      const request = { text: words, source, target, alternatives: ALTERNATIVES };
+      const [answer] = (await api.post("translate", request, { signal })).translations;
+      const texts = [answer.text, ...answer.alternatives.map((alternative) => alternative.text)];
+      this.#showChoices([...new Set(texts)].filter((alternative) => alternative !== translation));
     } catch (error) {
       if (signal.aborted) return;
-      this.#head(faultWords(error));
+      this.#showHeading(errorMessage(error));
     }
-    if (this.#isAwaited) this.#tell();
-    this.#isAwaited = false;
+    if (this.#isAnnouncementDue) this.#announce();
+    this.#isAnnouncementDue = false;
   }
 
-  #head(words) {
+  #showHeading(words) {
     list.replaceChildren(make("h3", {}, words));
   }
 
-  /** What there is to choose from: what it says is read by going on from the button. */
-  #tell() {
-    const [head, ...choices] = list.children;
-    say(head.textContent, 0, choices.length ? [text("others.count", { count: number(choices.length) })] : []);
+  /** Announces the heading and the number of alternatives; the alternatives follow the button in reading order. */
+  #announce() {
+    const [heading, ...choices] = list.children;
+    announce(heading.textContent, 0, choices.length ? [text("others.count", { count: number(choices.length) })] : []);
   }
 
-  #fill(found) {
-    this.#head(found.length ? text("others.of", { sentence: shortened(this.#sentence.text) }) : text("others.none"));
-    list.append(...found.map((words) => this.#choice(words)));
+  #showChoices(texts) {
+    const sentence = shortened(this.#sentence.text);
+    this.#showHeading(texts.length ? text("others.of", { sentence }) : text("others.none"));
+    list.append(...texts.map((words) => this.#choice(words)));
   }
 
   #choice(words) {
     const click = () => {
-      this.take(words);
+      this.onSelect(words);
       button.focus();
     };
     return make("button", { type: "button", lang: this.#sentence.target, dir: "auto", on: { click } }, words);

@@ -1,4 +1,4 @@
-// Sentences to begin with, while there is no text yet.
+// Example sentences, shown while there is no text.
 
 import { make } from "../lib/dom.js";
 import { text } from "../i18n/index.js";
@@ -10,24 +10,24 @@ const SENTENCES = {
   es: "¿Dónde está la estación?",
   zh: "车站在哪里？",
 };
-const MOST = 4;
+const MAX_EXAMPLES = 4;
 
-const place = document.getElementById("examples");
+const container = document.getElementById("examples");
 
-/** Shows one sentence of each language, up to four; none where there is none.
- *  @param {string[]} languages codes @param {(sentence: string) => void} take is called with the one that is chosen */
-export function showExamples(languages, take) {
-  const found = languages.filter((code) => Object.hasOwn(SENTENCES, code)).slice(0, MOST);
-  const buttons = found.map((code) => {
+/** Shows one sentence for each language that has one, at most four.
+ *  @param {string[]} languages codes @param {(sentence: string) => void} onSelect called with the selected sentence */
+export function showExamples(languages, onSelect) {
+  const codes = languages.filter((code) => Object.hasOwn(SENTENCES, code)).slice(0, MAX_EXAMPLES);
+  const buttons = codes.map((code) => {
     const button = make("button", { type: "button", className: "example", lang: code }, SENTENCES[code]);
-    button.addEventListener("click", () => take(SENTENCES[code]));
+    button.addEventListener("click", () => onSelect(SENTENCES[code]));
     return button;
   });
-  place.hidden = !buttons.length;
-  place.replaceChildren(make("span", {}, text("examples")), ...buttons);
+  container.hidden = !buttons.length;
+  container.replaceChildren(make("span", {}, text("examples")), ...buttons);
 }
 
-/** Takes the examples away: there is a text. */
+/** Hides the examples. */
 export function hideExamples() {
-  place.hidden = true;
+  container.hidden = true;
 }

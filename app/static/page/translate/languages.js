@@ -1,103 +1,103 @@
-// Which languages: the two lists, what was told of the text's own, and swapping them.
+// The language lists, the detected language, and the button that swaps languages.
 
-import { keep, recall } from "../lib/storage.js";
+import { setStored, getStored } from "../lib/storage.js";
 import { languageName, number, text } from "../i18n/index.js";
 
-const STORED = "interlinear.pair";
-const USED = "interlinear.targets"; // chosen by hand before, the latest first
-const CERTAIN = 0.5; // confidence from which a text that is in the target language changes the target
+const STORED_PAIR = "interlinear.pair";
+const STORED_TARGETS = "interlinear.targets"; // selected by the user before, the latest first
+const MIN_CONFIDENCE = 0.5; // of detection, from which a text in the target language changes the target
 export const AUTO = "auto";
 
-const from = document.getElementById("source-language");
-const into = document.getElementById("target-language");
+const sourceSelect = document.getElementById("source-language");
+const targetSelect = document.getElementById("target-language");
 const swap = document.getElementById("swap");
 
-/** The languages that are chosen, of those that are served. */
-export class Languages {
+/** The selection of source and target among the served languages. */
+export class LanguagePicker {
   /** @type {{code: string, name: string, targets: string[]}[]} */
   #served = [];
-  #told = null; // {source, confidence} of the text, where it was not said
-  #settled = false; // the target was chosen for the very text that is there
+  #detected = null; // {source, confidence} of the text, if the source is "auto"
+  #isTargetFixed = false; // the target was selected for the current text
 
-  /** @param {{changed: (byHand: boolean) => void, swapped: () => void, say: (words: string) => void}} told */
-  constructor(told) {
-    this.told = told;
-    from.addEventListener("change", () => this.choose(from.value, into.value, true));
-    into.addEventListener("change", () => this.choose(from.value, into.value, true));
+  /** @param {{onChange: (byUser: boolean) => void, onSwap: () => void, announce: (words: string) => void}} callbacks */
+  constructor(callbacks) {
+    this.callbacks = callbacks;
+    sourceSelect.addEventListener("change", () => this.select(sourceSelect.value, targetSelect.value, true));
+    targetSelect.addEventListener("change", () => this.select(sourceSelect.value, targetSelect.value, true));
     swap.addEventListener("click", () => this.#swap());
   }
 
   /** @returns {string} a code, or "auto" */
   get source() {
-    return from.value;
+    return sourceSelect.value;
   }
 
   /** @returns {string} a code */
   get target() {
-    return into.value;
+    return targetSelect.value;
   }
 
-  /** @param {{code: string, name: string, targets: string[]}[]} served as GET /languages tells them */
+  /** @param {{code: string, name: string, targets: string[]}[]} served the response of GET /languages */
   load(served) {
     this.#served = served;
-    const [source, target] = (recall(STORED) ?? "").split("/");
-    this.choose(source || AUTO, target || this.#preferred(this.#targetsOf(AUTO)));
-    this.#settled = false;
+    const [source, target] = (getStored(STORED_PAIR) ?? "").split("/");
+    this.select(source || AUTO, target || this.#preferred(this.#targetsOf(AUTO)));
+    this.#isTargetFixed = false;
   }
 
-  /** The text is another one: if it turns out to be in the target language, the target changes. */
+  /** Allows a new text to change the target, if detection finds it in the target language. */
   textChanged() {
-    this.#settled = false;
+    this.#isTargetFixed = false;
   }
 
-  /** @returns {string[]} what the text can be in, for the target that is chosen */
+  /** @returns {string[]} the possible source languages for the selected target */
   get sources() {
     if (this.source !== AUTO) return [this.source];
     return this.#served.filter(({ targets }) => targets.includes(this.target)).map(({ code }) => code);
   }
 
-  /** Chooses what of it is served, and what goes with it where it is not.
-   *  @param {string} source @param {string} target @param {boolean} [byHand] it is remembered */
-  choose(source, target, byHand = false) {
-    this.#told = null;
-    this.#settled = true;
+  /** Selects a pair, or the closest served one.
+   *  @param {string} source @param {string} target @param {boolean} [byUser] store the selection */
+  select(source, target, byUser = false) {
+    this.#detected = null;
+    this.#isTargetFixed = true;
     const codes = this.#served.map(({ code }) => code);
-    const chosen = codes.includes(source) ? source : AUTO;
-    const targets = this.#targetsOf(chosen);
-    fill(from, [AUTO, ...codes], chosen, (code) => this.#sourceName(code));
-    fill(into, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
-    this.#reflectSwap();
-    if (byHand) {
-      keep(STORED, `${this.source}/${this.target}`);
-      keep(USED, [...new Set([this.target, ...usedBefore()])].join(" "));
+    const selected = codes.includes(source) ? source : AUTO;
+    const targets = this.#targetsOf(selected);
+    fillSelect(sourceSelect, [AUTO, ...codes], selected, (code) => this.#sourceName(code));
+    fillSelect(targetSelect, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
+    this.#updateSwap();
+    if (byUser) {
+      setStored(STORED_PAIR, `${this.source}/${this.target}`);
+      setStored(STORED_TARGETS, [...new Set([this.target, ...storedTargets()])].join(" "));
     }
-    this.told.changed(byHand);
+    this.callbacks.onChange(byUser);
   }
 
-  /** @param {string} source the text's language as told @param {number | null} confidence */
-  tell(source, confidence) {
-    this.#told = this.source === AUTO && confidence !== null ? { source, confidence } : null;
-    this.#relabel();
-    const isInTarget = this.#told?.source === this.target && confidence >= CERTAIN;
-    const others = isInTarget && !this.#settled ? this.#targetsOf(source) : [];
-    if (others.length) this.choose(AUTO, this.#preferred(others));
+  /** @param {string} source the language that the service detected @param {number | null} confidence */
+  setDetected(source, confidence) {
+    this.#detected = this.source === AUTO && confidence !== null ? { source, confidence } : null;
+    this.#relabelSources();
+    const isInTarget = this.#detected?.source === this.target && confidence >= MIN_CONFIDENCE;
+    const otherTargets = isInTarget && !this.#isTargetFixed ? this.#targetsOf(source) : [];
+    if (otherTargets.length) this.select(AUTO, this.#preferred(otherTargets));
   }
 
-  /** Which of `targets` this reader wants: the last used, else the browser's languages, else the first. */
+  /** The preferred one of `targets`: the last used, else one of the browser's languages, else the first. */
   #preferred(targets) {
-    const wanted = [...usedBefore(), ...navigator.languages.flatMap((code) => [code, code.split("-")[0]])];
-    return wanted.find((code) => targets.includes(code)) ?? targets[0];
+    const candidates = [...storedTargets(), ...navigator.languages.flatMap((code) => [code, code.split("-")[0]])];
+    return candidates.find((code) => targets.includes(code)) ?? targets[0];
   }
 
-  /** Says the names again, in another language. */
-  rename() {
-    for (const option of into.options) option.textContent = this.#name(option.value);
-    this.#relabel();
+  /** Updates the names after a change of interface language. */
+  relabel() {
+    for (const option of targetSelect.options) option.textContent = this.#name(option.value);
+    this.#relabelSources();
   }
 
-  #relabel() {
-    for (const option of from.options) option.textContent = this.#sourceName(option.value);
-    this.#reflectSwap();
+  #relabelSources() {
+    for (const option of sourceSelect.options) option.textContent = this.#sourceName(option.value);
+    this.#updateSwap();
   }
 
   #targetsOf(source) {
@@ -112,50 +112,50 @@ export class Languages {
 
   #sourceName(code) {
     if (code !== AUTO) return this.#name(code);
-    if (!this.#told) return text("auto");
-    const { source, confidence } = this.#told;
+    if (!this.#detected) return text("auto");
+    const { source, confidence } = this.#detected;
     if (source === "und") return text("auto.unknown");
     const percent = number(Math.min(confidence, 0.99), { style: "percent" });
     return text("auto.told", { language: this.#name(source), percent });
   }
 
-  /** @returns {[string, string] | null} what swapping would choose; null: it is not served */
-  #swapped() {
-    const source = this.source === AUTO ? (this.#told?.source ?? this.#only()) : this.source;
+  /** @returns {[string, string] | null} the pair after swapping; null if it is not served */
+  #swappedPair() {
+    const source = this.source === AUTO ? (this.#detected?.source ?? this.#onlySource()) : this.source;
     return source && this.#targetsOf(this.target).includes(source) ? [this.target, source] : null;
   }
 
-  /** The language that a text can be in, if it is one alone. */
-  #only() {
+  /** The only possible source language, or null if there are several. */
+  #onlySource() {
     const codes = this.#served.filter(({ targets }) => targets.includes(this.target)).map(({ code }) => code);
     return codes.length === 1 ? codes[0] : null;
   }
 
-  #reflectSwap() {
-    const possible = this.#swapped() !== null;
-    // Not `disabled`: whoever comes by keyboard is to find it, and hear why.
+  #updateSwap() {
+    const possible = this.#swappedPair() !== null;
+    // Not `disabled`, so that keyboard users can focus it and hear the reason.
     swap.setAttribute("aria-disabled", String(!possible));
-    swap.title = possible ? text("swap") : this.#whyNot();
+    swap.title = possible ? text("swap") : this.#swapUnavailableReason();
   }
 
-  #whyNot() {
-    const source = this.source === AUTO ? (this.#told?.source ?? this.#only()) : this.source;
+  #swapUnavailableReason() {
+    const source = this.source === AUTO ? (this.#detected?.source ?? this.#onlySource()) : this.source;
     if (!source || source === "und") return text("swap.auto");
     return text("swap.not", { from: this.#name(this.target), into: this.#name(source) });
   }
 
   #swap() {
-    const swapped = this.#swapped();
-    if (!swapped) return this.told.say(this.#whyNot());
-    this.told.swapped();
-    this.choose(...swapped, true);
+    const pair = this.#swappedPair();
+    if (!pair) return this.callbacks.announce(this.#swapUnavailableReason());
+    this.callbacks.onSwap();
+    this.select(...pair, true);
   }
 }
 
-function usedBefore() {
-  return (recall(USED) ?? "").split(" ").filter(Boolean);
+function storedTargets() {
+  return (getStored(STORED_TARGETS) ?? "").split(" ").filter(Boolean);
 }
 
-function fill(select, codes, chosen, name) {
-  select.replaceChildren(...codes.map((code) => new Option(name(code), code, false, code === chosen)));
+function fillSelect(select, codes, selected, name) {
+  select.replaceChildren(...codes.map((code) => new Option(name(code), code, false, code === selected)));
 }

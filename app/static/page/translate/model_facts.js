@@ -1,20 +1,20 @@
-// What the panel says of one model: facts, figures, corpora.
+// Facts, quality metrics and training corpora of a model, as tables.
 
 import { make } from "../lib/dom.js";
 import { languageName, number, text } from "../i18n/index.js";
 
 const SHAPE = ["encoder_layers", "decoder_layers", "d_model", "num_heads", "d_ff"];
 
-/** @param {any} model as GET /models tells it @returns {HTMLElement} an article; what changes in it has data-figure */
-export function record(model) {
+/** @param {any} model of GET /models @returns {HTMLElement} an article; elements that change have data-figure */
+export function modelFacts(model) {
   const article = make("article", { className: "record" });
   const pair = text("model.pair", { from: languageName(model.source), into: languageName(model.target) });
-  const columns = make("div", { className: "columns" }, facts(model), tables(model));
+  const columns = make("div", { className: "columns" }, factList(model), tableGroup(model));
   article.append(make("h3", {}, pair), columns);
   return article;
 }
 
-function facts(model) {
+function factList(model) {
   const shape = model.architecture;
   const list = make("dl");
   const add = (name, ...values) => list.append(make("dt", {}, text(name)), make("dd", {}, ...values));
@@ -35,40 +35,40 @@ function facts(model) {
   return list;
 }
 
-function tables({ corpora, metrics }) {
-  const both = make("div", { className: "tables" });
-  if (metrics.length) both.append(figures(metrics));
-  if (corpora.length) both.append(sources(corpora));
-  return both;
+function tableGroup({ corpora, metrics }) {
+  const group = make("div", { className: "tables" });
+  if (metrics.length) group.append(metricsTable(metrics));
+  if (corpora.length) group.append(corporaTable(corpora));
+  return group;
 }
 
-/** A line for each set; a column for each metric. */
-function figures(metrics) {
+/** A row for each test set, a column for each metric. */
+function metricsTable(metrics) {
   const sets = [...new Set(metrics.map(({ set }) => set))];
   const names = [...new Set(metrics.map(({ metric }) => metric))];
   const rows = sets.map((set) => {
-    const of = metrics.filter((figure) => figure.set === set);
-    const score = (name) => of.find(({ metric }) => metric === name)?.score;
-    return [set, number(of[0].sentences ?? 0), ...names.map((name) => written(score(name)))];
+    const ofSet = metrics.filter((figure) => figure.set === set);
+    const score = (name) => ofSet.find(({ metric }) => metric === name)?.score;
+    return [set, number(ofSet[0].sentences ?? 0), ...names.map((name) => formatScore(score(name)))];
   });
   return table(text("model.figures"), [text("model.set"), text("model.sentences"), ...names], rows);
 }
 
-function written(score) {
-  // Rounded as it is, in binary, as the model card has it: 63.15 is a little less.
+function formatScore(score) {
+  // toFixed rounds the binary value, as the model card does: 63.15 is a little less than 63.15.
   return score === undefined ? "–" : number(Number(score.toFixed(1)), { minimumFractionDigits: 1 });
 }
 
-function sources(corpora) {
+function corporaTable(corpora) {
   const rows = corpora.map((corpus) => [corpus.name ?? String(corpus), corpus.pairs ? number(corpus.pairs) : "–"]);
   return table(text("model.corpora"), [text("model.corpus"), text("model.pairs")], rows);
 }
 
 function table(caption, names, rows) {
-  const heads = names.map((name) => make("th", { scope: "col" }, name));
+  const headers = names.map((name) => make("th", { scope: "col" }, name));
   const lines = rows.map(([name, ...values]) =>
     make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value) => make("td", {}, value))),
   );
-  const head = make("thead", {}, make("tr", {}, ...heads));
+  const head = make("thead", {}, make("tr", {}, ...headers));
   return make("table", {}, make("caption", {}, caption), head, make("tbody", {}, ...lines));
 }

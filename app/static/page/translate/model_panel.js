@@ -1,103 +1,103 @@
-// The panel about the model: what it is, what it learnt from, how good it is, how fast now.
+// The panel about the model: architecture, corpora, quality, and current throughput.
 
 import * as api from "../service/api.js";
-import { faultWords } from "./notices.js";
-import { record } from "./model_facts.js";
+import { errorMessage } from "./notices.js";
+import { modelFacts } from "./model_facts.js";
 import { number, text } from "../i18n/index.js";
 
-const EVERY_MS = 3000;
+const REFRESH_MS = 3000;
 
 const panel = document.getElementById("model-panel");
-const place = document.getElementById("model");
+const container = document.getElementById("model");
 const aside = document.getElementById("model-aside");
 
-/** The panel, of the model of the languages that are chosen; asks for news only while it is open and seen. */
+/** Shows the model of the selected languages; polls the service only while the panel is open and visible. */
 export class ModelPanel {
   #models = [];
   #pair = {};
-  #shown = "";
-  #last = null;
+  #shownModel = "";
+  #lastResult = null;
   #timer = 0;
 
   constructor() {
     panel.addEventListener("toggle", () => this.#refresh());
     document.addEventListener("visibilitychange", () => this.#refresh());
-    document.addEventListener("interfacechange", () => this.#draw(true));
+    document.addEventListener("interfacechange", () => this.#render(true));
   }
 
-  /** Asks once, for the line that is always seen. */
+  /** Loads the models once, for the summary line, which is always visible. */
   async start() {
-    await this.#ask();
+    await this.#load();
   }
 
-  /** @param {{source: string, target: string}} pair whose model is shown; the source may be "auto" */
+  /** @param {{source: string, target: string}} pair the selected languages; the source may be "auto" */
   show(pair) {
     this.#pair = pair;
-    this.#draw();
+    this.#render();
   }
 
-  /** @param {import("../service/request_loop.js").Result} result the last translation, whose time is shown */
-  measured(result) {
-    this.#last = result;
+  /** @param {import("../service/request_loop.js").Result} result the last translation, for its throughput */
+  setLastResult(result) {
+    this.#lastResult = result;
     this.show(result);
   }
 
   async #refresh() {
     clearTimeout(this.#timer);
     if (!panel.open || document.hidden) return;
-    // Who is refused is not to be asked for a key every few seconds.
-    if (!(await this.#ask())) return;
+    // Stops polling when refused, or the key dialog would open every few seconds.
+    if (!(await this.#load())) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#refresh(), EVERY_MS);
+    this.#timer = setTimeout(() => this.#refresh(), REFRESH_MS);
   }
 
-  async #ask() {
+  async #load() {
     try {
       this.#models = await api.get("models");
-      this.#draw();
+      this.#render();
       return true;
     } catch (error) {
-      if (!this.#models.length) place.textContent = faultWords(error);
+      if (!this.#models.length) container.textContent = errorMessage(error);
       return error instanceof api.Unreachable;
     }
   }
 
-  #draw(anew = false) {
-    const model = this.#chosen();
+  #render(isForced = false) {
+    const model = this.#selectedModel();
     if (!model) return;
-    if (anew || model.model !== this.#shown) place.replaceChildren(record(model));
-    this.#shown = model.model;
+    if (isForced || model.model !== this.#shownModel) container.replaceChildren(modelFacts(model));
+    this.#shownModel = model.model;
     const { precision, device } = model;
     const size = number(model.parameters, { notation: "compact" });
     aside.textContent = text("model.aside", { size, precision, device });
-    this.#drawFigures(model);
+    this.#renderFigures(model);
   }
 
-  /** The model of the languages that are chosen; the first that could be, as long as the text's is not known. */
-  #chosen() {
+  /** The model of the selected languages; the first possible one until the source language is known. */
+  #selectedModel() {
     const { source, target } = this.#pair;
-    const into = this.#models.filter((model) => model.target === target);
-    return into.find((model) => model.source === source) ?? into[0] ?? this.#models[0];
+    const candidates = this.#models.filter((model) => model.target === target);
+    return candidates.find((model) => model.source === source) ?? candidates[0] ?? this.#models[0];
   }
 
-  /** What changes: only these are written again, so that whoever reads or selects is left alone. */
-  #drawFigures(model) {
-    const now = model.tokens_per_second;
-    set("now", now === undefined ? null : text("speed.now", { rate: number(Math.round(now)) }));
-    set("precision", text("model.computed", { precision: model.precision, device: model.device }));
-    const last = this.#last?.model === model.model ? this.#last : null;
-    set("last", last && lastWords(last));
+  /** Updates only the figures that change, so that reading and text selection are not disturbed. */
+  #renderFigures(model) {
+    const rate = model.tokens_per_second;
+    setFigure("now", rate === undefined ? null : text("speed.now", { rate: number(Math.round(rate)) }));
+    setFigure("precision", text("model.computed", { precision: model.precision, device: model.device }));
+    const last = this.#lastResult?.model === model.model ? this.#lastResult : null;
+    setFigure("last", last && lastResultText(last));
   }
 }
 
-function lastWords({ milliseconds, tokens }) {
+function lastResultText({ milliseconds, tokens }) {
   const rate = number(Math.round((1000 * tokens) / milliseconds));
   return text("speed.last", { time: number(Math.round(milliseconds)), tokens: number(tokens), rate });
 }
 
-/** Shows a figure, or hides its line where there is none. */
-function set(name, words) {
-  const figure = place.querySelector(`[data-figure="${name}"]`);
+/** Shows a figure; null hides its row. */
+function setFigure(name, words) {
+  const figure = container.querySelector(`[data-figure="${name}"]`);
   figure.hidden = figure.previousElementSibling.hidden = words === null;
   if (words !== null && figure.textContent !== words) figure.textContent = words;
 }

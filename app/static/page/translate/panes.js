@@ -1,4 +1,4 @@
-// The two panes as elements: the text with what is lit in it, the translation sentence by sentence. Asks nobody.
+// The elements of the two panes: the text with its highlights, and the translation, sentence by sentence.
 
 import { make } from "../lib/dom.js";
 import { codePoints, wordsOf } from "../lib/offsets.js";
@@ -8,10 +8,10 @@ const mirror = document.getElementById("mirror");
 const target = document.getElementById("target-text");
 
 /** @typedef {{text: string, lead: string, source: [number, number]}} Sentence
- *  A sentence of the translation, the white space before it, and the UTF-16 units of the text that it is of.
- *  @typedef {{start: number, end: number, as: string}} Lit UTF-16 units, and the class that shows them */
+ *  A sentence of the translation, the white space before it, and its span in the source text, in UTF-16 units.
+ *  @typedef {{start: number, end: number, as: string}} Highlight a span in UTF-16 units, and its CSS class */
 
-/** @returns {string} the text to translate; JSON can carry no lone surrogate */
+/** @returns {string} the text to translate, without lone surrogates, which JSON cannot carry */
 export function sourceText() {
   return source.value.toWellFormed();
 }
@@ -19,7 +19,7 @@ export function sourceText() {
 /** @param {string} text */
 export function setSourceText(text) {
   source.value = text;
-  reflect();
+  resetMirror();
 }
 
 /** @returns {string} the translation that is shown */
@@ -27,58 +27,59 @@ export function targetText() {
   return target.textContent;
 }
 
-/** @param {string} from @param {string} to language codes, for voices, fonts and hyphens */
+/** @param {string} from @param {string} to language codes, for screen readers, fonts and hyphenation */
 export function setLanguages(from, to) {
   source.lang = mirror.lang = from === "auto" ? "" : from;
   target.lang = to;
 }
 
-/** The mirror takes the height of what was typed, and nothing is lit any more. */
-export function reflect() {
-  lightSource([]);
+/** Copies the text to the mirror, which gives the textarea its height, and removes highlights. */
+export function resetMirror() {
+  highlightSource([]);
 }
 
-/** @param {Lit[]} lit places of the text to show; they may lie in each other */
-export function lightSource(lit) {
+/** @param {Highlight[]} highlights may be nested */
+export function highlightSource(highlights) {
   const text = source.value;
-  const cuts = [...new Set([0, text.length, ...lit.flatMap(({ start, end }) => [start, end])])].sort((a, b) => a - b);
-  const parts = cuts.slice(1).map((end, index) => part(text, cuts[index], end, lit));
-  // A line that is empty so far has a height all the same.
+  const ends = highlights.flatMap(({ start, end }) => [start, end]);
+  const cuts = [...new Set([0, text.length, ...ends])].sort((a, b) => a - b);
+  const parts = cuts.slice(1).map((end, index) => highlightedPart(text, cuts[index], end, highlights));
+  // Gives a trailing empty line its height.
   mirror.replaceChildren(...parts, "\u200b");
 }
 
-function part(text, start, end, lit) {
-  const here = lit.filter((place) => place.start <= start && end <= place.end);
-  if (!here.length) return text.slice(start, end);
-  return make("span", { className: here.map((place) => place.as).join(" ") }, text.slice(start, end));
+function highlightedPart(text, start, end, highlights) {
+  const covering = highlights.filter((highlight) => highlight.start <= start && end <= highlight.end);
+  if (!covering.length) return text.slice(start, end);
+  return make("span", { className: covering.map((highlight) => highlight.as).join(" ") }, text.slice(start, end));
 }
 
-/** What was translated before stays, dimmed, until something else is there. */
+/** Dims the previous translation until a new one arrives. */
 export function dim() {
   for (const sentence of target.children) sentence.classList.add("old");
 }
 
-/** The translation that is shown is right after all. */
+/** Undoes `dim`. */
 export function undim() {
   for (const sentence of target.children) sentence.classList.remove("old");
 }
 
-/** @param {number} index its place in the translation @param {Sentence} sentence */
+/** @param {number} index of the sentence in the translation @param {Sentence} sentence */
 export function showSentence(index, sentence) {
   const shown = target.children[index];
   if (shown?.textContent === sentence.lead + sentence.text) shown.classList.remove("old");
-  else if (shown) shown.replaceWith(element(index, sentence));
-  else target.append(element(index, sentence));
+  else if (shown) shown.replaceWith(sentenceElement(index, sentence));
+  else target.append(sentenceElement(index, sentence));
 }
 
-/** @param {number} count sentences that the translation has: what is after them is of an older one */
-export function endAfter(count) {
+/** @param {number} count sentences of the translation; removes further ones, which are of an older translation */
+export function setSentenceCount(count) {
   while (target.children.length > count) target.lastChild.remove();
   target.classList.toggle("several", count > 1);
 }
 
-/** A sentence as spans: its words have data-start and data-end, code points of the sentence's own text. */
-function element(index, { lead, text }) {
+/** A sentence as spans. Words have data-start and data-end, in code points of the sentence. */
+function sentenceElement(index, { lead, text }) {
   let at = 0;
   const words = wordsOf(text, target.lang || "und").map((word) => {
     const start = at;
@@ -88,8 +89,8 @@ function element(index, { lead, text }) {
   return make("span", { className: "sentence", data: { index } }, lead, make("span", { className: "said" }, ...words));
 }
 
-/** @param {Element} word @returns {{index: number, span: [number, number]}} its sentence, its code points there */
-export function placeOf(word) {
+/** @param {Element} word @returns {{index: number, span: [number, number]}} its sentence, and its code points in it */
+export function positionOf(word) {
   const { start, end } = word.dataset;
   return { index: Number(word.closest(".sentence").dataset.index), span: [Number(start), Number(end)] };
 }
@@ -100,19 +101,19 @@ export function wordElements(index) {
 }
 
 /** @param {Iterable<Element>} words of the translation @param {number | null} sentence */
-export function lightTarget(words, sentence) {
-  for (const lit of target.querySelectorAll(".lit, .lit-sentence")) lit.classList.remove("lit", "lit-sentence");
+export function highlightTarget(words, sentence) {
+  for (const element of target.querySelectorAll(".lit, .lit-sentence")) element.classList.remove("lit", "lit-sentence");
   for (const word of words) word.classList.add("lit");
   if (sentence !== null) target.children[sentence]?.lastChild.classList.add("lit-sentence");
 }
 
-/** Scrolls to what is lit of the text. */
-export function revealSource() {
+/** Scrolls to the first highlight of the text. */
+export function scrollToHighlight() {
   mirror.querySelector("span")?.scrollIntoView({ block: "nearest" });
 }
 
-/** @param {number} x @param {number} y of the window
- *  @returns {number | null} the UTF-16 unit of the text that is there, if a character is */
+/** @param {number} x @param {number} y in the viewport
+ *  @returns {number | null} the offset of the character at this point, in UTF-16 units; null if there is none */
 export function sourceUnitAt(x, y) {
   const caret = document.caretPositionFromPoint?.(x, y);
   if (caret?.offsetNode !== source) return null;

@@ -1,48 +1,48 @@
-// Light or dark, English or Chinese, panels open or closed: the switches. What is dark is styles/page.css's to say.
+// Stores and applies preferences: theme, interface language, open panels. Themes are in styles/page.css.
 
-import { keep, recall } from "../lib/storage.js";
+import { setStored, getStored } from "../lib/storage.js";
 import { interfaceLanguage, setInterfaceLanguage, text } from "../i18n/index.js";
 
-const STORED = "interlinear.theme";
+const STORED_THEME = "interlinear.theme";
 const THEMES = ["auto", "light", "dark"];
 
-const theme = document.getElementById("theme");
+const themeButton = document.getElementById("theme");
 const themeName = document.getElementById("theme-name");
-const language = document.getElementById("interface");
+const languageButton = document.getElementById("interface");
 
-/** Makes the switches work. */
-export function startAppearance() {
-  theme.addEventListener("click", nextTheme);
-  language.addEventListener("click", () => setInterfaceLanguage(interfaceLanguage() === "en" ? "zh" : "en"));
-  document.addEventListener("interfacechange", reflect);
-  for (const panel of document.querySelectorAll("details.panel")) rememberOpen(panel);
-  reflect();
+/** Restores the preferences and connects the buttons that change them. */
+export function startPreferences() {
+  themeButton.addEventListener("click", nextTheme);
+  languageButton.addEventListener("click", () => setInterfaceLanguage(interfaceLanguage() === "en" ? "zh" : "en"));
+  document.addEventListener("interfacechange", updateLabels);
+  for (const panel of document.querySelectorAll("details.panel")) restoreOpen(panel);
+  updateLabels();
 }
 
-function rememberOpen(panel) {
+function restoreOpen(panel) {
   const stored = `interlinear.${panel.id}`;
-  panel.open = recall(stored) === "open";
-  // By hand only: an example opens a panel as well, and the click comes before the panel has changed.
+  panel.open = getStored(stored) === "open";
+  // Listens to clicks, not to "toggle", since an example also opens a panel. A click precedes the change.
   const summary = panel.querySelector("summary");
-  summary.addEventListener("click", () => keep(stored, panel.open ? "closed" : "open"));
+  summary.addEventListener("click", () => setStored(stored, panel.open ? "closed" : "open"));
 }
 
-function chosenTheme() {
-  return recall(STORED) ?? "auto";
+function storedTheme() {
+  return getStored(STORED_THEME) ?? "auto";
 }
 
 function nextTheme() {
-  const next = THEMES[(THEMES.indexOf(chosenTheme()) + 1) % THEMES.length];
-  keep(STORED, next === "auto" ? null : next);
-  document.dispatchEvent(new CustomEvent("themechosen")); // theme_boot.js does the rest
-  reflect();
+  const next = THEMES[(THEMES.indexOf(storedTheme()) + 1) % THEMES.length];
+  setStored(STORED_THEME, next === "auto" ? null : next);
+  document.dispatchEvent(new CustomEvent("themechosen")); // theme_boot.js applies it
+  updateLabels();
 }
 
-function reflect() {
-  themeName.textContent = text(`theme.${chosenTheme()}`);
-  theme.ariaLabel = text("theme", { theme: themeName.textContent });
-  theme.title = theme.ariaLabel;
+function updateLabels() {
+  themeName.textContent = text(`theme.${storedTheme()}`);
+  themeButton.ariaLabel = text("theme", { theme: themeName.textContent });
+  themeButton.title = themeButton.ariaLabel;
   const [name, code] = interfaceLanguage() === "en" ? ["中文", "zh-Hans"] : ["English", "en"];
-  language.textContent = name;
-  language.lang = code;
+  languageButton.textContent = name;
+  languageButton.lang = code;
 }

@@ -1,27 +1,27 @@
-// What the address says after "#", which no server is sent: en/fr/text.
+// The URL fragment, "#en/fr/text". Browsers do not send it to a server.
 
-const LONGEST = 2000;
+const MAX_TEXT_UNITS = 2000;
 
 /** @returns {{source: string, target: string, text: string} | null} */
-export function readPlace() {
+export function readFragment() {
   const [source, target, ...rest] = location.hash.slice(1).split("/");
   if (!source || !target) return null;
   try {
     return { source, target, text: decodeURIComponent(rest.join("/")) };
   } catch {
-    return { source, target, text: "" }; // cut in the middle of a character
+    return { source, target, text: "" }; // truncated within an encoded character
   }
 }
 
-/** The languages, so that a reload or a bookmark keeps them. Not the text: a browser's history is no place for it.
+/** Stores the languages for reloads and bookmarks, but not the text, which does not belong in the browser's history.
  *  @param {string} source @param {string} target */
-export function writePlace(source, target) {
+export function writeFragment(source, target) {
   history.replaceState(null, "", `#${source}/${target}`);
 }
 
-/** @param {{source: string, target: string, text: string}} wanted @returns {string | null} an address that shows the
- *  translation of a text; null if the text is too long for one */
+/** @param {{source: string, target: string, text: string}} request @returns {string | null} a URL that shows this
+ *  translation; null if the text is too long */
 export function linkTo({ source, target, text }) {
-  if (text.length > LONGEST) return null;
+  if (text.length > MAX_TEXT_UNITS) return null;
   return new URL(`#${source}/${target}/${encodeURIComponent(text)}`, location.href).href;
 }

@@ -1,35 +1,35 @@
-// Which words of a sentence became which: asked for when somebody points at one, and kept as long as its translation.
+// Word alignments of a translation's sentences, requested when first needed and cached with the translation.
 
 import * as api from "../service/api.js";
 
-const TOGETHER = 16; // sentences that are asked for at once
+const BLOCK_SENTENCES = 16; // sentences per request
 
-/** A word of a sentence and one of its translation, as code points of each.
- *  @typedef {{source: [number, number], target: [number, number]}} Pair */
+/** Spans of aligned words, in code points of the sentence and of its translation.
+ *  @typedef {{source: [number, number], target: [number, number]}} WordPair */
 
-/** @type {WeakMap<object, Map<number, Promise<Pair[][]>>>} */
-const known = new WeakMap();
+/** @type {WeakMap<object, Map<number, Promise<WordPair[][]>>>} */
+const cache = new WeakMap();
 
 /** @param {import("../service/request_loop.js").Result} result @param {number} index of the sentence
- *  @returns {Promise<Pair[]>} @throws {api.Problem | api.Unreachable} */
-export async function pairsOf(result, index) {
-  // Nothing was translated, or not by the model.
+ *  @returns {Promise<WordPair[]>} @throws {api.Problem | api.Unreachable} */
+export async function alignmentOf(result, index) {
+  // There is no translation, or it is not the model's best.
   if (["und", result.target].includes(result.source) || result.sentences[index].isReplaced) return [];
-  if (!known.has(result)) known.set(result, new Map());
-  const blocks = known.get(result);
-  const first = index - (index % TOGETHER);
+  if (!cache.has(result)) cache.set(result, new Map());
+  const blocks = cache.get(result);
+  const first = index - (index % BLOCK_SENTENCES);
   if (!blocks.has(first)) {
-    const asked = ask(result, first);
-    blocks.set(first, asked);
-    asked.catch(() => blocks.delete(first)); // who points again asks again
+    const request = requestBlock(result, first);
+    blocks.set(first, request);
+    request.catch(() => blocks.delete(first)); // the next call tries again
   }
   return (await blocks.get(first))[index - first];
 }
 
-async function ask({ text, source, target, sentences }, first) {
-  const block = sentences.slice(first, first + TOGETHER);
+async function requestBlock({ text, source, target, sentences }, first) {
+  const block = sentences.slice(first, first + BLOCK_SENTENCES);
   const texts = block.map((sentence) => text.slice(...sentence.source));
   const { translations } = await api.post("translate", { text: texts, source, target, alignment: true });
-  // One that is another without its neighbours has no words in common with the one that is shown.
-  return translations.map((told, n) => (told.text === block[n].text ? (told.alignment ?? []) : []));
+  // Without its context a sentence may be translated differently; its alignment then does not fit.
+  return translations.map((answer, n) => (answer.text === block[n].text ? (answer.alignment ?? []) : []));
 }

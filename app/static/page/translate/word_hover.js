@@ -1,6 +1,6 @@
-// Pointing at a word, or stepping to it, lights its counterpart in the other pane.
+// Highlights aligned words in both panes: on hover, at the caret, and with the arrow keys.
 
-import { pairsOf } from "./word_alignment.js";
+import { alignmentOf } from "./word_alignment.js";
 import * as panes from "./panes.js";
 import { overlap, unitsOf } from "../lib/offsets.js";
 import { text } from "../i18n/index.js";
@@ -8,169 +8,172 @@ import { text } from "../i18n/index.js";
 const source = document.getElementById("source-text");
 const target = document.getElementById("target-text");
 
-/** Code points of a sentence and of its translation that belong together.
- *  @typedef {{source: number[][], target: number[][]}} Found */
+/** Aligned spans, in code points of a sentence and of its translation.
+ *  @typedef {{source: number[][], target: number[][]}} MatchedSpans */
 
-/** What is lit in the panes. */
-export class Links {
+/** Controls the highlights in the panes. */
+export class WordHover {
   /** @type {import("../service/request_loop.js").Result | null} */
   #result = null;
-  #chosen = null; // a sentence
-  #stepped = null; // the word that the arrow keys are at
-  #unit; // of the text, that is pointed at
-  #pointing = 0; // what was pointed at last; answers to what was before are too late
-  #failed = false; // the last answer, which was told
+  #selectedIndex = null; // of the selected sentence
+  #keyboardWord = null; // the word reached with the arrow keys
+  #hoveredUnit; // the UTF-16 offset of the text under the pointer
+  #latestLookup = 0; // results of earlier lookups are ignored
+  #hasFailed = false; // whether the error of the last lookup is shown
 
-  /** @param {{choose: (index: number) => void, fault: (error: Error) => void, mended: () => void,
-   *           say: (words: string) => void}} told */
-  constructor(told) {
-    this.told = told;
-    target.addEventListener("pointerover", (event) => this.#overTarget(event));
-    source.addEventListener("pointermove", (event) => this.#overSource(event));
-    source.addEventListener("selectionchange", () => this.#caretMoved());
-    target.addEventListener("click", (event) => this.#clicked(event));
-    target.addEventListener("keydown", (event) => this.#keyed(event));
+  /** @param {{onSelect: (index: number) => void, onError: (error: Error) => void, onRecovered: () => void,
+   *           announce: (words: string) => void}} callbacks */
+  constructor(callbacks) {
+    this.callbacks = callbacks;
+    target.addEventListener("pointerover", (event) => this.#onTargetPointer(event));
+    source.addEventListener("pointermove", (event) => this.#onSourcePointer(event));
+    source.addEventListener("selectionchange", () => this.#onCaretMove());
+    target.addEventListener("click", (event) => this.#onClick(event));
+    target.addEventListener("keydown", (event) => this.#onKey(event));
     for (const pane of [source, target]) {
-      for (const event of ["pointerleave", "blur"]) pane.addEventListener(event, () => this.#left());
+      for (const event of ["pointerleave", "blur"]) pane.addEventListener(event, () => this.#onLeave());
     }
   }
 
-  /** @param {import("../service/request_loop.js").Result | null} result what the panes show, null while they do not agree */
+  /** @param {import("../service/request_loop.js").Result | null} result null while the translation is outdated */
   show(result) {
     this.#result = result;
-    this.#chosen = this.#stepped = null;
-    this.#unit = undefined;
-    this.#failed = false;
-    this.#dark();
+    this.#selectedIndex = this.#keyboardWord = null;
+    this.#hoveredUnit = undefined;
+    this.#hasFailed = false;
+    this.#clearHighlights();
   }
 
-  /** @param {number | null} index lights a sentence, until another is chosen */
-  choose(index) {
-    this.#chosen = index;
-    this.#dark();
-    panes.revealSource();
+  /** @param {number | null} index of a sentence to highlight until another is selected */
+  select(index) {
+    this.#selectedIndex = index;
+    this.#clearHighlights();
+    panes.scrollToHighlight();
   }
 
-  #dark() {
-    this.#pointing += 1;
-    panes.lightSource(this.#chosenPlace());
-    panes.lightTarget([], this.#chosen);
+  #clearHighlights() {
+    this.#latestLookup += 1;
+    panes.highlightSource(this.#selectedSpan());
+    panes.highlightTarget([], this.#selectedIndex);
   }
 
-  #chosenPlace() {
-    if (this.#chosen === null || !this.#result) return [];
-    const [start, end] = this.#result.sentences[this.#chosen].source;
+  #selectedSpan() {
+    if (this.#selectedIndex === null || !this.#result) return [];
+    const [start, end] = this.#result.sentences[this.#selectedIndex].source;
     return [{ start, end, as: "lit-sentence" }];
   }
 
-  /** Lights of the sentence what `find` finds among its pairs. */
-  async #point(index, find) {
-    const mine = ++this.#pointing;
+  /** Highlights the spans that `find` selects from the sentence's word pairs. */
+  async #highlightPairs(index, find) {
+    const lookup = ++this.#latestLookup;
     const result = this.#result;
     try {
-      const found = find(await pairsOf(result, index));
-      if (this.#failed) this.told.mended();
-      this.#failed = false;
-      if (mine === this.#pointing) this.#light(index, found);
+      const found = find(await alignmentOf(result, index));
+      if (this.#hasFailed) this.callbacks.onRecovered();
+      this.#hasFailed = false;
+      if (lookup === this.#latestLookup) this.#highlight(index, found);
       return found;
     } catch (error) {
-      if (result === this.#result) this.told.fault(error);
-      this.#failed = result === this.#result;
+      if (result === this.#result) this.callbacks.onError(error);
+      this.#hasFailed = result === this.#result;
       return { source: [], target: [] };
     }
   }
 
-  #light(index, found) {
+  #highlight(index, found) {
     const [start] = this.#result.sentences[index].source;
-    const units = unitsOf(this.#sentence(index));
-    const lit = found.source.map(([from, to]) => ({ start: start + units(from), end: start + units(to), as: "lit" }));
-    panes.lightSource([...this.#chosenPlace(), ...lit]);
+    const units = unitsOf(this.#sourceOf(index));
+    const highlights = found.source.map(([from, to]) => {
+      return { start: start + units(from), end: start + units(to), as: "lit" };
+    });
+    panes.highlightSource([...this.#selectedSpan(), ...highlights]);
     const words = panes.wordElements(index);
-    panes.lightTarget(words.filter((word) => touches(word, found.target)), this.#chosen);
+    panes.highlightTarget(words.filter((word) => touches(word, found.target)), this.#selectedIndex);
   }
 
-  #sentence(index) {
+  #sourceOf(index) {
     return this.#result.text.slice(...this.#result.sentences[index].source);
   }
 
-  #pointAtWord(word) {
-    const { index, span } = panes.placeOf(word);
-    return this.#point(index, (pairs) => {
-      const meant = pairs.filter((pair) => overlap(pair.target, span));
-      return { source: meant.map((pair) => pair.source), target: [span] };
+  #highlightWord(word) {
+    const { index, span } = panes.positionOf(word);
+    return this.#highlightPairs(index, (pairs) => {
+      const matching = pairs.filter((pair) => overlap(pair.target, span));
+      return { source: matching.map((pair) => pair.source), target: [span] };
     });
   }
 
-  #pointAtUnit(unit) {
+  #highlightUnit(unit) {
     const index = this.#result.sentences.findIndex(({ source: [start, end] }) => start <= unit && unit < end);
-    if (index < 0) return this.#dark();
-    const units = unitsOf(this.#sentence(index));
+    if (index < 0) return this.#clearHighlights();
+    const units = unitsOf(this.#sourceOf(index));
     const at = unit - this.#result.sentences[index].source[0];
-    return this.#point(index, (pairs) => {
-      const meant = pairs.filter((pair) => units(pair.source[0]) <= at && at < units(pair.source[1]));
-      return { source: meant.map((pair) => pair.source), target: meant.map((pair) => pair.target) };
+    return this.#highlightPairs(index, (pairs) => {
+      const matching = pairs.filter((pair) => units(pair.source[0]) <= at && at < units(pair.source[1]));
+      return { source: matching.map((pair) => pair.source), target: matching.map((pair) => pair.target) };
     });
   }
 
-  #overTarget({ target: at }) {
+  #onTargetPointer({ target: at }) {
     if (!this.#result) return;
-    if (at.classList.contains("word")) this.#pointAtWord(at);
-    else this.#dark();
+    if (at.classList.contains("word")) this.#highlightWord(at);
+    else this.#clearHighlights();
   }
 
-  #overSource({ clientX, clientY, buttons }) {
+  #onSourcePointer({ clientX, clientY, buttons }) {
     if (!this.#result || buttons) return;
     const unit = panes.sourceUnitAt(clientX, clientY);
-    if (unit === this.#unit) return; // a long text is not lit anew for every pixel
-    this.#unit = unit;
-    if (unit === null) this.#dark();
-    else this.#pointAtUnit(unit);
+    if (unit === this.#hoveredUnit) return; // highlights of a long text are not renewed for every pixel
+    this.#hoveredUnit = unit;
+    if (unit === null) this.#clearHighlights();
+    else this.#highlightUnit(unit);
   }
 
-  #caretMoved() {
+  #onCaretMove() {
     if (!this.#result || document.activeElement !== source || source.selectionStart !== source.selectionEnd) return;
-    this.#pointAtUnit(source.selectionStart);
+    this.#highlightUnit(source.selectionStart);
   }
 
-  #left() {
-    this.#stepped = null;
-    this.#unit = undefined;
-    if (this.#result) this.#dark();
+  #onLeave() {
+    this.#keyboardWord = null;
+    this.#hoveredUnit = undefined;
+    if (this.#result) this.#clearHighlights();
   }
 
-  #clicked({ target: at }) {
+  #onClick({ target: at }) {
     const sentence = at.closest(".sentence");
     if (!this.#result || !sentence || !getSelection().isCollapsed) return;
-    this.told.choose(Number(sentence.dataset.index));
-    if (at.classList.contains("word")) this.#pointAtWord(at);
+    this.callbacks.onSelect(Number(sentence.dataset.index));
+    if (at.classList.contains("word")) this.#highlightWord(at);
   }
 
-  #keyed(event) {
+  #onKey(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!this.#result || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    if (step) this.#stepBy(step);
-    else if (event.key === "Enter" && this.#stepped) this.told.choose(panes.placeOf(this.#stepped).index);
-    else return;
+    if (step) this.#moveBy(step);
+    else if (event.key === "Enter" && this.#keyboardWord) {
+      this.callbacks.onSelect(panes.positionOf(this.#keyboardWord).index);
+    } else return;
     event.preventDefault();
   }
 
-  async #stepBy(step) {
+  async #moveBy(step) {
     const words = [...target.querySelectorAll(".word")];
     if (!words.length) return;
-    const before = this.#stepped ? words.indexOf(this.#stepped) : -1;
-    const word = (this.#stepped = words[Math.min(Math.max(before + step, 0), words.length - 1)]);
+    const before = this.#keyboardWord ? words.indexOf(this.#keyboardWord) : -1;
+    const word = (this.#keyboardWord = words[Math.min(Math.max(before + step, 0), words.length - 1)]);
     word.scrollIntoView({ block: "nearest" });
-    const { index } = panes.placeOf(word);
-    const sentence = this.#sentence(index);
-    const { source: spans } = await this.#pointAtWord(word);
+    const { index } = panes.positionOf(word);
+    const sentence = this.#sourceOf(index);
+    const { source: spans } = await this.#highlightWord(word);
     const units = unitsOf(sentence);
     const from = spans.map(([start, end]) => sentence.slice(units(start), units(end))).join(" ");
-    const said = from ? text("word.from", { word: word.textContent, from }) : word.textContent;
-    if (word === this.#stepped) this.told.say(said);
+    const announcement = from ? text("word.from", { word: word.textContent, from }) : word.textContent;
+    if (word === this.#keyboardWord) this.callbacks.announce(announcement);
   }
 }
 
 function touches(word, spans) {
-  const { span } = panes.placeOf(word);
+  const { span } = panes.positionOf(word);
   return spans.some((other) => overlap(span, other));
 }
