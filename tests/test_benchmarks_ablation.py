@@ -92,7 +92,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
     place = Place(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "_TIMED_SECONDS", 0.0)
+        patch.setattr(plan, "_TIMING_S", 0.0)
         patch.setattr(progress, "_plot", lambda history: b"")
         patch.setattr(ablation_module, "_command", trained_here)
         assert ablate(place, [], 1, said.append)

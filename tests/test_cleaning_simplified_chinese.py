@@ -30,7 +30,7 @@ from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
 from training.data.vocabulary import train_vocabulary
 from training.evaluation.evaluate import TestSet, evaluate_set, report
-from training.pipeline.options import prepare_asked
+from training.pipeline.options import prepare_options
 from training.pipeline.recipe_file import RecipeFile
 from training.synthetic.teacher import Teacher
 
@@ -190,7 +190,7 @@ def test_fine_tuning_keeps_to_the_script_of_the_bundle(
 ) -> None:
     bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer, folder=Path("b"), limits=Limits())
     recipe = RecipeFile(pairs=("-",), prepare=said)
-    asked = prepare_asked(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
+    asked = prepare_options(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified
 
 

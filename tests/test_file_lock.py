@@ -51,7 +51,7 @@ def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothin
 ) -> None:
     bundle = (SHIPPED / "en-fr").resolve()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
     monkeypatch.setattr(defaults, "SIZES", (smallest,))

@@ -16,7 +16,7 @@ from model.tokenizer import Tokenizer
 from training.data.batches import load_pairs
 from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
-from training.pipeline.plan import PLAN, Plan, Timings, least_seconds, measure, within
+from training.pipeline.plan import PLAN, Plan, Timings, fit_within, least_seconds, measure
 
 RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
 TIMINGS = Timings(step=0.5, evaluation=2.0)
@@ -63,8 +63,8 @@ def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
     assert plan().seconds_left(980) == 20 * 0.5 + (1 + 3) * 2
     assert "about 9 min in all" in plan().describe()[1]
     assert "after the 980 done" in plan().describe(980)[1]
-    assert plan().seconds_left(980, took=98) == 20 * 0.1 + (1 + 3) * 2
-    assert "a step takes 0.1 s here" in plan().describe(980, took=98)[1]
+    assert plan().seconds_left(980, elapsed_s=98) == 20 * 0.1 + (1 + 3) * 2
+    assert "a step takes 0.1 s here" in plan().describe(980, elapsed_s=98)[1]
     assert plan().seconds_left(1200) == 3 * 2
 
 
@@ -76,7 +76,7 @@ def test_a_run_is_saved_about_twice_a_minute() -> None:
 
 @pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
 def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
-    recipe = within(RECIPE, TIMINGS, 60 * minutes)
+    recipe = fit_within(RECIPE, TIMINGS, 60 * minutes)
     assert recipe is not None and recipe.steps < RECIPE.steps
     assert recipe.warmup < recipe.steps
     assert 0.8 * 60 * minutes <= plan(recipe=recipe).seconds_left() <= 60 * minutes
@@ -87,15 +87,15 @@ def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
 
 
 def test_time_to_spare_changes_nothing() -> None:
-    assert within(RECIPE, TIMINGS, 600) is RECIPE
+    assert fit_within(RECIPE, TIMINGS, 600) is RECIPE
 
 
 def test_what_measuring_takes_at_the_end_is_part_of_the_minutes() -> None:
-    recipe, without = within(RECIPE, TIMINGS, 300, exporting=200.0), within(RECIPE, TIMINGS, 300)
+    recipe, without = fit_within(RECIPE, TIMINGS, 300, exporting=200.0), fit_within(RECIPE, TIMINGS, 300)
     assert recipe is not None and without is not None
     assert recipe.steps < without.steps
     assert 0.8 * 300 <= plan(recipe=recipe, exporting=200.0).seconds_left() <= 300
-    assert within(RECIPE, TIMINGS, 180, exporting=200.0) is None
+    assert fit_within(RECIPE, TIMINGS, 180, exporting=200.0) is None
     assert least_seconds(TIMINGS, 200.0) == 202.5
 
 
@@ -118,7 +118,7 @@ def test_a_first_step_that_is_slow_stops_nothing() -> None:
 
 
 def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.pipeline.plan._TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("training.pipeline.plan._TIMING_S", 0.0)
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, Limits(), record["target"])
@@ -128,7 +128,7 @@ def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_timed_has_its_tokens_drawn_as_the_recipe_says(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.pipeline.plan._TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("training.pipeline.plan._TIMING_S", 0.0)
     pairs, record = load_pairs(data)
     tokenizer, drawn = Tokenizer.load(data / "sentencepiece.model"), list[float]()
 

@@ -172,7 +172,7 @@ def test_an_architecture_given_replaces_the_shape_and_a_development_set_its_size
 @pytest.fixture
 def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     folder = tmp_path / "corpora"
     for name in ("en-fr", "flores"):

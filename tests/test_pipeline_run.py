@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own_and_in_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
     smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
     monkeypatch.setattr(defaults, "SIZES", (smallest,))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import typer
 
 from training.cli.builder import verb
-from training.export.bundle import ExportArguments, export_asked
+from training.export.bundle import ExportArguments, export_or_convert
 
 
 @verb
 def export(options: ExportArguments) -> None:
     """Export a run's best weights, averaged or not, with measurements, as a bundle; or convert a bundle for
     CTranslate2."""
-    export_asked(options, typer.echo)
+    export_or_convert(options, typer.echo)

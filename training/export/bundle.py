@@ -323,7 +323,7 @@ class ExportArguments:
             raise ValueError(f"--to {self.to} {' and '.join(faults)}")
 
 
-def export_asked(arguments: ExportArguments, say: Say = print) -> None:
+def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
     """Makes what the command line requests. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
     out, given = arguments.out, arguments.export
     with alone_making(out):

@@ -28,18 +28,18 @@ from training.pipeline.recipe_file import RecipeFile
 from training.pipeline.work_folder import work_folder
 
 Say = Callable[[str], None]
-_LENGTH = ("epochs", *CHANGEABLE)
-_DROPOUTS = ("dropout", "attention_dropout")
+_LENGTH_FIELDS = ("epochs", *CHANGEABLE)
+_DROPOUT_FIELDS = ("dropout", "attention_dropout")
 
 
 @dataclass(frozen=True)
 class RunArguments:
-    """The command line's options in addition to a recipe file's; `said` overrides the file's top level, `prepare` and
-    `export` its sections."""
+    """The command line's options in addition to a recipe file's. `top_level` overrides the file's top level, `prepare`
+    and `export` its sections."""
 
     out: Path
     """The bundle folder to make, such as mine/en-fr."""
-    said: Annotated[Values, Given(RecipeFile)] = field(default_factory=dict)
+    top_level: Annotated[Values, Given(RecipeFile)] = field(default_factory=dict)
     recipe: Annotated[Path | None, Option(metavar="FILE")] = None
     """A file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
@@ -103,10 +103,12 @@ class RunOptions:
         if self.architecture is not None:
             raise ValueError("with --init the architecture is the bundle's: leave --architecture out")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
-        if said := [*vocabulary, *(name for name in self.model if name not in _DROPOUTS)]:
-            raise ValueError(f"--init decides {', '.join(said)} by the bundle: leave it out of the recipe")
-        if said := [name for name in ("warmup", "learning_rate_factor") if name in self.training]:
-            raise ValueError(f"--init has --learning-rate instead of {', '.join(said)}: leave it out of the recipe")
+        if unsupported := [*vocabulary, *(name for name in self.model if name not in _DROPOUT_FIELDS)]:
+            raise ValueError(f"--init decides {', '.join(unsupported)} by the bundle: leave it out of the recipe")
+        if unsupported := [name for name in ("warmup", "learning_rate_factor") if name in self.training]:
+            raise ValueError(
+                f"--init has --learning-rate instead of {', '.join(unsupported)}: leave it out of the recipe"
+            )
 
     @property
     def architecture(self) -> str | None:
@@ -153,7 +155,7 @@ class RunOptions:
         """Whether `plan` matches these options."""
         return self._fits_shape(plan) and plan.asked == self.asked
 
-    def fits_but_for_length(self, plan: Plan) -> bool:
+    def fits_except_length(self, plan: Plan) -> bool:
         """Whether a run by `plan` can continue with these options: longer, shorter, or with other saving and
         evaluation."""
         return self._fits_shape(plan) and not self.differing(plan)
@@ -166,20 +168,20 @@ class RunOptions:
             return {f"{table}.{key}".rstrip("."): v for table, keys in tables.items() for key, v in keys.items()}
 
         ours, theirs = flat(self.asked), flat(plan.asked)
-        length = {f"training.{name}" for name in _LENGTH}
+        length = {f"training.{name}" for name in _LENGTH_FIELDS}
         return [name for name in sorted({*ours, *theirs} - length) if ours.get(name) != theirs.get(name)]
 
     def length_differing(self, plan: Plan) -> set[str]:
         """The options in which `plan` differs that concern length and reporting."""
         ours, theirs = self.asked.get("training", {}), plan.asked.get("training", {})
-        return {name for name in _LENGTH if ours.get(name) != theirs.get(name)}
+        return {name for name in _LENGTH_FIELDS if ours.get(name) != theirs.get(name)}
 
     def _fits_shape(self, plan: Plan) -> bool:
         name = self.architecture if self.tuning is None else self.tuning.architecture
         return name in (None, plan.architecture)
 
 
-def tuning_asked(arguments: RunArguments) -> FineTuning | None:
+def fine_tuning_options(arguments: RunArguments) -> FineTuning | None:
     """The options of --init. A ValueError names an option that needs it."""
     if arguments.init is not None:
         return FineTuning(InitialBundle.load(arguments.init), **arguments.tuning)
@@ -189,39 +191,39 @@ def tuning_asked(arguments: RunArguments) -> FineTuning | None:
     return None
 
 
-def run_asked(arguments: RunArguments) -> RunOptions:
+def run_options(arguments: RunArguments) -> RunOptions:
     """Combines a command line with its recipe. Raises BundleError, RecipeFileError and ValueError."""
     work = arguments.work or work_folder(arguments.out)
     recipe = RecipeFile.load(arguments.recipe, arguments.corpora or Path()) if arguments.recipe else RecipeFile()
     model = {"architecture": arguments.architecture}
-    said = recipe.overridden(**arguments.said, prepare=arguments.prepare, model=model, export=arguments.export)
-    tuning = tuning_asked(arguments)
-    parent = ParentBundle.load(Path(said.parent)) if said.parent else None
-    prepare = prepare_asked(said, work, tuning, arguments.mix)
-    export = export_asked(arguments, said, work, tuning, parent)
+    recipe = recipe.overridden(**arguments.top_level, prepare=arguments.prepare, model=model, export=arguments.export)
+    tuning = fine_tuning_options(arguments)
+    parent = ParentBundle.load(Path(recipe.parent)) if recipe.parent else None
+    prepare = prepare_options(recipe, work, tuning, arguments.mix)
+    export = export_options(arguments, recipe, work, tuning, parent)
     return RunOptions(
-        work, prepare, export, said.model, said.training, arguments.minutes, tuning, parent, arguments.threads
+        work, prepare, export, recipe.model, recipe.training, arguments.minutes, tuning, parent, arguments.threads
     )
 
 
-def prepare_asked(said: RecipeFile, work: Path, tuning: FineTuning | None, mix: tuple[str, ...]) -> PrepareOptions:
+def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, mix: tuple[str, ...]) -> PrepareOptions:
     """What to prepare. Raises ValueError."""
-    fields: dict[str, Any] = {"dev": said.dev, **said.prepare}
-    if said.seed is not None:
-        fields["seed"] = said.seed
+    fields: dict[str, Any] = {"dev": recipe.dev, **recipe.prepare}
+    if recipe.seed is not None:
+        fields["seed"] = recipe.seed
     if tuning is not None:
         fields["vocabulary"] = str(tuning.initial.vocabulary)
         fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
-    source, target = _languages(said, tuning)
-    options = PrepareOptions(said.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
+    source, target = _languages(recipe, tuning)
+    options = PrepareOptions(recipe.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
     return options if tuning is None or "script" in fields else tuning.initial.with_bundle_script(options)
 
 
-def export_asked(
-    arguments: RunArguments, said: RecipeFile, work: Path, tuning: FineTuning | None, parent: ParentBundle | None
+def export_options(
+    arguments: RunArguments, recipe: RecipeFile, work: Path, tuning: FineTuning | None, parent: ParentBundle | None
 ) -> ExportOptions:
     """What to export, and what to measure on. Raises ValueError."""
-    fields = dict(said.export)
+    fields = dict(recipe.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
     origin = tuning.initial if tuning else parent
     return ExportOptions(
@@ -229,9 +231,9 @@ def export_asked(
         data=work / "data",
         out=arguments.out,
         replace=arguments.replace,
-        evaluate_on=(*said.test, *(tuning.general if tuning else ())),
-        columns=said.prepare.get("columns"),
-        encoding=said.prepare.get("encoding"),
+        evaluate_on=(*recipe.test, *(tuning.general if tuning else ())),
+        columns=recipe.prepare.get("columns"),
+        encoding=recipe.prepare.get("encoding"),
         below=(arguments.corpora or Path()) if arguments.recipe else None,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
         attribution=origin.attribution(credits) if origin else credits,
@@ -244,10 +246,10 @@ def export_asked(
     )
 
 
-def _languages(said: RecipeFile, tuning: FineTuning | None) -> tuple[str, str]:
+def _languages(recipe: RecipeFile, tuning: FineTuning | None) -> tuple[str, str]:
     """Source and target, of the bundle if there is one. Raises ValueError."""
     if tuning is not None:
-        return tuning.initial.languages(said.source, said.target)
-    if said.source is None or said.target is None:
+        return tuning.initial.languages(recipe.source, recipe.target)
+    if recipe.source is None or recipe.target is None:
         raise ValueError("give --source and --target, or a bundle to begin from with --init")
-    return said.source, said.target
+    return recipe.source, recipe.target

@@ -28,10 +28,10 @@ from training.optim.trainer import Recipe, Trainer, TrainingError
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
-_TIMED_SECONDS = 6.0
-TELLING_STEPS = 5
+_TIMING_S = 6.0
+MIN_TIMED_STEPS = 5
 """Enough steps to time a run; the first may be slow."""
-_MOST_EVALUATIONS = 20
+_MAX_EVALUATIONS = 20
 """In a time-limited run, of which they may use up to a fifth."""
 
 Say = Callable[[str], None]
@@ -64,30 +64,32 @@ class Plan:
         """Steps between checkpoints, about half a minute."""
         return max(1, min(1000, int(30 / self.timings.step)))
 
-    def seconds_left(self, done: int = 0, took: float = 0.0) -> float:
-        """The remaining time after `done` steps, which took `took` seconds, without early stopping; includes export."""
+    def seconds_left(self, done: int = 0, elapsed_s: float = 0.0) -> float:
+        """Seconds left after `done` steps, which took `elapsed_s`, including the export, if training does not stop
+        early."""
         left = max(0, self.recipe.steps - done)
         evaluations = math.ceil(left / self.recipe.evaluate_every)
-        exporting = _exporting(self.timings, self.exporting)
-        return left * self._step(done, took) + evaluations * self.timings.evaluation + exporting
+        exporting = _export_seconds(self.timings, self.exporting)
+        return left * self._step(done, elapsed_s) + evaluations * self.timings.evaluation + exporting
 
     def time_limit(self, ends: float) -> TimeLimit:
         """The time limit of a run by this plan that must be exported when the monotonic clock shows `ends`."""
-        return TimeLimit(ends, self.timings, _exporting(self.timings, self.exporting))
+        return TimeLimit(ends, self.timings, _export_seconds(self.timings, self.exporting))
 
-    def describe(self, done: int = 0, took: float = 0.0) -> list[str]:
-        """The plan as lines of text, after `done` steps, which took `took` seconds."""
+    def describe(self, done: int = 0, elapsed_s: float = 0.0) -> list[str]:
+        """The plan as lines of text, after `done` steps, which took `elapsed_s`."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
         after = f" after the {done:,} done" if done else ""
+        left = duration(self.seconds_left(done, elapsed_s))
         return [
             f"the plan: architecture {self.architecture}, at most {steps}",
-            f"a step takes {self._step(done, took):.2g} s here: about {duration(self.seconds_left(done, took))} in all"
+            f"a step takes {self._step(done, elapsed_s):.2g} s here: about {left} in all"
             f"{after}, less if it stops getting better before",
         ]
 
-    def _step(self, done: int, took: float) -> float:
+    def _step(self, done: int, elapsed_s: float) -> float:
         """Seconds per step: the few timed steps may have met a busy machine, so completed ones count more."""
-        return took / done if took else self.timings.step
+        return elapsed_s / done if elapsed_s else self.timings.step
 
     def save(self, folder: Path) -> None:
         fields = {**dataclasses.asdict(self), "format_version": FORMAT_VERSION}
@@ -126,8 +128,8 @@ def measure(
         trainer.step([next(batches) for _ in range(recipe.accumulate)], trainer.learning_rate(1)).item()
 
     step()  # the first one also allocates
-    began, steps = time.monotonic(), 0
-    while steps < 3 or time.monotonic() - began < _TIMED_SECONDS:
+    started_at, steps = time.monotonic(), 0
+    while steps < 3 or time.monotonic() - started_at < _TIMING_S:
         step()
         steps += 1
     ended = time.monotonic()
@@ -137,21 +139,21 @@ def measure(
     known = time.monotonic()
     translated = usual.translate(trainer.model, 500)
     last = time.monotonic()
-    return Timings((ended - began) / steps, last - ended, (last - known) / len(translated))
+    return Timings((ended - started_at) / steps, last - ended, (last - known) / len(translated))
 
 
-def _exporting(timings: Timings, seconds: float | None) -> float:
+def _export_seconds(timings: Timings, seconds: float | None) -> float:
     return 3 * timings.evaluation if seconds is None else seconds
 
 
-def within(recipe: Recipe, timings: Timings, seconds: float, exporting: float | None = None) -> Recipe | None:
+def fit_within(recipe: Recipe, timings: Timings, seconds: float, exporting: float | None = None) -> Recipe | None:
     """`recipe` with as many steps as fit into `seconds`, including those of `exporting`, but no more than it has; None
     if not even one fits."""
-    budget = seconds - _exporting(timings, exporting)
+    budget = seconds - _export_seconds(timings, exporting)
     wanted = math.ceil(recipe.steps / recipe.evaluate_every)
     if recipe.steps * timings.step + wanted * timings.evaluation <= budget:
         return recipe
-    evaluations = max(1, min(wanted, _MOST_EVALUATIONS, int(budget / 5 / timings.evaluation)))
+    evaluations = max(1, min(wanted, _MAX_EVALUATIONS, int(budget / 5 / timings.evaluation)))
     steps = int((budget - evaluations * timings.evaluation) / timings.step)
     if steps < 1:
         return None
@@ -162,7 +164,7 @@ def within(recipe: Recipe, timings: Timings, seconds: float, exporting: float | 
 
 def within_minutes(
     minutes: float,
-    began: float,
+    started_at: float,
     recipe: Recipe,
     timings: Timings,
     sentences: int,
@@ -176,16 +178,16 @@ def within_minutes(
     """
 
     def left() -> float:
-        return 60 * minutes - (time.monotonic() - began)
+        return 60 * minutes - (time.monotonic() - started_at)
 
-    def fitting(timings: Timings) -> Recipe | None:
-        return within(recipe, timings, left(), sentences * timings.translation)
+    def fit(timings: Timings) -> Recipe | None:
+        return fit_within(recipe, timings, left(), sentences * timings.translation)
 
-    if fitted := fitting(timings):
+    if fitted := fit(timings):
         return timings, fitted
     say("not one step would fit: timing again, since the machine may have been busy ...")
     timings = min(timings, timed(), key=lambda found: found.step)
-    if fitted := fitting(timings):
+    if fitted := fit(timings):
         return timings, fitted
     least = least_seconds(timings, sentences * timings.translation)
     say(
@@ -198,7 +200,7 @@ def within_minutes(
 
 def least_seconds(timings: Timings, exporting: float | None = None) -> float:
     """Time for one step, its evaluation and the export."""
-    return timings.step + timings.evaluation + _exporting(timings, exporting)
+    return timings.step + timings.evaluation + _export_seconds(timings, exporting)
 
 
 @dataclass(frozen=True)
@@ -212,10 +214,10 @@ class TimeLimit:
     """Seconds that the export takes if all is as fast as planned."""
     clock: Callable[[], float] = time.monotonic
 
-    def reached(self, steps: int, took: float) -> bool:
-        """Whether no further step fits, after `steps` that took `took` seconds: except for the first few, these show
-        how much slower than planned everything is."""
-        if steps < TELLING_STEPS:
+    def reached(self, steps: int, elapsed_s: float) -> bool:
+        """Whether no further step fits after `steps`, which took `elapsed_s`. Except for the first few, these show how
+        much slower than planned everything is."""
+        if steps < MIN_TIMED_STEPS:
             return self.clock() >= self.ends
-        slower = took / steps / self.timings.step
+        slower = elapsed_s / steps / self.timings.step
         return self.clock() + slower * least_seconds(self.timings, self.exporting) >= self.ends

@@ -25,8 +25,8 @@ from training.export.bundle import ExportOptions
 from training.optim.trainer import Recipe
 from training.options import SOURCE, TARGET, Given, Option, Values, given_options
 
-_NOT_CHOSEN = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
-SHAPE = {name for shape in ARCHITECTURES.values() for name in shape}
+_DERIVED_FIELDS = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
+SHAPE_FIELDS = {name for shape in ARCHITECTURES.values() for name in shape}
 """Fields that an architecture's name stands for."""
 
 
@@ -39,7 +39,7 @@ def _types(kind: type, *others: str, **more: Any) -> dict[str, Any]:
 SECTIONS: dict[str, dict[str, Any]] = {
     "prepare": _types(PrepareOptions, "pairs", "source", "target", "out", "dev", "seed", "replace", "processes"),
     "model": {
-        **{name: hint for name, hint in typing.get_type_hints(ModelConfig).items() if name not in _NOT_CHOSEN},
+        **{name: hint for name, hint in typing.get_type_hints(ModelConfig).items() if name not in _DERIVED_FIELDS},
         "architecture": str,
     },
     "training": _types(Recipe, "seed", epochs=float),
@@ -91,15 +91,15 @@ class RecipeFile:
     @classmethod
     def of(cls, table: Values, path: Path, corpora: Path) -> RecipeFile:
         """The recipe in `table`, the content of the file `path`; see `load`."""
-        recipe = cls(**dict(_typed(table, path)))
+        recipe = cls(**dict(_checked_items(table, path)))
         recipe._check(path)
         samples = recipe.export.get("samples", "own")
-        found = {} if samples in ("own", "dev") else {"samples": _found(path, corpora, samples)}
+        found = {} if samples in ("own", "dev") else {"samples": _resolve_path(path, corpora, samples)}
         return dataclasses.replace(
             recipe,
-            pairs=tuple(_found(path, corpora, text) for text in recipe.pairs),
-            dev=recipe.dev and _found(path, corpora, recipe.dev),
-            test=tuple(_found(path, corpora, text) for text in recipe.test),
+            pairs=tuple(_resolve_path(path, corpora, text) for text in recipe.pairs),
+            dev=recipe.dev and _resolve_path(path, corpora, recipe.dev),
+            test=tuple(_resolve_path(path, corpora, text) for text in recipe.test),
             parent=recipe.parent and str(path.parent / recipe.parent),
             export=recipe.export | found,
         )
@@ -115,7 +115,7 @@ class RecipeFile:
         if given.get("dev"):  # instead of held-out pairs
             fields["prepare"] = _without({"dev_size"}, fields.get("prepare", self.prepare))
         if given.get("model", {}).get("architecture"):  # instead of another shape
-            fields["model"] = _without(SHAPE, fields["model"])
+            fields["model"] = _without(SHAPE_FIELDS, fields["model"])
         return dataclasses.replace(self, **fields)
 
     def _check(self, path: Path) -> None:
@@ -125,13 +125,14 @@ class RecipeFile:
         if not 0 < self.training.get("epochs", 1) < math.inf:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
         # An option that is missing here may be given elsewhere, so a placeholder stands in for it.
-        languages = (self.source or _other_than(self.target), self.target or _other_than(self.source or "en"))
+        source = self.source or _placeholder_language(self.target)
+        languages = (source, self.target or _placeholder_language(self.source or "en"))
         prepare = self.prepare | ({} if self.seed is None else {"seed": self.seed})
         training = _without({"epochs"}, self.training)
         here = Path()
         checks: dict[str, Callable[[], object]] = {
             "prepare": lambda: PrepareOptions(("-",), *languages, here, self.dev, **prepare),
-            "model": lambda: _architecture(self.model),
+            "model": lambda: _model_config(self.model),
             "training": lambda: Recipe(**{"steps": 1, **training}),
             "export": lambda: ExportOptions(here, here, here, **self.export),
         }
@@ -142,7 +143,7 @@ class RecipeFile:
                 raise RecipeFileError(path, f"[{section}] {error}") from None
 
 
-TOP = {name: hint for name, (hint, _) in given_options(Given(RecipeFile)).items()}
+TOP_LEVEL = {name: hint for name, (hint, _) in given_options(Given(RecipeFile)).items()}
 """The keys before the sections, and their types."""
 
 
@@ -154,7 +155,7 @@ def read_toml(path: Path) -> Values:
         raise RecipeFileError(path, f"this is not TOML: {error}") from None
 
 
-def _found(path: Path, corpora: Path, text: str) -> str:
+def _resolve_path(path: Path, corpora: Path, text: str) -> str:
     """The path of `text`, which the recipe `path` gives relative to itself, by ./ or ../, or to `corpora`."""
     return below(corpora, text, beside=path.parent)
 
@@ -175,31 +176,31 @@ def below(folder: Path, text: str, beside: Path | None = None) -> str:
     return ",".join(map(found, text.split(",")))  # two plain files
 
 
-def _typed(table: Values, path: Path) -> Iterator[tuple[str, Any]]:
+def _checked_items(table: Values, path: Path) -> Iterator[tuple[str, Any]]:
     """Keys and values of the file, with their types checked."""
     for name, value in table.items():
         if name not in SECTIONS:
-            yield name, _value(value, name, TOP, path)
+            yield name, _checked_value(value, name, TOP_LEVEL, path)
             continue
         if not isinstance(value, dict):
             raise RecipeFileError(path, f"{name} must be a section, as in [{name}]")
         known, section = SECTIONS[name], f"[{name}] "
-        yield name, {key: _value(each, key, known, path, section) for key, each in value.items()}
+        yield name, {key: _checked_value(each, key, known, path, section) for key, each in value.items()}
 
 
-def _value(value: Any, key: str, known: Mapping[str, Any], path: Path, section: str = "") -> Any:
+def _checked_value(value: Any, key: str, known: Mapping[str, Any], path: Path, section: str = "") -> Any:
     if key not in known:
-        places = [f"[{name}]" for name, keys in SECTIONS.items() if key in keys] + ["the top"] * (key in TOP)
+        places = [f"[{name}]" for name, keys in SECTIONS.items() if key in keys] + ["the top"] * (key in TOP_LEVEL)
         advice = f"it belongs to {places[0]}" if places else f"there are {', '.join(sorted(known))}"
         raise RecipeFileError(path, f"{section}{key} is unknown here: {advice}")
     try:
         kind = TypeAdapter(known[key], config=ConfigDict(strict=True))
         return kind.validate_python(tuple(value) if isinstance(value, list) else value)
     except ValidationError:
-        raise RecipeFileError(path, f"{section}{key} must be {_spelt(known[key])}, not {value!r}") from None
+        raise RecipeFileError(path, f"{section}{key} must be {_describe_type(known[key])}, not {value!r}") from None
 
 
-def _spelt(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     """A readable description of a type's values."""
     parts = [part for part in typing.get_args(kind) if part is not NoneType]
     match typing.get_origin(kind):
@@ -209,7 +210,7 @@ def _spelt(kind: Any) -> str:
             return "a list of " + _plural(parts[0]) if parts[1:] == [...] else f"a list of {len(parts)} numbers"
         case None:
             return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
-    return " or ".join(map(_spelt, parts))
+    return " or ".join(map(_describe_type, parts))
 
 
 def _plural(kind: type) -> str:
@@ -220,11 +221,11 @@ def _without(names: Container[str], fields: Values) -> Values:
     return {name: value for name, value in fields.items() if name not in names}
 
 
-def _other_than(language: str | None) -> str:
+def _placeholder_language(language: str | None) -> str:
     return "en" if language != "en" else "fr"
 
 
-def _architecture(fields: Values) -> ModelConfig:
+def _model_config(fields: Values) -> ModelConfig:
     """The model that the section [model] describes, with a placeholder vocabulary. Raises ValueError."""
     all_fields = {"source_vocab_size": 1000, "target_vocab_size": 1000, **_without({"architecture"}, fields)}
     return (

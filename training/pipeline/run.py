@@ -29,9 +29,9 @@ from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train
 from training.optim.trainer import TrainingError
-from training.pipeline.options import RunArguments, RunOptions, run_asked
+from training.pipeline.options import RunArguments, RunOptions, run_options
 from training.pipeline.plan import Plan, measure, within_minutes
-from training.pipeline.work_folder import made_by, rivals
+from training.pipeline.work_folder import is_made_by, same_direction_bundles
 
 Say = Callable[[str], None]
 
@@ -44,42 +44,42 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
     """
     keep_freed_memory()
     use_threads(arguments.threads)
-    options = run_asked(arguments)
-    began = time.monotonic()
+    options = run_options(arguments)
+    started_at = time.monotonic()
     # Unwritable or busy output must fail now and not after hours of training.
     with alone_in(options.work), alone_making(options.export.out):
-        _do_what_is_left(options, began, say)
+        _run_remaining_stages(options, started_at, say)
     say("to serve it:")
     say(f"  {serve_command(options.export.out)}")
 
 
-def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
-    """`began`: when, on the monotonic clock, the time of --minutes began."""
+def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> None:
+    """`started_at`: when the time of --minutes began, on the monotonic clock."""
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(options.prepare.source, options.prepare.target)
     options.export.sentences()  # fail on unreadable input before any work
     options, general = options.rehearsing(tests, say)
     tests = [*tests, *(test for test in general if test not in tests)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
-    if summary and plan and options.fits(plan) and made_by(plan, options.export, tests):
+    if summary and plan and options.fits(plan) and is_made_by(plan, options.export, tests):
         _say_changes(out, say)
         say(f"all is done: {out} was made from these pairs (delete {options.work} to train again)")
         return
     check_replaceable(out, options.export.replace, needed=input_files(options.prepare))
-    for rival in rivals(out, f"{options.prepare.source}-{options.prepare.target}"):
-        say(f"warning: {rival} is of the same direction, and a service of {out.parent} refuses two: mind --out")
+    for other in same_direction_bundles(out, f"{options.prepare.source}-{options.prepare.target}"):
+        say(f"warning: {other} is of the same direction, and a service of {out.parent} refuses two: mind --out")
     device = pick_device(options.export.device)
     if summary is None:
         summary = _prepare(options, say)
     begun = (options.export.run / STATE).exists()
     if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
-        plan = _make_plan(options, summary, tests, general, device, began, say)
+        plan = _make_plan(options, summary, tests, general, device, started_at, say)
         plan.save(options.work)
     else:
         if options.minutes is not None:
             say(f"--minutes counts from now; the plan was made before (delete {options.work} for another)")
         if not options.fits(plan):
-            plan = _of_another_length(plan, options, summary, device)
+            plan = _with_new_length(plan, options, summary, device)
             plan.save(options.work)
     export, adapted = options.export, None
     if options.tuning is not None:
@@ -87,7 +87,7 @@ def _do_what_is_left(options: RunOptions, began: float, say: Say) -> None:
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
         adapted = options.tuning.adapted(before, general)
     record_origin(export.run, export.origin)
-    _train(options, plan, device, began, say)
+    _train(options, plan, device, started_at, say)
     export_run(export, say, tests, adapted)
     _say_changes(out, say)
 
@@ -117,7 +117,7 @@ def _make_plan(
     tests: Sequence[TestSet],
     general: Sequence[TestSet],
     device: torch.device,
-    began: float,
+    started_at: float,
     say: Say,
 ) -> Plan:
     data, tuning = options.prepare.out, options.tuning
@@ -148,16 +148,16 @@ def _make_plan(
         sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
     exporting = sentences * timings.translation
     if options.minutes is not None:
-        timings, recipe = within_minutes(options.minutes, began, recipe, timings, sentences, timed, say)
+        timings, recipe = within_minutes(options.minutes, started_at, recipe, timings, sentences, timed, say)
         recipe = recipe if tuning is None else tuning.with_learning_rate(recipe)
         exporting = sentences * timings.translation
     return Plan(data_digest(data), name, config, recipe, timings, options.asked, exporting)
 
 
-def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
+def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
     """`plan`, by which a run was started, with the length requested now. Raises TrainingError if it is for another
     run."""
-    if not options.fits_but_for_length(plan):
+    if not options.fits_except_length(plan):
         others = "".join(f" and another {name}" for name in options.differing(plan))
         raise TrainingError(
             f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
@@ -174,7 +174,7 @@ def _of_another_length(plan: Plan, options: RunOptions, summary: PreparedSummary
     return dataclasses.replace(plan, recipe=dataclasses.replace(plan.recipe, **lasting), asked=options.asked)
 
 
-def _train(options: RunOptions, plan: Plan, device: torch.device, began: float, say: Say) -> None:
+def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: float, say: Say) -> None:
     snapshot = load_state(options.export.run) if options.export.run.exists() else None
     done = (snapshot["state"]["step"], snapshot["state"]["seconds"]) if snapshot else ()
     for line in plan.describe(*done):
@@ -193,7 +193,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, began: float, 
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
     use_threads(options.threads, plan.config)
     run = options.export.run
-    limit = None if options.minutes is None else plan.time_limit(began + 60 * options.minutes)
+    limit = None if options.minutes is None else plan.time_limit(started_at + 60 * options.minutes)
     with alone_in(run):  # `train` may be working there too
         how = (device, limits, plan.save_every, initial)
         train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)

@@ -20,7 +20,7 @@ def work_folder(out: Path) -> Path:
     return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
 
 
-def rivals(out: Path, pair: str) -> Iterator[Path]:
+def same_direction_bundles(out: Path, pair: str) -> Iterator[Path]:
     """The bundles beside `out` that translate the same language pair."""
     for folder in sorted(out.parent.iterdir()) if out.parent.is_dir() else ():
         if folder.name != out.name and not folder.name.startswith("."):
@@ -30,7 +30,7 @@ def rivals(out: Path, pair: str) -> Iterator[Path]:
                     yield folder
 
 
-def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
+def is_made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
     """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
     with the remarks requested: then a run killed after its export has nothing left to do."""
     try:
@@ -39,12 +39,12 @@ def made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool
         return False
     training = config["training"]
     theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
-    said = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
+    stated = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
     measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
     measured.pop(DEVELOPMENT, None)
     return (
         plan.data == data_digest(export.data)
         and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
-        and said == (export.licence, list(export.attribution), list(export.remarks), export.form)
+        and stated == (export.licence, list(export.attribution), list(export.remarks), export.form)
         and measured == {test.name: test.digest for test in tests}
     )
