@@ -24,7 +24,7 @@ from training.file_lock import BusyError, alone_in, alone_making
 from training.optim import defaults, progress
 from training.optim.trainer import Trainer
 from training.pipeline import plan as plan_module
-from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.resumable_tsv import ResumableTsv
 
 ROOT = Path(__file__).resolve().parent.parent
 Alone = Callable[[Path], AbstractContextManager[None]]
@@ -37,7 +37,7 @@ Alone = Callable[[Path], AbstractContextManager[None]]
         ("prepare", "--pairs my.tsv --source en --target fr --out made", (prepare_module, "_vocabulary"), "on made"),
         ("train", "--data DATA --out made --steps 2 --architecture d2l --device cpu", (Trainer, "step"), "in made"),
         ("run", "--pairs my.tsv --source en --target fr --out made --device cpu", (Trainer, "step"), "in runs/made"),
-        ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (Unfinished, "add"), "on made"),
+        ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (ResumableTsv, "add"), "on made"),
     ],
 )
 def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothing(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from training.corpora.corpus import Pair
-from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.resumable_tsv import ResumableTsv
 
 
 def test_what_was_deleted_to_begin_anew_is_not_taken_up_after_a_stop_before_the_first_pair(tmp_path: Path) -> None:
     out = tmp_path / "out.tsv"
-    first = Unfinished(out, {"beam": 5})
+    first = ResumableTsv(out, {"beam": 5})
     first.add([Pair("old", "vieux")], [(2, "too long")], last_line=2)
     first.close()
     first.path.unlink()  # as the message of another beam advises, which does not name the record beside it
-    Unfinished(out, {"beam": 5}).close()
-    again = Unfinished(out, {"beam": 5})
+    ResumableTsv(out, {"beam": 5}).close()
+    again = ResumableTsv(out, {"beam": 5})
     assert (again.last_line, again.pairs, again.failed.counts.total()) == (0, 0, 0)
     again.add([Pair("new", "neuf")], [], last_line=1)
     again.finish()

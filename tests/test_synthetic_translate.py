@@ -24,9 +24,9 @@ from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
 from training.synthetic import teacher as teacher_module
 from training.synthetic import translate as translate_module
-from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.resumable_tsv import ResumableTsv
 from training.synthetic.sampling_decoder import SamplingDecoderState
-from training.synthetic.teacher import fault
+from training.synthetic.teacher import rejection_reason
 from training.synthetic.translate import TranslateOptions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def ended(text_tokens: int, source: int = 30, reason: str = "stop", log_prob: fl
     ],
 )
 def test_what_nobody_should_learn_from_is_known(hypothesis: Hypothesis, text: str, why: str) -> None:
-    found = fault(hypothesis, text, 4.0)
+    found = rejection_reason(hypothesis, text, 4.0)
     assert bool(found) == bool(why)
     assert why in found
 
@@ -152,12 +152,14 @@ def test_what_fails_is_left_out_and_counted_and_the_next_of_the_beam_takes_its_p
     long = "How are you? " * 200
     write_pairs(tmp_path / "p.tsv", [*PAIRS[:3], Pair(long, "x"), *PAIRS[3:6]])
     [[best, second, *_]] = translations(shipped, [PAIRS[4].source], 3)
-    monkeypatch.setattr(teacher_module, "fault", lambda hypothesis, text, ratio: "bad" if text == best else "")
+    monkeypatch.setattr(
+        teacher_module, "rejection_reason", lambda hypothesis, text, ratio: "bad" if text == best else ""
+    )
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv"]
     said = translate(*given, "--beam", 3, "--out", tmp_path / "beam.tsv")
     assert "1 line left out: longer than 256 tokens (line 4)" in said
     assert lines_of(tmp_path / "beam.tsv")[4] == f"{PAIRS[4].source}\t{second}"
-    monkeypatch.setattr(teacher_module, "fault", lambda *_: "never good")
+    monkeypatch.setattr(teacher_module, "rejection_reason", lambda *_: "never good")
     said = translate(*given, "--out", tmp_path / "none.tsv", code=1)
     assert "no pair was made: 6 lines left out: never good" in said
     assert not (tmp_path / "none.tsv").exists()
@@ -240,21 +242,21 @@ def test_what_cannot_be_done_is_said_in_one_line(
 def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
     shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(translate_module.PIECES, "cpu", 6)
+    monkeypatch.setitem(translate_module.BATCH_TEXTS, "cpu", 6)
     long = Pair("How are you? " * 200, "x")
     write_pairs(tmp_path / "p.tsv", [*PAIRS[:5], long, *PAIRS[3:20], long._replace(target="y"), *PAIRS[20:]])
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--sample", 5, "--processes", 1]
     whole = translate(*given, "--out", tmp_path / "whole.tsv")
-    add, calls = Unfinished.add, iter(range(100))
+    add, calls = ResumableTsv.add, iter(range(100))
 
-    def killed(self: Unfinished, *made: Any) -> None:
+    def killed(self: ResumableTsv, *made: Any) -> None:
         if next(calls) in (2, 3):
             self._file.write(b"half of a pie")  # a kill may come between the pairs and the record of them
             self._file.flush()
             raise KeyboardInterrupt
         add(self, *made)
 
-    monkeypatch.setattr(Unfinished, "add", killed)
+    monkeypatch.setattr(ResumableTsv, "add", killed)
     for _ in range(2):
         assert "to go on:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
         assert not (tmp_path / "out.tsv").exists()
@@ -269,13 +271,13 @@ def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
 def test_what_was_begun_otherwise_is_not_gone_on_with(
     shipped: LoadedBundle, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(self: Unfinished) -> None:
+    def stopped(self: ResumableTsv) -> None:
         self.close()
         raise KeyboardInterrupt
 
     given = ["--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv"]
     with monkeypatch.context() as patch:
-        patch.setattr(Unfinished, "finish", stopped)
+        patch.setattr(ResumableTsv, "finish", stopped)
         translate(*given, "--beam", 2, code=130)
     said = translate(*given, "--beam", 3, code=1)
     assert ".out.tsv.partial was begun with beam 2, not 3: delete it" in said

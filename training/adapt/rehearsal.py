@@ -34,7 +34,7 @@ from training.corpora.monolingual import Texts
 from training.corpora.text_file import open_text
 from training.data.options import MAX_RATIO
 from training.evaluation.scoring import ROWS
-from training.synthetic.teacher import fault
+from training.synthetic.teacher import rejection_reason
 
 REHEARSAL_FILE, RECORD_FILE = "rehearsal.tsv", "rehearsal.json"
 MIN_SENTENCES = 25_000
@@ -144,5 +144,5 @@ def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequen
     return [
         Pair(text, translation)
         for (text, _), hypothesis, translation in zip(encoded, found, texts, strict=True)
-        if not fault(hypothesis, translation, MAX_RATIO)
+        if not rejection_reason(hypothesis, translation, MAX_RATIO)
     ]

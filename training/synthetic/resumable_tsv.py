@@ -15,7 +15,7 @@ from model.atomic_files import write_atomically
 from training.corpora.corpus import LineTally, Pair
 
 
-class Unfinished:
+class ResumableTsv:
     """Collects pairs for the file `out`, which appears when all have been added.
 
     `last_line` is the last line of the input that has been processed, `failed` those that yielded no pair.
@@ -29,7 +29,7 @@ class Unfinished:
         self.last_line, self.pairs, self.failed = 0, 0, LineTally()
         self._bytes = 0
         if self.path.exists() and self._record.exists():
-            self._take_up(json.loads(self._record.read_bytes()))
+            self._resume(json.loads(self._record.read_bytes()))
         else:
             self._record.unlink(missing_ok=True)  # of pairs that are gone: the new file has none of them
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ class Unfinished:
         self._file.truncate(self._bytes)  # anything after the last record will be made again
         self._file.seek(self._bytes)
 
-    def _take_up(self, record: Mapping[str, Any]) -> None:
+    def _resume(self, record: Mapping[str, Any]) -> None:
         for name, value in record["settings"].items():
             if (now := self._settings.get(name)) != value:
                 raise ValueError(

@@ -34,7 +34,7 @@ _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
 
 class TranslatedBatch(NamedTuple):
-    """The results for a piece of texts: pairs for the student, and the lines and reasons of failures."""
+    """The results for a batch of texts: pairs for the student, and the lines and reasons of failures."""
 
     pairs: list[Pair]
     failed: list[tuple[int, str]]
@@ -64,7 +64,7 @@ class Teacher:
 
     def translate(self, texts: Sequence[Text]) -> TranslatedBatch:
         """Raises ValueError if the folder now has another bundle."""
-        bundle, backend = loaded(self)
+        bundle, backend = load_teacher(self)
         encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
         longest = bundle.limits.max_source
         failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
@@ -89,7 +89,7 @@ class Teacher:
         reasons, sound = [], []
         for hypothesis in decoded.finished or [decoded]:
             text = bundle.tokenizer.decode(hypothesis.tokens).strip()
-            if reason := fault(hypothesis, text, self.max_ratio):
+            if reason := rejection_reason(hypothesis, text, self.max_ratio):
                 reasons.append(reason)
             else:
                 sound.append(text)
@@ -102,7 +102,7 @@ class Teacher:
         return max(sound, key=lambda text: metric.sentence_score(text, references).score), ""
 
 
-def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
+def rejection_reason(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
     """Why a hypothesis, with decoded `text`, is unusable for training; "" if it is usable."""
     if hypothesis.finish_reason != "stop" or math.isnan(hypothesis.score):
         return "the translation does not end"
@@ -115,8 +115,8 @@ def fault(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
 
 
 @lru_cache(maxsize=1)
-def loaded(teacher: Teacher) -> tuple[Bundle, Backend]:
-    """The bundle, ready to translate in this process; cached between pieces."""
+def load_teacher(teacher: Teacher) -> tuple[Bundle, Backend]:
+    """The bundle, ready to translate in this process; cached between batches."""
     keep_freed_memory()
     use_threads(teacher.threads)
     device, dtype = torch.device(teacher.device), torch.float32

@@ -33,14 +33,14 @@ from training.file_lock import alone_making
 from training.optim.progress import duration
 from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option
 from training.process_map import in_order
-from training.synthetic.resumable_tsv import Unfinished
+from training.synthetic.resumable_tsv import ResumableTsv
 from training.synthetic.teacher import Teacher, TranslatedBatch
 
-PIECES = {"cpu": 256, "cuda": 8192}
+BATCH_TEXTS = {"cpu": 256, "cuda": 8192}
 """Texts per task of a process, which is what a kill may cost each."""
-DISTILLING_BEAM = 5
+DISTILLATION_BEAM = 5
 """As in the experiments of Kim & Rush."""
-_SAYS_EVERY_S = 30.0
+_PROGRESS_EVERY_S = 30.0
 
 Say = Callable[[str], None]
 
@@ -60,7 +60,7 @@ class TranslateOptions:
     back: bool = False
     """Back-translation: the translation becomes the student's source. With --pairs the target is translated."""
     beam: int | None = None
-    """Beam size; 1 is greedy. (default: {DISTILLING_BEAM}, or 1 with --back or --sample)"""
+    """Beam size; 1 is greedy. (default: {DISTILLATION_BEAM}, or 1 with --back or --sample)"""
     nearest: bool = False
     """Choose the beam's hypothesis that is nearest to the other side, by BLEU."""
     sample: Annotated[int | None, Option(metavar="K")] = None
@@ -100,7 +100,7 @@ class TranslateOptions:
     @property
     def beam_size(self) -> int:
         """The beam size: by default Kim & Rush's for distillation, else 1."""
-        return (1 if self.back or self.sample is not None else DISTILLING_BEAM) if self.beam is None else self.beam
+        return (1 if self.back or self.sample is not None else DISTILLATION_BEAM) if self.beam is None else self.beam
 
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
         """Everything that the pairs depend on, including the bundle's `name` and the input `files`."""
@@ -130,13 +130,13 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     lines = array("q", (text.line for text in texts))
     if not lines:
         raise CorpusError(texts.files[0], f"nothing to translate: {next(texts.skipped.describe(), 'a header only')}")
-    with closing(Unfinished(options.out, options.settings(bundle.name, texts.files))) as unfinished:
-        done = bisect_right(lines, unfinished.last_line)
+    with closing(ResumableTsv(options.out, options.settings(bundle.name, texts.files))) as output:
+        done = bisect_right(lines, output.last_line)
         if done:
             say(f"{done:,} of {len(lines):,} texts are already done: resuming")
-        _work(options, bundle, device, texts, len(lines) - done, unfinished)
-        unfinished.finish()
-    for line in _account(options, texts, unfinished):
+        _translate_texts(options, bundle, device, texts, len(lines) - done, output)
+        output.finish()
+    for line in _summary(options, texts, output):
         say(line)
     for line in credits(bundle):
         say(line)
@@ -152,12 +152,12 @@ def _texts(options: TranslateOptions, bundle: Bundle) -> Texts:
     return Texts(corpus, options.back, options.nearest)
 
 
-def _work(
-    options: TranslateOptions, bundle: Bundle, device: str, texts: Texts, left: int, unfinished: Unfinished
+def _translate_texts(
+    options: TranslateOptions, bundle: Bundle, device: str, texts: Texts, left: int, output: ResumableTsv
 ) -> None:
     """Translates the last `left` of `texts`."""
-    pieces = -(-left // PIECES[device])
-    processes = options.processes or (1 if device == "cuda" else max(1, min(usable_cores(), pieces)))
+    batches = -(-left // BATCH_TEXTS[device])
+    processes = options.processes or (1 if device == "cuda" else max(1, min(usable_cores(), batches)))
     teacher = Teacher(
         options.bundle,
         bundle.name,
@@ -172,14 +172,14 @@ def _work(
         max_ratio=options.max_ratio,
         threads=options.threads or (1 if processes > 1 else None),
     )
-    waiting = (text for text in texts if text.line > unfinished.last_line)
-    for batch in _with_progress(in_order(teacher.translate, _in_pieces(waiting, PIECES[device]), processes), left):
-        unfinished.add(*batch)
+    waiting = (text for text in texts if text.line > output.last_line)
+    for batch in _with_progress(in_order(teacher.translate, _batched(waiting, BATCH_TEXTS[device]), processes), left):
+        output.add(*batch)
 
 
-def _in_pieces(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
-    while piece := list(islice(texts, size)):
-        yield piece
+def _batched(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
+    while batch := list(islice(texts, size)):
+        yield batch
 
 
 def _with_progress(found: Iterable[TranslatedBatch], texts: int) -> Iterator[TranslatedBatch]:
@@ -192,15 +192,15 @@ def _with_progress(found: Iterable[TranslatedBatch], texts: int) -> Iterator[Tra
             done += len(batch.pairs) + len(batch.failed)
             bar.update(len(batch.pairs) + len(batch.failed))
             now = time.monotonic()
-            if bar.disable and now - said >= _SAYS_EVERY_S:
+            if bar.disable and now - said >= _PROGRESS_EVERY_S:
                 said = now
                 left = duration((now - began) / done * (texts - done))
                 print(f"{done:,} of {texts:,} texts, {done / (now - began):.1f} a second, {left} left", file=sys.stderr)
 
 
-def _account(options: TranslateOptions, texts: Texts, unfinished: Unfinished) -> Iterator[str]:
-    yield f"{unfinished.pairs:,} pairs in {options.out}, of {texts.count:,} different texts"
-    for skipped in (texts.skipped, unfinished.failed):
+def _summary(options: TranslateOptions, texts: Texts, output: ResumableTsv) -> Iterator[str]:
+    yield f"{output.pairs:,} pairs in {options.out}, of {texts.count:,} different texts"
+    for skipped in (texts.skipped, output.failed):
         yield from (f"  {line}" for line in skipped.describe())
 
 
