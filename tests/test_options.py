@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from training.cli.builder import verb
-from training.options import Columns, Given, Option, Values
+from training.cli.builder import command_from_options
+from training.options import Columns, Option, OptionGroup, Values
 
 USUAL = 7
 
@@ -39,14 +39,14 @@ class Options:
     """Where it stands."""
     as_is: bool = False
     """Changes nothing."""
-    shape: Annotated[Values, Given(Shape)] = field(default_factory=dict)
+    shape: Annotated[Values, OptionGroup(Shape)] = field(default_factory=dict)
     hidden: int = 3
 
 
 built: list[Options] = []
 
 
-@verb
+@command_from_options
 def work(options: Options) -> None:
     """Does it."""
     built.append(options)

@@ -35,14 +35,14 @@ class Option:
     parse: Callable[[str], Any] | None = None
     """Converts the argument to the field's value. Raises ValueError, naming the option."""
 
-    def spelt(self, field: str) -> tuple[str, ...]:
+    def flags(self, field: str) -> tuple[str, ...]:
         """The option's name on the command line."""
         return self.names or (f"--{field.replace('_', '-')}",)
 
 
 @dataclass(frozen=True)
-class Given:
-    """Marks `Values` of `kind`: its options, here without defaults, as in `Annotated[Values, Given(Recipe)]`.
+class OptionGroup:
+    """Marks `Values` of `kind`: its options, here without defaults, as in `Annotated[Values, OptionGroup(Recipe)]`.
 
     `only` restricts it to these fields. `options` adds those of a dataclass that declares none itself.
     """
@@ -52,7 +52,7 @@ class Given:
     options: Mapping[str, Option] = field(default_factory=dict)
 
 
-def options_of(kind: type) -> dict[str, tuple[Any, Option | Given]]:
+def options_of(kind: type) -> dict[str, tuple[Any, Option | OptionGroup]]:
     """The type and declaration of each field of the dataclass `kind` that is an option, or a group of options.
 
     An option has a docstring or a help text. The docstring of `kind` explains the other fields.
@@ -60,10 +60,10 @@ def options_of(kind: type) -> dict[str, tuple[Any, Option | Given]]:
     documented, found = _docstrings(kind), {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         plain, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-        declared = next((each for each in more if isinstance(each, Option | Given)), Option())
+        declared = next((each for each in more if isinstance(each, Option | OptionGroup)), Option())
         if isinstance(declared, Option) and name in documented:
             declared = replace(declared, help=documented[name])
-        if isinstance(declared, Given) or declared.help:
+        if isinstance(declared, OptionGroup) or declared.help:
             found[name] = plain, declared
     return found
 
@@ -81,7 +81,7 @@ def _docstrings(kind: type) -> dict[str, str]:
     return found
 
 
-def given_options(given: Given) -> dict[str, tuple[Any, Option]]:
+def group_options(given: OptionGroup) -> dict[str, tuple[Any, Option]]:
     """The type and declaration of each option in the group `given`."""
     hints = get_type_hints(given.kind)
     declared = {name: option for name, (_, option) in options_of(given.kind).items() if isinstance(option, Option)}

@@ -15,16 +15,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
-from training.options import Given, Option, Values, given_options, options_of
+from training.options import Option, OptionGroup, Values, group_options, options_of
 
 
-def verb(work: Callable[[Any], None]) -> Callable[..., None]:
+def command_from_options(work: Callable[[Any], None]) -> Callable[..., None]:
     """Converts `work`, whose argument `options` is a dataclass, to a function that `typer.Typer.command` takes."""
     kind = get_type_hints(work)["options"]
 
     @functools.wraps(work)
-    def command(**typed: Any) -> None:
-        work(_built(kind, typed))
+    def command(**arguments: Any) -> None:
+        work(_build(kind, arguments))
 
     parameters = list(_parameters(kind))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -36,8 +36,8 @@ def _parameters(kind: type) -> Iterator[inspect.Parameter]:
     """One parameter per option, annotated for typer."""
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     for name, (hint, declared) in options_of(kind).items():
-        if isinstance(declared, Given):
-            yield from (_parameter(name, *option, None) for name, option in given_options(declared).items())
+        if isinstance(declared, OptionGroup):
+            yield from (_parameter(name, *option, None) for name, option in group_options(declared).items())
         else:
             yield _parameter(name, hint, declared, defaults[name])
 
@@ -47,14 +47,14 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
         default = inspect.Parameter.empty
     elif default == ():
         default = None
-    kind = _typed(hint, option)
+    kind = _parsed_type(hint, option)
     if default is None:
         kind |= None
-    given = typer.Option(*option.spelt(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
+    given = typer.Option(*option.flags(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, given])
 
 
-def _typed(hint: Any, option: Option) -> Any:
+def _parsed_type(hint: Any, option: Option) -> Any:
     """What typer parses for a field of type `hint`; the dataclass itself restricts the values."""
     if option.parse:
         return str
@@ -63,22 +63,22 @@ def _typed(hint: Any, option: Option) -> Any:
     return {Literal: str, tuple: list[str]}.get(get_origin(hint), hint)
 
 
-def _built(kind: type, typed: Values) -> Any:
-    """The dataclass built from what was `typed`, by option. Raises ValueError."""
+def _build(kind: type, arguments: Values) -> Any:
+    """The dataclass, built from `arguments` by option. Raises ValueError."""
     fields: Values = {}
     for name, (_, declared) in options_of(kind).items():
-        if isinstance(declared, Given):
-            options = given_options(declared)
-            fields[name] = dict(_values({name: option for name, (_, option) in options.items()}, typed))
+        if isinstance(declared, OptionGroup):
+            options = group_options(declared)
+            fields[name] = dict(_values({name: option for name, (_, option) in options.items()}, arguments))
         else:
-            fields.update(_values({name: declared}, typed))
+            fields.update(_values({name: declared}, arguments))
     return kind(**fields)
 
 
-def _values(options: dict[str, Option], typed: Values) -> Iterator[tuple[str, Any]]:
+def _values(options: dict[str, Option], arguments: Values) -> Iterator[tuple[str, Any]]:
     """The given ones of `options`, converted to their fields' types."""
     for name, option in options.items():
-        value = typed[name]
+        value = arguments[name]
         if value is None or value == []:
             continue
         if isinstance(value, list):

@@ -24,7 +24,7 @@ from model.config import ModelConfig, named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.compute import pick_device, use_threads
 from training.corpora.corpus import read_pairs
 from training.corpora.text_file import CorpusError
@@ -190,7 +190,7 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(sentence[start : start + n]) for start in range(len(sentence) - n + 1))
 
 
-@verb
+@command_from_options
 def d2l(options: D2LOptions) -> None:
     """Redo a textbook's exercise ("Dive into Deep Learning"): learn 600 lines by heart.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
 
-@verb
+@command_from_options
 def evaluate(options: EvaluateOptions) -> None:
     """Measure a bundle on files of sentence pairs: sacreBLEU with its signature, and chrF, as the service translates
     them."""

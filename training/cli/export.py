@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.export.bundle import ExportArguments, export_or_convert
 
 
-@verb
+@command_from_options
 def export(options: ExportArguments) -> None:
     """Export a run's best weights, averaged or not, with measurements, as a bundle; or convert a bundle for
     CTranslate2."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
 
 
-@verb
+@command_from_options
 def prepare(options: PrepareOptions) -> None:
     """Clean and split sentence pairs, learn a vocabulary, and write a data folder that `train` reads."""
     prepare_corpora(options, typer.echo)

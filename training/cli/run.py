@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.pipeline.options import RunArguments
 from training.pipeline.run import run_all
 
 
-@verb
+@command_from_options
 def run(options: RunArguments) -> None:
     """Do everything in one command: from a file of sentence pairs to a bundle that the service loads.
 

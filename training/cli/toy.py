@@ -18,7 +18,7 @@ from torch import Tensor
 
 from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
 from model.transformer import Transformer
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.compute import pick_device, use_threads
 from training.data.batches import Batch
 from training.data.options import require
@@ -128,7 +128,7 @@ def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
     return [int(number) for number in tgt[0, 1:]]
 
 
-@verb
+@command_from_options
 def toy(options: ToyOptions) -> None:
     """Learn to drop the first number of a sequence: a one-minute check that everything works, without any files."""
     model = learn(options, typer.echo)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.optim.training_run import TrainOptions, train_prepared
 
 
-@verb
+@command_from_options
 def train(options: TrainOptions) -> None:
     """Train a model on prepared data. If it is killed at any moment, the same command resumes."""
     train_prepared(options, typer.echo)

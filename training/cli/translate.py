@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import verb
+from training.cli.builder import command_from_options
 from training.synthetic.translate import TranslateOptions, translate_file
 
 
-@verb
+@command_from_options
 def translate(options: TranslateOptions) -> None:
     """Translate one side of a file with a bundle, to make training pairs: distillation and back-translation.
 

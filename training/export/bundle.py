@@ -41,7 +41,7 @@ from training.file_lock import alone_making
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
 from training.optim.signals import python_here
-from training.options import Given, Option, Values, given_options, options_of
+from training.options import Option, OptionGroup, Values, group_options, options_of
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
@@ -305,7 +305,7 @@ class ExportArguments:
     """The bundle folder to convert with --to ctranslate2."""
     replace: bool = False
     """Replace an existing folder."""
-    export: Annotated[Values, Given(ExportOptions)] = field(default_factory=dict)
+    export: Annotated[Values, OptionGroup(ExportOptions)] = field(default_factory=dict)
     threads: int | None = None
     """CPU threads. (default: one per core)"""
 
@@ -342,8 +342,8 @@ def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
 
 
 def _spelt(names: Iterable[str]) -> str:
-    declared = {**options_of(ExportArguments), **given_options(Given(ExportOptions))}
-    return ", ".join(option.spelt(name)[0] for name in names if isinstance(option := declared[name][1], Option))
+    declared = {**options_of(ExportArguments), **group_options(OptionGroup(ExportOptions))}
+    return ", ".join(option.flags(name)[0] for name in names if isinstance(option := declared[name][1], Option))
 
 
 def serve_command(bundle: Path) -> str:

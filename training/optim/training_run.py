@@ -23,7 +23,7 @@ from training.optim.distributed import World, joined
 from training.optim.loop import train
 from training.optim.signals import Stopped, python_here
 from training.optim.trainer import LENGTH, MACHINE, Recipe, TrainingError
-from training.options import DEVICE, Given, Option, Values
+from training.options import DEVICE, Option, OptionGroup, Values
 
 MODEL = "Model"
 MODEL_OPTIONS = {
@@ -56,8 +56,8 @@ class TrainOptions:
     """Number of passes over the data."""
     architecture: Annotated[str | None, Option(panel=MODEL)] = None
     """tiny, small or base: larger models learn more, from more pairs."""
-    model: Annotated[Values, Given(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
-    recipe: Annotated[Values, Given(Recipe)] = field(default_factory=dict)
+    model: Annotated[Values, OptionGroup(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
+    recipe: Annotated[Values, OptionGroup(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
     compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
     """Use torch.compile, which takes minutes to start; for GPUs, and never run on one."""

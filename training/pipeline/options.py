@@ -22,7 +22,7 @@ from training.export.bundle import ATTRIBUTION, LICENCE, ExportOptions
 from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
 from training.optim.loop import CHANGEABLE
 from training.optim.trainer import Recipe
-from training.options import DEVICE, Given, Option, Values
+from training.options import DEVICE, Option, OptionGroup, Values
 from training.pipeline.plan import Plan
 from training.pipeline.recipe_file import RecipeFile
 from training.pipeline.work_folder import work_folder
@@ -39,7 +39,7 @@ class RunArguments:
 
     out: Path
     """The bundle folder to make, such as mine/en-fr."""
-    top_level: Annotated[Values, Given(RecipeFile)] = field(default_factory=dict)
+    top_level: Annotated[Values, OptionGroup(RecipeFile)] = field(default_factory=dict)
     recipe: Annotated[Path | None, Option(metavar="FILE")] = None
     """A file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
@@ -51,15 +51,19 @@ class RunArguments:
     mine/en-fr)"""
     replace: bool = False
     """Replace an existing bundle."""
-    prepare: Annotated[Values, Given(PrepareOptions, ("columns", "encoding", "keep"))] = field(default_factory=dict)
+    prepare: Annotated[Values, OptionGroup(PrepareOptions, ("columns", "encoding", "keep"))] = field(
+        default_factory=dict
+    )
     architecture: str | None = None
     """tiny, small or base. (default: depends on the number of pairs)"""
     init: Annotated[Path | None, Option(metavar="BUNDLE", panel=PANEL)] = None
     """Adapt this bundle to your pairs, instead of training from scratch."""
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
     """Also train on these, N pairs for each of yours, to lose less elsewhere."""
-    tuning: Annotated[Values, Given(FineTuning)] = field(default_factory=dict)
-    export: Annotated[Values, Given(ExportOptions, ("licence", "attribution", "remarks"))] = field(default_factory=dict)
+    tuning: Annotated[Values, OptionGroup(FineTuning)] = field(default_factory=dict)
+    export: Annotated[Values, OptionGroup(ExportOptions, ("licence", "attribution", "remarks"))] = field(
+        default_factory=dict
+    )
     device: Annotated[str, DEVICE] = "auto"
     threads: int | None = None
     """CPU threads. (default: one per core; one for `tiny`)"""

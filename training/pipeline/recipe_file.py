@@ -23,7 +23,7 @@ from training.corpora.sources import is_remote
 from training.data.options import DEVELOPMENT, PAIRS, PrepareOptions
 from training.export.bundle import ExportOptions
 from training.optim.trainer import Recipe
-from training.options import SOURCE, TARGET, Given, Option, Values, given_options
+from training.options import SOURCE, TARGET, Option, OptionGroup, Values, group_options
 
 _DERIVED_FIELDS = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
 SHAPE_FIELDS = {name for shape in ARCHITECTURES.values() for name in shape}
@@ -32,7 +32,7 @@ SHAPE_FIELDS = {name for shape in ARCHITECTURES.values() for name in shape}
 
 def _types(kind: type, *others: str, **more: Any) -> dict[str, Any]:
     """The names and types of a dataclass's options, without `others`, plus `more`."""
-    options = {name: hint for name, (hint, _) in given_options(Given(kind)).items() if name not in others}
+    options = {name: hint for name, (hint, _) in group_options(OptionGroup(kind)).items() if name not in others}
     return options | more
 
 
@@ -143,7 +143,7 @@ class RecipeFile:
                 raise RecipeFileError(path, f"[{section}] {error}") from None
 
 
-TOP_LEVEL = {name: hint for name, (hint, _) in given_options(Given(RecipeFile)).items()}
+TOP_LEVEL = {name: hint for name, (hint, _) in group_options(OptionGroup(RecipeFile)).items()}
 """The keys before the sections, and their types."""
 
 
