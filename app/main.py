@@ -37,7 +37,7 @@ from app.server.slow_readers import Sending
 from app.services.background_jobs import Errands
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
-from app.services.reload import ByGeneration, Fleet
+from app.services.reload import DeploymentMiddleware, Deployments
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.text.glossary import load_glossaries
 from model import __version__
@@ -70,10 +70,10 @@ def create_app(
     access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.loop_lag.observe)
-    fleet = Fleet(settings, bundles, launch, metrics, glossaries)
+    deployments = Deployments(settings, bundles, launch, metrics, glossaries)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
-        lag, metrics, access_control, stop, lambda: (fleet.current.engine, fleet.current.translator)
+        lag, metrics, access_control, stop, lambda: (deployments.current.engine, deployments.current.translator)
     )
     admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, admin_routes)
 
@@ -82,7 +82,7 @@ def create_app(
         errands = Errands[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         sending = Sending(settings.send_timeout_ms / 1000, budgets.responses)
-        await fleet.start()
+        await deployments.start()
         await access_control.start()
         lag.start()
         sending.start()
@@ -90,7 +90,7 @@ def create_app(
         if admin:
             admin.start()
             logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
-        loading = asyncio.create_task(asyncio.to_thread(fleet.libraries.load)) if detect_early else None
+        loading = asyncio.create_task(asyncio.to_thread(deployments.libraries.load)) if detect_early else None
         try:
             yield State(
                 settings=settings,
@@ -104,13 +104,13 @@ def create_app(
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
                 errands=errands,
                 glossaries=glossary_store,
-                fleet=fleet,
-                engine=fleet.current.engine,
-                translator=fleet.current.translator,
+                deployments=deployments,
+                engine=deployments.current.engine,
+                translator=deployments.current.translator,
             )
         finally:
             await errands.close()
-            await fleet.stop()
+            await deployments.stop()
             if loading:
                 await loading
             await access_control.stop()
@@ -168,7 +168,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderer
             allow_headers=["*"],
             expose_headers=EXPOSED_HEADERS,
         )
-    app.add_middleware(ByGeneration)
+    app.add_middleware(DeploymentMiddleware)
     app.add_middleware(HeldBytes, renderers=renderers, count=metrics.refused)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:

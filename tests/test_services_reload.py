@@ -119,7 +119,7 @@ def test_of_a_model_that_serves_no_more_no_figure_is_left(site: Site) -> None:
     with site.serving() as service:
         gone = site.translate(service).json()["model"]
         assert gone in service.state["metrics"].exposition().decode()
-        old = service.state["fleet"].current
+        old = service.state["deployments"].current
         site.put("en-fr")
         site.reload(service)
         service.run(_until(lambda: gone not in service.state["metrics"].exposition().decode()))
@@ -132,23 +132,23 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
 ) -> None:
     first = shutil.copytree(site.bundles / "en-fr", site.bundles.parent / "first")
     with site.serving() as service:
-        fleet = service.state["fleet"]
+        deployments = service.state["deployments"]
         name = site.translate(service).json()["model"]
         settled = Engine.settled
 
         async def only_after_its_end(engine: Engine) -> bool:
             stack.close()
-            await asyncio.wait(fleet._retiring)
+            await asyncio.wait(deployments._retiring)
             return await settled(engine)
 
         with ExitStack() as stack:
-            stack.enter_context(fleet.current.held())
+            stack.enter_context(deployments.current.in_use())
             site.put("en-fr")
-            assert service.run(fleet.reload())
+            assert service.run(deployments.reload())
             shutil.rmtree(site.bundles / "en-fr")
             first.rename(site.bundles / "en-fr")
             monkeypatch.setattr(Engine, "settled", only_after_its_end)
-            assert service.run(fleet.reload())
+            assert service.run(deployments.reload())
         assert site.translate(service, text="How are you?").json()["model"] == name
         assert _figure(service, "interlinear_sentences_total", model=name) > 0
 
@@ -162,14 +162,14 @@ def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypat
         return await asyncio.Event().wait()
 
     async def halfway() -> None:
-        reload = asyncio.create_task(fleet.reload())
+        reload = asyncio.create_task(deployments.reload())
         await _until(lambda: any(engine.alive for engine in begun))
         reload.cancel()
         await asyncio.wait([reload])
 
     monkeypatch.setattr(Engine, "settled", never)
     with site.serving() as service:
-        fleet = service.state["fleet"]
+        deployments = service.state["deployments"]
         served = site.translate(service).json()["model"]
         site.put("en-fr")
         service.run(halfway())
@@ -185,8 +185,8 @@ def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
     gate.opened.set()
     monkeypatch.setattr(fleets, "RETIRE_S", 0.01)
     with site.serving() as service:
-        old = service.state["fleet"].current
-        with old.held():
+        old = service.state["deployments"].current
+        with old.in_use():
             site.put("en-fr")
             assert site.reload(service).json()["changed"] is True
             service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
@@ -226,9 +226,9 @@ def test_of_two_folders_the_later_one_s_bundle_serves_as_long_as_it_is_there(sit
 
 def test_what_is_served_already_is_not_loaded_again(site: Site) -> None:
     with site.serving() as service:
-        engine = service.state["fleet"].current.engine
+        engine = service.state["deployments"].current.engine
         assert site.reload(service).json()["changed"] is False
-        assert service.state["fleet"].current.engine is engine
+        assert service.state["deployments"].current.engine is engine
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentencepiece.model"])
@@ -254,19 +254,19 @@ def test_a_bundle_whose_samples_come_out_wrong_changes_nothing(site: Site) -> No
         refused = site.reload(service)
         assert refused.status_code == 409
         assert site.translate(service).json()["model"] == before
-        assert service.state["fleet"].current.engine.alive == 1
+        assert service.state["deployments"].current.engine.alive == 1
 
 
 def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gate) -> None:
     with site.serving() as service:
-        old = service.state["fleet"].current
+        old = service.state["deployments"].current
 
         async def meanwhile() -> httpx.Response:
             headers = {"Authorization": f"Bearer {site._user}"}
             asked = asyncio.create_task(service._client.post("/translate", json=HELLO, headers=headers, timeout=60))
             await asyncio.to_thread(gate.entered.wait, WAIT_S)
             site.put("en-fr")
-            assert await service.state["fleet"].reload()
+            assert await service.state["deployments"].reload()
             assert old.engine.alive == 1, "somebody still needs it"
             gate.opened.set()
             return await asked
@@ -283,7 +283,7 @@ def test_under_load_nobody_notices(site: Site) -> None:
         headers = {"Authorization": f"Bearer {site._user}"}
 
         async def load() -> list[httpx.Response]:
-            assert await service.state["fleet"].current.engine.settled()
+            assert await service.state["deployments"].current.engine.settled()
             done = asyncio.Event()
             answers: list[httpx.Response] = []
 
@@ -296,7 +296,7 @@ def test_under_load_nobody_notices(site: Site) -> None:
             clients = [asyncio.create_task(client(number)) for number in range(4)]
             for _ in range(3):
                 site.put("en-fr")
-                assert await service.state["fleet"].reload()
+                assert await service.state["deployments"].reload()
             done.set()
             await asyncio.gather(*clients)
             return answers
@@ -309,12 +309,12 @@ def test_under_load_nobody_notices(site: Site) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with site.serving(watch_bundles=True) as service:
-        fleet = service.state["fleet"]
+        deployments = service.state["deployments"]
 
         async def until(changed: bool) -> None:
-            first, said = fleet.current, len(_errors(caplog))
+            first, said = deployments.current, len(_errors(caplog))
             async with asyncio.timeout(WAIT_S):
-                while (fleet.current is first) if changed else len(_errors(caplog)) == said:  # noqa: ASYNC110
+                while (deployments.current is first) if changed else len(_errors(caplog)) == said:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
 
         before = site.translate(service).json()["model"]
@@ -344,25 +344,25 @@ def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
         service.run(_until(lambda: len(_errors(caplog)) == 1))
         assert "model.safetensors cannot be read" in _errors(caplog)[0]
         shutil.copy2(new / "model.safetensors", site.bundles / "fr-en")
-        service.run(_until(lambda: len(list(service.state["fleet"].current.translator.catalogue)) == 2))
+        service.run(_until(lambda: len(list(service.state["deployments"].current.translator.catalogue)) == 2))
         assert site.translate(service, source="fr", target="en").status_code == 200
 
 
 def test_a_copy_that_grows_is_not_tried_before_two_looks_find_it_the_same(site: Site) -> None:
     with site.serving() as service:
-        fleet = service.state["fleet"]
-        served = fleet.current
+        deployments = service.state["deployments"]
+        served = deployments.current
         site.put("en-fr")
         weights = site.bundles / "en-fr" / "model.safetensors"
         whole = weights.read_bytes()
         for size in range(0, len(whole), len(whole) // 4):
             weights.write_bytes(whole[:size])
-            service.run(fleet._look())  # and raises nothing
+            service.run(deployments._check_folder())  # and raises nothing
         weights.write_bytes(whole)
-        service.run(fleet._look())
-        assert fleet.current is served
-        service.run(fleet._look())
-        assert fleet.current is not served
+        service.run(deployments._check_folder())
+        assert deployments.current is served
+        service.run(deployments._check_folder())
+        assert deployments.current is not served
 
 
 def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_intervals(
@@ -376,20 +376,20 @@ def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_interva
 
     monkeypatch.setattr(fleets, "monotonic", lambda: now)
     with site.serving() as service:
-        fleet = service.state["fleet"]
-        served = fleet.current
+        deployments = service.state["deployments"]
+        served = deployments.current
         site.put("en-fr")
-        service.run(fleet._look())
+        service.run(deployments._check_folder())
         with monkeypatch.context() as patch:
             patch.setattr(fleets, "load_catalogue", short_of_memory)
             for now in range(0, 10_000, 10):  # noqa: B007  the clock
                 with pytest.raises(MemoryError):
-                    service.run(fleet._look())
+                    service.run(deployments._check_folder())
         assert tried_at == [0, 30, 150, 750, 4350, 7950]
         now = 11_550
-        service.run(fleet._look())
-        assert fleet.current is not served
-        service.run(fleet._look())  # has nothing to say any more
+        service.run(deployments._check_folder())
+        assert deployments.current is not served
+        service.run(deployments._check_folder())  # has nothing to say any more
 
 
 @pytest.mark.usefixtures("quick")
@@ -431,16 +431,16 @@ def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
 def test_real_workers_are_replaced_by_others(site: Site) -> None:
     settings = Settings(bundles=(site.bundles,), device="cpu", workers=2, precision="float32")
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
-        fleet = service.state["fleet"]
-        assert service.run(fleet.current.engine.settled())
-        before = [slot.worker._process for slot in fleet.current.engine._slots]
+        deployments = service.state["deployments"]
+        assert service.run(deployments.current.engine.settled())
+        before = [slot.worker._process for slot in deployments.current.engine._slots]
         model = service.post("/translate", HELLO).json()["model"]
         site.put("en-fr")
-        assert service.run(fleet.reload())
+        assert service.run(deployments.reload())
         assert service.post("/translate", HELLO).json()["model"] != model
         for process in before:
             assert process.wait(timeout=WAIT_S) == 0
-        assert fleet.current.engine.alive == 2
+        assert deployments.current.engine.alive == 2
 
 
 async def _until(done: Callable[[], bool]) -> None:

@@ -20,7 +20,7 @@ from app.server.slow_readers import Sending
 from app.services.background_jobs import Errands
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
-from app.services.reload import Fleet
+from app.services.reload import Deployments
 from app.settings import Settings
 from app.translation.translator import Translator
 
@@ -44,9 +44,9 @@ class State(TypedDict):
     glossaries: GlossaryStore
     """Glossaries made over HTTP."""
     metrics: Metrics
-    fleet: Fleet
+    deployments: Deployments
     engine: Engine
-    """Those of the generation that serves this request, as is `translator`."""
+    """Those of the deployment that serves this request, as is `translator`."""
     translator: Translator
 
 

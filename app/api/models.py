@@ -9,7 +9,7 @@ from app.api.dependencies import EngineState, KnownClient, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas import Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
-from app.services.reload import Fleet
+from app.services.reload import Deployments
 from model.bundle import Bundle
 from model.languages import language_name
 
@@ -43,9 +43,9 @@ async def reload(request: Request, client: KnownClient) -> Reloaded:
     anything is wrong with a new bundle, nothing changes. This requires a key marked `admin` in the API key file.
     """
     client.check_admin()
-    fleet: Fleet = request.state.fleet
-    changed = await fleet.reload()
-    return Reloaded(changed=changed, models=[bundle.name for bundle in fleet.current.translator.catalogue])
+    deployments: Deployments = request.state.deployments
+    changed = await deployments.reload()
+    return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 
 
 def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:

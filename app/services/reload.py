@@ -32,7 +32,7 @@ from model.bundle import SUMS, BundleError, read_file
 LOOK_S = 2.0
 """How often to check watched folders."""
 RETIRE_S = 3600.0
-"""How long requests may need a replaced generation: the longest is a document translated in the background."""
+"""How long requests may need a replaced deployment: the longest is a document translated in the background."""
 RETRY_S = 30.0, 120.0, 600.0, 3600.0
 """Delays between retries of a refused reload, each of which costs as much as starting the service."""
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ Files = dict[Path, tuple[int, int, int] | None]
 
 
 @dataclass
-class Sight:
+class FolderSnapshot:
     """The watched folder as last seen, and the result of serving it."""
 
     files: Files
@@ -52,7 +52,7 @@ class Sight:
     """The last refusal, unless it is being served."""
 
 
-class Generation:
+class Deployment:
     """Bundles and their engine and translator, which live as long as any of their requests."""
 
     def __init__(self, translator: Translator, engine: Engine, stamp: Stamp) -> None:
@@ -62,7 +62,7 @@ class Generation:
         self._unused.set()
 
     @contextmanager
-    def held(self) -> Iterator[Generation]:
+    def in_use(self) -> Iterator[Deployment]:
         """Keeps the engine running while the context is open."""
         self._users += 1
         self._unused.clear()
@@ -80,8 +80,8 @@ class Generation:
         await self.engine.stop()
 
 
-class Fleet:
-    """The `current` generation, and how it is replaced."""
+class Deployments:
+    """The `current` deployment, and how it is replaced."""
 
     def __init__(
         self, settings: Settings, bundles: Catalogue, launch: Launch, metrics: Metrics, glossaries: Glossaries
@@ -94,10 +94,10 @@ class Fleet:
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self._watcher: asyncio.Task[None] | None = None
-        self._sight = Sight({}, math.inf)
-        self._generations: set[Generation] = set()
+        self._snapshot = FolderSnapshot({}, math.inf)
+        self._deployments: set[Deployment] = set()
         """The current one, those that are ending, and possibly one that is about to serve."""
-        self.current = self._generation(bundles, _stamp_of(bundles, settings))
+        self.current = self._create(bundles, _stamp_of(bundles, settings))
 
     async def start(self) -> None:
         """Starts loading the workers, and watching the folder if the settings say so."""
@@ -105,7 +105,7 @@ class Fleet:
         await self.current.engine.start()
         if self.settings.watch_bundles:
             # Any failure, including a lack of memory, may have passed by the next check.
-            self._watcher = asyncio.create_task(watch(self._look, LOOK_S, (Exception,), _complain))
+            self._watcher = asyncio.create_task(watch(self._check_folder, LOOK_S, (Exception,), _complain))
 
     async def stop(self) -> None:
         """Finishes what was accepted, then stops all workers."""
@@ -122,7 +122,7 @@ class Fleet:
         BundlesRefused, and then nothing changes.
         """
         async with self._reloading:
-            new = await self._loaded()
+            new = await self._load_changed()
             if new is None:
                 return False
             try:
@@ -131,7 +131,7 @@ class Fleet:
                     raise BundlesRefused(new.engine.failure or "The workers could not be started.")
             except BaseException:  # includes cancellation, as when the service stops meanwhile
                 await new.engine.stop()
-                self._forget(new)
+                self._forget_metrics(new)
                 raise
             old, self.current = self.current, new
             new.engine.show()
@@ -142,20 +142,20 @@ class Fleet:
             retiring.add_done_callback(self._retiring.discard)
             return True
 
-    async def _retire(self, old: Generation) -> None:
+    async def _retire(self, old: Deployment) -> None:
         await old.retire()
-        self._forget(old)
+        self._forget_metrics(old)
 
-    def _forget(self, gone: Generation) -> None:
+    def _forget_metrics(self, gone: Deployment) -> None:
         """Removes the metrics of `gone`, except for models that others share: one may return while it is still
         ending."""
-        self._generations.remove(gone)
-        kept = {bundle.name for one in self._generations for bundle in one.translator.catalogue}
+        self._deployments.remove(gone)
+        kept = {bundle.name for one in self._deployments for bundle in one.translator.catalogue}
         for bundle in gone.translator.catalogue:
             if bundle.name not in kept:
                 self.metrics.forget(bundle.name)
 
-    async def _loaded(self) -> Generation | None:
+    async def _load_changed(self) -> Deployment | None:
         """The bundles in the folders now, not started yet; None if they are already served. Raises BundlesRefused."""
         try:
             # Before loading: a change during the load must not go unnoticed.
@@ -163,22 +163,22 @@ class Fleet:
             if stamp == self.current.stamp:
                 return None
             bundles = await asyncio.to_thread(load_catalogue, self.settings)
-            return self._generation(bundles, stamp)
+            return self._create(bundles, stamp)
         except (BundleError, SettingsError) as error:
             raise BundlesRefused(str(error)) from None
 
-    def _generation(self, bundles: Catalogue, stamp: Stamp) -> Generation:
+    def _create(self, bundles: Catalogue, stamp: Stamp) -> Deployment:
         """Raises SettingsError."""
         settings = self.settings
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         order = worker_order(settings, bundles)
         engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
-        made = Generation(translator, engine, stamp)
-        self._generations.add(made)
+        made = Deployment(translator, engine, stamp)
+        self._deployments.add(made)
         return made
 
-    async def _look(self) -> None:
+    async def _check_folder(self) -> None:
         """Reloads when the folder has changed and two checks in a row find it the same; until then a copy may be in
         progress.
 
@@ -186,23 +186,23 @@ class Fleet:
         at every check as long as it applies.
         """
         found = await asyncio.to_thread(_files, self.settings)
-        if found != self._sight.files:
-            self._sight = Sight(found, due=monotonic())
+        if found != self._snapshot.files:
+            self._snapshot = FolderSnapshot(found, due=monotonic())
             return
-        sight = self._sight
-        if monotonic() >= sight.due:
+        snapshot = self._snapshot
+        if monotonic() >= snapshot.due:
             try:
                 await self.reload()
-                sight.refusal, sight.due = None, math.inf
+                snapshot.refusal, snapshot.due = None, math.inf
             except Exception as error:
-                wait_s = RETRY_S[min(sight.refusals, len(RETRY_S) - 1)]
-                sight.refusals, sight.refusal, sight.due = sight.refusals + 1, error, monotonic() + wait_s
-        if sight.refusal:
-            raise sight.refusal.with_traceback(None)  # otherwise it would grow with every check
+                wait_s = RETRY_S[min(snapshot.refusals, len(RETRY_S) - 1)]
+                snapshot.refusals, snapshot.refusal, snapshot.due = snapshot.refusals + 1, error, monotonic() + wait_s
+        if snapshot.refusal:
+            raise snapshot.refusal.with_traceback(None)  # otherwise it would grow with every check
 
 
-class ByGeneration:
-    """ASGI middleware: one generation serves each request from beginning to end."""
+class DeploymentMiddleware:
+    """ASGI middleware: one deployment serves each request from beginning to end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -211,9 +211,9 @@ class ByGeneration:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        fleet: Fleet = scope["state"]["fleet"]
-        with fleet.current.held() as generation:
-            scope["state"] |= {"engine": generation.engine, "translator": generation.translator}
+        deployments: Deployments = scope["state"]["deployments"]
+        with deployments.current.in_use() as deployment:
+            scope["state"] |= {"engine": deployment.engine, "translator": deployment.translator}
             await self.app(scope, receive, send)
 
 

@@ -33,7 +33,7 @@ from app.http.auth import Client
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
 from app.services.background_jobs import Errand, Errands
-from app.services.reload import Fleet
+from app.services.reload import Deployments
 from app.settings import Settings
 from app.translation.documents import GlossaryOption, download_headers, open_document, translate_in_batches
 from app.translation.translator import Translator
@@ -127,7 +127,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
         raise TooManyCharacters("There are no characters left to translate.")
     task = _TranslationTask(
-        request.state.fleet,
+        request.state.deployments,
         request.state.settings,
         caller,
         Upload(name, file.content),
@@ -144,7 +144,7 @@ async def upload(request: Request, caller: Caller) -> Response:
 class _TranslationTask:
     """A document to translate."""
 
-    fleet: Fleet
+    deployments: Deployments
     settings: Settings
     caller: Client
     file: Upload
@@ -157,9 +157,10 @@ class _TranslationTask:
         name, content = self.file
         document = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(document.characters)
-        with self.fleet.current.held() as generation:  # the request's own may have been retired before the job starts
+        # The deployment that accepted the request may be retired before the job starts.
+        with self.deployments.current.in_use() as deployment:
             content = await translate_in_batches(
-                generation.translator, document, self.source, self.target, self.glossary
+                deployment.translator, document, self.source, self.target, self.glossary
             )
         return TranslatedDocument(
             formats.translated_name(name, self.target), content, document.media_type, document.characters
