@@ -34,7 +34,7 @@ from app.runtime.shutdown import Stop
 from app.runtime.timeouts import Deadlines
 from app.server.request_queue import Intake
 from app.server.slow_readers import Sending
-from app.services.background_jobs import Errands
+from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.reload import DeploymentMiddleware, Deployments
@@ -79,7 +79,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        errands = Errands[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
+        background_jobs = BackgroundJobs[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         sending = Sending(settings.send_timeout_ms / 1000, budgets.responses)
         await deployments.start()
@@ -102,14 +102,14 @@ def create_app(
                 sending=sending,
                 access_control=access_control,
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
-                errands=errands,
+                background_jobs=background_jobs,
                 glossaries=glossary_store,
                 deployments=deployments,
                 engine=deployments.current.engine,
                 translator=deployments.current.translator,
             )
         finally:
-            await errands.close()
+            await background_jobs.close()
             await deployments.stop()
             if loading:
                 await loading

@@ -157,10 +157,10 @@ def test_documents_left_behind_end_with_the_service(bundle_folder: Path, gate: G
             files = {"file": ("a.txt", b"Hello.")}
             assert service.request("POST", "/deepl/v2/document", files=files, data=EN_FR).status_code == 200
         gate.entered.wait()
-        service.run(service.state["errands"].close())
+        service.run(service.state["background_jobs"].close())
         left = service.run(_tasks())
         gate.opened.set()
-    assert not [task for task in left if "_run" in repr(task.get_coro()) and "Errands" in repr(task.get_coro())]
+    assert not [task for task in left if "_run" in repr(task.get_coro()) and "BackgroundJobs" in repr(task.get_coro())]
 
 
 async def _tasks() -> set[asyncio.Task[Any]]:
@@ -179,7 +179,7 @@ def test_a_long_document_is_translated_a_part_at_a_time(service: Service, monkey
         return await translate(translator, items, options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("app.services.background_jobs.PAUSE_S", 0.0)
+        patched.setattr("app.services.background_jobs.RETRY_AFTER_S", 0.0)
         patched.setattr("app.translation.documents._MAX_BATCH_CHARS", 50)
         patched.setattr(Translator, "translate", sometimes_busy)
         place, key = _left(service, "a.json", json.dumps(lines), **EN_FR)

@@ -198,7 +198,7 @@ def test_what_is_too_late_or_too_much_keeps_its_status(
     with serving(bundle_folder, deadline_ms=300) as service:
         late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
         gate.opened.set()
-        monkeypatch.setattr(service.state["errands"], "most", 0)
+        monkeypatch.setattr(service.state["background_jobs"], "max_jobs", 0)
         full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
     assert late.status_code == 504
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")

@@ -20,7 +20,7 @@ from app.engine.launch import InProcessWorker, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.api_keys import new_key
 from app.main import create_app
-from app.services import reload as fleets
+from app.services import reload as reload_module
 from app.services.startup import load_catalogue
 from app.settings import Settings
 
@@ -71,7 +71,7 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "LOOK_S", 0.01)
+    monkeypatch.setattr(reload_module, "LOOK_S", 0.01)
     return
 
 
@@ -183,7 +183,7 @@ def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
     site: Site, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate.opened.set()
-    monkeypatch.setattr(fleets, "RETIRE_S", 0.01)
+    monkeypatch.setattr(reload_module, "RETIRE_S", 0.01)
     with site.serving() as service:
         old = service.state["deployments"].current
         with old.in_use():
@@ -332,7 +332,7 @@ def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptu
 def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleets, "RETRY_S", (3600.0,))
+    monkeypatch.setattr(reload_module, "RETRY_S", (3600.0,))
     site.put("fr-en", "fr", "en")
     new = (site.bundles / "fr-en").rename(site.bundles.parent / "fr-en")
     with site.serving(watch_bundles=True) as service:
@@ -374,14 +374,14 @@ def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_interva
         tried_at.append(now)
         raise MemoryError
 
-    monkeypatch.setattr(fleets, "monotonic", lambda: now)
+    monkeypatch.setattr(reload_module, "monotonic", lambda: now)
     with site.serving() as service:
         deployments = service.state["deployments"]
         served = deployments.current
         site.put("en-fr")
         service.run(deployments._check_folder())
         with monkeypatch.context() as patch:
-            patch.setattr(fleets, "load_catalogue", short_of_memory)
+            patch.setattr(reload_module, "load_catalogue", short_of_memory)
             for now in range(0, 10_000, 10):  # noqa: B007  the clock
                 with pytest.raises(MemoryError):
                     service.run(deployments._check_folder())
@@ -409,9 +409,9 @@ def test_a_refusal_is_told_of_once_however_often_it_is_tried_again(
         assert len(_errors(caplog)) == told
         assert _errors(caplog)[-1].endswith(": MemoryError()")
 
-    monkeypatch.setattr(fleets, "RETRY_S", (0.01,))
+    monkeypatch.setattr(reload_module, "RETRY_S", (0.01,))
     with site.serving(watch_bundles=True) as service:
-        monkeypatch.setattr(fleets, "load_catalogue", short_of_memory)
+        monkeypatch.setattr(reload_module, "load_catalogue", short_of_memory)
         site.put("fr-en", "fr", "en")
         service.run(until_tried_often(told=1))
         site.put("en-de", "en", "de")

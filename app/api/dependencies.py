@@ -17,7 +17,7 @@ from app.runtime.shutdown import Stop
 from app.runtime.timeouts import Deadlines
 from app.server.request_queue import Intake
 from app.server.slow_readers import Sending
-from app.services.background_jobs import Errands
+from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.reload import Deployments
@@ -37,7 +37,7 @@ class State(TypedDict):
     """The queue where requests start."""
     access_control: AccessControl
     downloads: Downloads
-    errands: Errands[Any]
+    background_jobs: BackgroundJobs[Any]
     """Documents that DeepL's API translates in the background."""
     sending: Sending
     """Monitors how responses are sent."""

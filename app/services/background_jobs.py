@@ -17,14 +17,14 @@ from typing import Generic, Literal, Protocol, TypeVar
 from app.errors import Overloaded, ServiceError
 
 log = logging.getLogger(__name__)
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 """Jobs that run concurrently; the others wait."""
-MOST = 1_000
-LIFE_S = 3_600.0
+MAX_JOBS = 1_000
+LIFETIME_S = 3_600.0
 """The lifetime of a job from its start, whether its result is fetched or not."""
-REST_S = 300.0
+MIN_AGE_S = 300.0
 """Results older than this may be dropped to make room."""
-PAUSE_S = 1.0
+RETRY_AFTER_S = 1.0
 """How long a refused client should wait before it retries."""
 
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False)
-class Errand(Generic[R]):
+class BackgroundJob(Generic[R]):
     """One job. `size`: the bytes that it holds, first of its input, then of its result."""
 
     owner: str
@@ -53,92 +53,94 @@ class Errand(Generic[R]):
     """Why there is no result, as a sentence."""
     ended: float | None = None
     """On the event loop's clock."""
-    _over: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, at: float) -> None:
         self.ended = at
-        self._over.set()
+        self._ended.set()
 
     async def wait(self, seconds: float) -> None:
         """Waits until it is done or has failed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._over.wait()
+                await self._ended.wait()
 
 
-class Errands(Generic[R]):
+class BackgroundJobs(Generic[R]):
     """Jobs that are queued, running, or done and not fetched; limited in number, bytes and time."""
 
-    def __init__(self, most_bytes: int, most: int = MOST, life_s: float = LIFE_S, rest_s: float = REST_S) -> None:
-        self.most_bytes, self.most, self.life_s, self.rest_s = most_bytes, most, life_s, rest_s
-        self._errands: dict[str, Errand[R]] = {}
-        self._tasks: dict[Errand[R], asyncio.Task[None]] = {}
-        self._ends: dict[Errand[R], asyncio.TimerHandle] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
+    def __init__(
+        self, max_bytes: int, max_jobs: int = MAX_JOBS, lifetime_s: float = LIFETIME_S, min_age_s: float = MIN_AGE_S
+    ) -> None:
+        self.max_bytes, self.max_jobs, self.lifetime_s, self.min_age_s = max_bytes, max_jobs, lifetime_s, min_age_s
+        self._jobs: dict[str, BackgroundJob[R]] = {}
+        self._tasks: dict[BackgroundJob[R], asyncio.Task[None]] = {}
+        self._expiries: dict[BackgroundJob[R], asyncio.TimerHandle] = {}
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT)
 
-    def begin(self, owner: str, size: int, work: Callable[[], Awaitable[R]]) -> Errand[R]:
+    def start(self, owner: str, size: int, work: Callable[[], Awaitable[R]]) -> BackgroundJob[R]:
         """Starts `work`, which holds `size` bytes. Raises Overloaded.
 
         An exception from `work` becomes the job's error; a ServiceError keeps its own message.
         """
         self._make_room(size)
-        errand = Errand[R](owner, size)
-        self._errands[errand.id] = errand
-        self._ends[errand] = asyncio.get_running_loop().call_later(self.life_s, self.forget, errand)
-        task = self._tasks[errand] = asyncio.create_task(self._run(errand, work))
-        task.add_done_callback(lambda _: self._tasks.pop(errand, None))
-        return errand
+        job = BackgroundJob[R](owner, size)
+        self._jobs[job.id] = job
+        self._expiries[job] = asyncio.get_running_loop().call_later(self.lifetime_s, self.forget, job)
+        task = self._tasks[job] = asyncio.create_task(self._run(job, work))
+        task.add_done_callback(lambda _: self._tasks.pop(job, None))
+        return job
 
-    def find(self, id: str, key: str, owner: str) -> Errand[R] | None:
+    def find(self, id: str, key: str, owner: str) -> BackgroundJob[R] | None:
         """The job, if `owner` and `key` match; otherwise None."""
-        errand = self._errands.get(id)
-        if errand is None or errand.owner != owner or not hmac.compare_digest(_bytes(errand.key), _bytes(key)):
+        job = self._jobs.get(id)
+        if job is None or job.owner != owner or not hmac.compare_digest(_encode(job.key), _encode(key)):
             return None
-        return errand
+        return job
 
-    def forget(self, errand: Errand[R]) -> None:
+    def forget(self, job: BackgroundJob[R]) -> None:
         """Drops the job, and cancels it if it is still running."""
-        self._errands.pop(errand.id, None)
-        if end := self._ends.pop(errand, None):
+        self._jobs.pop(job.id, None)
+        if end := self._expiries.pop(job, None):
             end.cancel()
-        if task := self._tasks.get(errand):
+        if task := self._tasks.get(job):
             task.cancel()
 
     async def close(self) -> None:
         """Cancels and drops all jobs."""
         tasks = list(self._tasks.values())
-        for errand in list(self._errands.values()):
-            self.forget(errand)
+        for job in list(self._jobs.values()):
+            self.forget(job)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, errand: Errand[R], work: Callable[[], Awaitable[R]]) -> None:
+    async def _run(self, job: BackgroundJob[R], work: Callable[[], Awaitable[R]]) -> None:
         try:
-            async with self._turns:
-                errand.status = "translating"
-                errand.result = await work()
-            errand.status, errand.size = "done", errand.result.size
+            async with self._semaphore:
+                job.status = "translating"
+                job.result = await work()
+            job.status, job.size = "done", job.result.size
         except ServiceError as error:
-            errand.status, errand.size, errand.error = "error", 0, error.detail
+            job.status, job.size, job.error = "error", 0, error.detail
         except Exception:  # nothing awaits this task
-            log.exception("An errand failed")
-            errand.status, errand.size, errand.error = "error", 0, "Internal error; see the service's log."
-        errand.end(asyncio.get_running_loop().time())
+            log.exception("A background job failed")
+            job.status, job.size, job.error = "error", 0, "Internal error; see the service's log."
+        job.end(asyncio.get_running_loop().time())
 
     def _make_room(self, size: int) -> None:
         """Drops old results to make room. Raises Overloaded if that is not enough, and then drops nothing."""
-        latest = asyncio.get_running_loop().time() - self.rest_s
-        ended = [errand for errand in self._errands.values() if errand.ended is not None and errand.ended <= latest]
-        ended.sort(key=lambda errand: errand.ended or 0.0)
-        held, number = sum(errand.size for errand in self._errands.values()), len(self._errands)
+        latest = asyncio.get_running_loop().time() - self.min_age_s
+        ended = [job for job in self._jobs.values() if job.ended is not None and job.ended <= latest]
+        ended.sort(key=lambda job: job.ended or 0.0)
+        held, number = sum(job.size for job in self._jobs.values()), len(self._jobs)
         leaving = 0
-        while number - leaving >= self.most or held + size > self.most_bytes:
+        while number - leaving >= self.max_jobs or held + size > self.max_bytes:
             if leaving == len(ended):
-                raise Overloaded("Too many translated documents have not been downloaded yet.", (), PAUSE_S)
+                raise Overloaded("Too many translated documents have not been downloaded yet.", (), RETRY_AFTER_S)
             held -= ended[leaving].size
             leaving += 1
-        for errand in ended[:leaving]:
-            self.forget(errand)
+        for job in ended[:leaving]:
+            self.forget(job)
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

@@ -32,7 +32,7 @@ from app.formats.sniffing import suffix_of
 from app.http.auth import Client
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
-from app.services.background_jobs import Errand, Errands
+from app.services.background_jobs import BackgroundJob, BackgroundJobs
 from app.services.reload import Deployments
 from app.settings import Settings
 from app.translation.documents import GlossaryOption, download_headers, open_document, translate_in_batches
@@ -135,9 +135,9 @@ async def upload(request: Request, caller: Caller) -> Response:
         target,
         glossary,
     )
-    errands: Errands[TranslatedDocument] = request.state.errands
-    errand = errands.begin(caller.name, len(file.content), task.run)
-    return answered({"document_id": errand.id, "document_key": errand.key})
+    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
+    job = background_jobs.start(caller.name, len(file.content), task.run)
+    return answered({"document_id": job.id, "document_key": job.key})
 
 
 @dataclass
@@ -193,13 +193,13 @@ def _suffix(name: str) -> str:
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the status of a document. Documents not downloaded within an hour are deleted; a restart deletes all of
     them."""
-    errand = await _find_job(document_id, request, caller)
-    await while_connected(request, errand.wait(STATUS_WAIT_S))
-    status_fields: dict[str, Any] = {"document_id": errand.id, "status": errand.status}
-    if errand.result:
-        status_fields["billed_characters"] = errand.result.characters
-    if errand.error:
-        status_fields["error_message"] = errand.error
+    job = await _find_job(document_id, request, caller)
+    await while_connected(request, job.wait(STATUS_WAIT_S))
+    status_fields: dict[str, Any] = {"document_id": job.id, "status": job.status}
+    if job.result:
+        status_fields["billed_characters"] = job.result.characters
+    if job.error:
+        status_fields["error_message"] = job.error
     return answered(status_fields)
 
 
@@ -215,31 +215,31 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
 )
 async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the translated document, and delete it."""
-    errand = await _find_job(document_id, request, caller)
-    if errand.error:
-        raise InvalidFields(f"The document cannot be translated: {errand.error}")
-    if not errand.result:
+    job = await _find_job(document_id, request, caller)
+    if job.error:
+        raise InvalidFields(f"The document cannot be translated: {job.error}")
+    if not job.result:
         raise HTTPException(503, _NOT_READY)
-    errands: Errands[TranslatedDocument] = request.state.errands
+    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
     return Response(
-        errand.result.content,
-        media_type=errand.result.media_type,
-        headers=download_headers(errand.result.name),
-        background=BackgroundTask(_forget, errands, errand),  # once it has been sent
+        job.result.content,
+        media_type=job.result.media_type,
+        headers=download_headers(job.result.name),
+        background=BackgroundTask(_forget, background_jobs, job),  # once it has been sent
     )
 
 
-async def _forget(errands: Errands[TranslatedDocument], errand: Errand[TranslatedDocument]) -> None:
+async def _forget(background_jobs: BackgroundJobs[TranslatedDocument], job: BackgroundJob[TranslatedDocument]) -> None:
     """A coroutine, so that it runs on the event loop, which owns the jobs; Starlette would run a plain function in a
     thread."""
-    errands.forget(errand)
+    background_jobs.forget(job)
 
 
-async def _find_job(document_id: str, request: Request, caller: Client) -> Errand[TranslatedDocument]:
+async def _find_job(document_id: str, request: Request, caller: Client) -> BackgroundJob[TranslatedDocument]:
     """Raises HTTPException, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
-    errands: Errands[TranslatedDocument] = request.state.errands
-    errand = errands.find(document_id, key, caller.name)
-    if errand is None:
+    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
+    job = background_jobs.find(document_id, key, caller.name)
+    if job is None:
         raise not_found("document")
-    return errand
+    return job
