@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import monotonic
-from typing import TypeVar
 
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
@@ -37,7 +36,6 @@ from model.bundle import Bundle
 from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
 
-T = TypeVar("T")
 MAX_INLINE_CHARS = 2_000
 """Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
 and is done in a thread; the way there and back costs as much as a short sentence does."""
@@ -79,7 +77,7 @@ class TranslationRequest:
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """Of those that were asked for and not looked after yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
-        self._in_turn = sum(map(_length, items)) + 40 * terms <= MAX_INLINE_CHARS
+        self._is_short = sum(map(_item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
 
     @cached_property
     def _languages(self) -> SourceLanguages:
@@ -89,8 +87,8 @@ class TranslationRequest:
         """Cuts all items into sentences."""
         if self.options.source != AUTO or not self._bundles:
             self.services.catalogue.find(self.options.source, self.options.target)
-        in_turn = self._in_turn and (self.options.source != AUTO or self.services.detector.ready)
-        self.plans = self._plans() if in_turn else await asyncio.to_thread(self._plans)
+        is_quick = self._is_short and (self.options.source != AUTO or self.services.detector.ready)
+        self.plans = self._plans() if is_quick else await asyncio.to_thread(self._plans)
         plans = (plan for plan in self.plans if isinstance(plan, TextPlan))
         self.sentences = [sentence for plan in plans for sentence in plan.sentences]
 
@@ -135,18 +133,18 @@ class TranslationRequest:
         sentence.render(sentence.best)  # which it keeps
         return False
 
-    def leave(self) -> None:
+    def cancel(self) -> None:
         """Whatever is not decoded need not be any more."""
         for future in self._futures.values():
             future.cancel()
 
-    async def done(self, answer: Callable[[], T]) -> T:
-        """What `answer` makes, in a thread if it may take long."""
+    async def answer(self) -> Translations:
+        """The translations, made in a thread if that may take long. Raises the first item's error if all have one."""
         # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
         more = self.options.alternatives or self.options.alignment
         # And to load the libraries of detection takes most of a second.
         loads = not self.services.checks.ready and any(map(_has_suspects, self.plans))
-        return answer() if self._in_turn and not (more or loads) else await asyncio.to_thread(answer)
+        return self._answer() if self._is_short and not (more or loads) else await asyncio.to_thread(self._answer)
 
     async def parts(self) -> AsyncGenerator[TranslatedPart, None]:
         """The parts in order, each as soon as it is there, of each item up to the first that failed."""
@@ -190,9 +188,8 @@ class TranslationRequest:
         """Whether its sentences stand in it as they are."""
         return isinstance(item, str) and not self.options.html and not has_choice(item)
 
-    def answer(self) -> Translations:
-        """Raises the first item's error if all have one."""
-        items = [self._translated(plan, detected) for plan, detected in zip(self.plans, self.sources, strict=True)]
+    def _answer(self) -> Translations:
+        items = [self._translated_text(plan, detected) for plan, detected in zip(self.plans, self.sources, strict=True)]
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
@@ -224,7 +221,7 @@ class TranslationRequest:
     def _plan(self, item: Item, room: int) -> TextPlan:
         """Raises TooLong, PairNotServed and TooMuchText."""
         options = self.options
-        check_length(_length(item), self.services.settings)
+        check_length(_item_length(item), self.services.settings)
         label = _label(item, options)
         pieces = [Passage(label.shown)] if label else _pieces(item, options)
         source, warnings = options.source, list[str]()
@@ -256,10 +253,10 @@ class TranslationRequest:
         if wanted is None or isinstance(wanted, Glossary):
             return wanted
         if bundle.name not in self._glossaries:
-            self._glossaries[bundle.name] = self._found_glossary(wanted, bundle)
+            self._glossaries[bundle.name] = self._find_glossary(wanted, bundle)
         return self._glossaries[bundle.name]
 
-    def _found_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
+    def _find_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
         glossaries = self.services.glossaries
         try:
             if not isinstance(wanted, str):
@@ -271,7 +268,7 @@ class TranslationRequest:
         except ValueError as error:
             raise InvalidFields.at("#/glossary", str(error)) from None
 
-    def _translated(self, plan: TextPlan | ServiceError, detected: Detected) -> TranslatedText:
+    def _translated_text(self, plan: TextPlan | ServiceError, detected: Detected) -> TranslatedText:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
         if isinstance(plan, ServiceError):
             return TranslatedText(None, None, None, error=plan, source=source, confidence=confidence)
@@ -339,6 +336,6 @@ def _text_of(pieces: Sequence[Piece]) -> str:
     return " ".join(piece.words for piece in pieces if isinstance(piece, Passage))
 
 
-def _length(item: Item) -> int:
+def _item_length(item: Item) -> int:
     """In characters."""
     return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else p.size for p in item)

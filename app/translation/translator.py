@@ -57,11 +57,11 @@ class Translator:
                 await request.prepare()
                 await request.decode(request.sentences)
                 await request.finish(request.sentences)
-                return await request.done(request.answer)
+                return await request.answer()
         except TimeoutError:
             raise _too_late(limit_ms) from None
         finally:
-            request.leave()
+            request.cancel()
 
     async def stream(
         self, items: Sequence[Item], options: Options
@@ -81,11 +81,11 @@ class Translator:
             async for part in request.parts():
                 yield part
             await request.finish_in_time(request.sentences)
-            yield await request.done(request.answer)
+            yield await request.answer()
         except TimeoutError:
             raise _too_late(limit_ms) from None
         finally:
-            request.leave()
+            request.cancel()
 
     async def decode_one(self, sequence: EngineSequence) -> Decoded:
         """Decodes one sentence as it is. Raises what `translate` does."""
