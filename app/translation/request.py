@@ -111,14 +111,14 @@ class TranslationRequest:
                     continue
                 if number and future.done():
                     await asyncio.sleep(0)  # between two sentences all others have their turn
-                if await self._lacks_terms(sentence, future):
+                if await self._finish_one(sentence, future):
                     again.append(sentence)
             if again:
                 await self.decode(again)
             sentences = again
 
-    async def _lacks_terms(self, sentence: Sentence, future: Future[Decoded]) -> bool:
-        """Waits for it and looks after it: whether it is to be decoded again."""
+    async def _finish_one(self, sentence: Sentence, future: Future[Decoded]) -> bool:
+        """Waits for the sentence and checks it. Returns whether it must be decoded again."""
         try:
             decoded = await future
         except ServiceError as error:
@@ -127,7 +127,7 @@ class TranslationRequest:
         finally:
             self._futures.pop(sentence, None)
         sentence.set_decoded(decoded)
-        if _lacks_terms(sentence):
+        if _prepare_retry(sentence):
             return True
         check_translation(sentence)
         sentence.render(sentence.best)  # which it keeps
@@ -295,8 +295,8 @@ def _has_suspects(plan: TextPlan | ServiceError) -> bool:
     return isinstance(plan, TextPlan) and plan.bundle is not None and any(map(is_suspect, plan.paragraphs()))
 
 
-def _lacks_terms(sentence: Sentence) -> bool:
-    """If so, it is ready to be decoded again: from where the terms belong, or else with symbols for them."""
+def _prepare_retry(sentence: Sentence) -> bool:
+    """Prepares a sentence without all its terms to be decoded again; returns whether it lacks any."""
     terms = missing_terms(sentence, sentence.best)
     if not terms or set(sentence.terms) <= set(sentence.passage.protected):
         return False
