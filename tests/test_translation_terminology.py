@@ -80,7 +80,7 @@ def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) ->
 @pytest.mark.slow
 def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = generated(400)
-    monkeypatch.setattr(request, "_lacks_terms", lambda sentence: False)
+    monkeypatch.setattr(request, "_prepare_retry", lambda sentence: False)
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
 
 

@@ -26,7 +26,7 @@ from app.engine.sequence import Decoded
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
-from app.translation import request as work
+from app.translation import request as request_module
 from app.translation.input_normalisation import mark_substitutes
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Sentence
@@ -258,7 +258,7 @@ def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
     one, loops = translator(bundle)[0], list[asyncio.AbstractEventLoop]()
 
     monkeypatch.setattr(TextPlan, "alternatives", slowly)
-    monkeypatch.setattr(work, "word_pairs", slowly)
+    monkeypatch.setattr(request_module, "word_pairs", slowly)
     asyncio.run(scenario())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -365,7 +365,7 @@ def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
         await works.translate([text], Options(bundle.source, bundle.target))
         counting.cancel()
 
-    monkeypatch.setattr(work, "mend", noted)
+    monkeypatch.setattr(request_module, "check_translation", noted)
     works = Translator(Catalogue([bundle]), (Echo if at_once else OneAfterAnother)(bundle.tokenizer.eos_id), Settings())
     asyncio.run(counted(works, "The cat sleeps.\n" * 200))
     assert len(looked_after) == 200

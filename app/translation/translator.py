@@ -53,13 +53,13 @@ class Translator:
         left_s = limit_ms / 1000 - options.waited_s
         request = TranslationRequest(self._services, items, options, monotonic() + left_s)
         try:
-            with self._deadlines_of(left_s).limit():
+            with self._deadline_timer(left_s).limit():
                 await request.prepare()
                 await request.decode(request.sentences)
                 await request.finish(request.sentences)
                 return await request.answer()
         except TimeoutError:
-            raise _too_late(limit_ms) from None
+            raise _deadline_passed(limit_ms) from None
         finally:
             request.cancel()
 
@@ -83,7 +83,7 @@ class Translator:
             await request.finish_in_time(request.sentences)
             yield await request.answer()
         except TimeoutError:
-            raise _too_late(limit_ms) from None
+            raise _deadline_passed(limit_ms) from None
         finally:
             request.cancel()
 
@@ -95,7 +95,7 @@ class Translator:
                 [future] = await self.engine.decode([sequence], monotonic() + limit_ms / 1000)
                 return await future
         except TimeoutError:
-            raise _too_late(limit_ms) from None
+            raise _deadline_passed(limit_ms) from None
 
     def check_length(self, characters: int) -> None:
         """Raises TooMuchText if a text may not have so many characters."""
@@ -127,11 +127,11 @@ class Translator:
     def _limit_ms(self, options: Options) -> int:
         return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
 
-    def _deadlines_of(self, left_s: float) -> Deadlines:
+    def _deadline_timer(self, left_s: float) -> Deadlines:
         """The one that most requests share, or one of that length."""
         shared = MIN_SHARED_FRACTION * self._deadlines.seconds <= left_s <= self._deadlines.seconds
         return self._deadlines if shared else Deadlines(max(0.0, left_s))
 
 
-def _too_late(limit_ms: int) -> DeadlinePassed:
+def _deadline_passed(limit_ms: int) -> DeadlinePassed:
     return DeadlinePassed(f"Not finished within {limit_ms} ms.")
