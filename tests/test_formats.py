@@ -207,14 +207,14 @@ def test_long_text_is_passages_of_whole_lines() -> None:
     ],
 )
 def test_no_passage_of_plain_text_is_longer_than_allowed(text: str, expected: list[str]) -> None:
-    assert texts(read("a.txt", text.encode(), longest=10)) == expected
+    assert texts(read("a.txt", text.encode(), max_chars=10)) == expected
 
 
-@given(text=st.text(st.sampled_from("ab .。\n\r\x85")), longest=st.integers(1, 12))
-def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, longest: int) -> None:
-    document = read("a.txt", text.encode(), longest=longest)
+@given(text=st.text(st.sampled_from("ab .。\n\r\x85")), max_chars=st.integers(1, 12))
+def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, max_chars: int) -> None:
+    document = read("a.txt", text.encode(), max_chars=max_chars)
     assert as_it_was(document).decode() == "".join(texts(document)) == text
-    assert all(0 < len(passage.text) <= longest for passage in document.passages)
+    assert all(0 < len(passage.text) <= max_chars for passage in document.passages)
 
 
 def test_of_a_page_only_its_text_changes() -> None:

@@ -285,11 +285,11 @@ def test_a_picture_that_cannot_be_copied_is_refused_when_the_file_is_read(place:
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
     assert len(content) < 1 << 16
-    monkeypatch.setattr(package, "_MOST_BYTES", 2 << 20)
+    monkeypatch.setattr(package, "_MAX_UNPACKED_BYTES", 2 << 20)
     with pytest.raises(UnreadableDocument, match="over 2 MiB"):
         read("a.docx", content)
     monkeypatch.undo()
-    monkeypatch.setattr(package, "_MOST_TEXT_BYTES", 1 << 10)
+    monkeypatch.setattr(package, "_MAX_TEXT_BYTES", 1 << 10)
     with pytest.raises(UnreadableDocument, match="the text of the file"):
         read("a.docx", content)
 
@@ -320,7 +320,7 @@ def test_of_a_part_no_more_is_unpacked_than_the_directory_says() -> None:
 )
 def test_formatting_that_would_be_copied_without_end_is_refused(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     look = f'<w:b w:val="{"1" * 10_000}"/>'
-    monkeypatch.setattr(docx_paragraphs, "_MOST_COPIED", 1 << 20)
+    monkeypatch.setattr(docx_paragraphs, "_MAX_COPIED_CHARS", 1 << 20)
     assert texts(read("a.docx", word(f"<w:p>{run('Hello', look)}</w:p>" * 10)))[:2] == ["Hello", "Hello"]
     with pytest.raises(UnreadableDocument, match="too much formatting"):
         read("a.docx", word(f"<w:p>{run('Hello', look)}{marks.replace('LOOK', look)}</w:p>"))

@@ -34,14 +34,14 @@ def of(name: str, count: int) -> bytes:
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xliff", "a.json"])
 def test_a_document_has_so_many_passages_at_most(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(document, "MOST_PASSAGES", 5)
+    monkeypatch.setattr(document, "MAX_PASSAGES", 5)
     assert len(read(name, of(name, 5), "fr").passages) == 5
     with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
         read(name, of(name, 6), "fr")
 
 
 def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "MOST_PASSAGES", 5)
+    monkeypatch.setattr(document, "MAX_PASSAGES", 5)
     monkeypatch.setattr(docx_paragraphs, "Paragraph", None)
     with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
         read("a.docx", of("a.docx", 7))

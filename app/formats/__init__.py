@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TypedDict, Unpack
 
 from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
-from app.formats.document import Content, Document, TextLocation, UnknownFormat, UnreadableDocument, few
+from app.formats.document import Content, Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
@@ -43,8 +43,8 @@ FORMATS: dict[str, tuple[_Reader, str]] = {
     ".xlf": (xliff.read, "application/xliff+xml"),
     ".docx": (docx.read, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
 }
-_TOLD: dict[_Reader, Sequence[str]] = {
-    plain.read: ("longest", "line_breaks"),
+_READER_ARGUMENTS: dict[_Reader, Sequence[str]] = {
+    plain.read: ("max_chars", "line_breaks"),
     po.read: ("target", "redo_fuzzy"),
     json_strings.read: ("target",),
     xliff.read: ("target",),
@@ -66,25 +66,27 @@ def read(
     name: str,
     content: bytes,
     target: str = "",
-    longest: int | None = None,
+    max_chars: int | None = None,
     source: str = "",
     **format_options: Unpack[FormatOptions],
 ) -> Document:
     """Reads `content` as a document; the suffix of `name` decides the format.
 
     `target` is the language to translate into, for formats that record it, and `source` the file's language or auto;
-    `longest` is the maximum number of characters per passage, for formats that can be cut anywhere. Raises
+    `max_chars` is the maximum number of characters per passage, for formats that can be cut anywhere. Raises
     UnreadableDocument, including its subclass UnknownFormat. Takes seconds for megabytes; so does writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in FORMATS:
         raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
     reader, media_type = FORMATS[suffix]
-    given = {"target": target, "source": source, "longest": longest, **format_options}
-    found = reader(content, **{name: given[name] for name in _TOLD.get(reader, ()) if name in given})
-    passages = few(found.passages)
-    locations = found.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
-    return Document(passages, found.write, media_type, locations)
+    arguments = {"target": target, "source": source, "max_chars": max_chars, **format_options}
+    parsed = reader(
+        content, **{name: arguments[name] for name in _READER_ARGUMENTS.get(reader, ()) if name in arguments}
+    )
+    passages = bounded_list(parsed.passages)
+    locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
+    return Document(passages, parsed.write, media_type, locations)
 
 
 def translated_name(name: str, target: str) -> str:

@@ -9,7 +9,7 @@ from app.markup.passage import Passage, Piece
 from app.text import icu_messages, mnemonics
 
 
-class String(NamedTuple):
+class CatalogueString(NamedTuple):
     """`pieces` to translate, and `finish`, which completes the string once they are joined."""
 
     pieces: Sequence[Piece]
@@ -20,11 +20,11 @@ class String(NamedTuple):
         return [piece for piece in self.pieces if isinstance(piece, Passage)]
 
 
-def read_string(text: str, target: str, marks: frozenset[str]) -> String:
+def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
     """`target`: the language to translate into; `marks`: the mnemonic marks that its catalogue certainly uses."""
     if (pieces := icu_messages.pieces_of(text)) is not None:
-        return String(pieces)
-    if found := mnemonics.without(text, marks):
-        shown, mnemonic = found
-        return String([Passage(shown)], lambda translation: mnemonic.put(translation, target))
-    return String([Passage(text)])
+        return CatalogueString(pieces)
+    if labelled := mnemonics.without(text, marks):
+        label, mnemonic = labelled
+        return CatalogueString([Passage(label)], lambda translation: mnemonic.put(translation, target))
+    return CatalogueString([Passage(text)])

@@ -16,7 +16,7 @@ from app.markup.render import unchanged
 
 T = TypeVar("T")
 _LINE_END = re.compile(r"\r\n?|\n")
-MOST_PASSAGES = 50_000
+MAX_PASSAGES = 50_000
 """Per document. A small compressed file may hold ten times as many one-letter paragraphs, which would take minutes to
 read and delay other requests by seconds."""
 
@@ -29,11 +29,11 @@ class UnknownFormat(UnreadableDocument):
     """No reader handles the suffix of the file's name."""
 
 
-def few(found: Iterable[T]) -> list[T]:
+def bounded_list(found: Iterable[T]) -> list[T]:
     """The items of `found`, which become passages. Raises UnreadableDocument as soon as there are too many."""
-    listed = list(islice(found, MOST_PASSAGES + 1))
-    if len(listed) > MOST_PASSAGES:
-        raise UnreadableDocument(f"The file has over {MOST_PASSAGES} paragraphs or strings to translate. Split it.")
+    listed = list(islice(found, MAX_PASSAGES + 1))
+    if len(listed) > MAX_PASSAGES:
+        raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
     return listed
 
 
@@ -89,14 +89,14 @@ class Document:
 class Slot(NamedTuple):
     """Characters [start, end) of a text that contain `content`: a passage, or pieces of which some are passages.
 
-    `spell` encodes the content's translation for the file. `name` and `lines` are those of its location; without
+    `encode` encodes the content's translation for the file. `name` and `lines` are those of its location; without
     `lines`, it has the line in which it begins.
     """
 
     start: int
     end: int
     content: Passage | Sequence[Piece]
-    spell: Callable[[str], str] = str
+    encode: Callable[[str], str] = str
     name: str = ""
     lines: Sequence[tuple[int, int]] = ()
 
@@ -109,25 +109,25 @@ class Slot(NamedTuple):
         return [piece for piece in self.pieces if isinstance(piece, Passage)]
 
 
-def slotted(text: str, slots: Sequence[Slot], encode: Callable[[str], bytes]) -> Content:
+def content_of_slots(text: str, slots: Sequence[Slot], encode: Callable[[str], bytes]) -> Content:
     """The document `text`, in which only the slots may change. They are in order and do not overlap."""
 
     def write(translations: Sequence[str]) -> bytes:
-        parts, done, waiting = [], 0, iter(translations)
+        parts, end, remaining = [], 0, iter(translations)
         for slot in slots:
-            translated = filled(slot.pieces, waiting)
-            same = translated == filled(slot.pieces, map(unchanged, slot.passages))
-            parts += [text[done : slot.start], text[slot.start : slot.end] if same else slot.spell(translated)]
-            done = slot.end
-        assert next(waiting, None) is None
-        return encode("".join(parts) + text[done:])
+            translated = fill(slot.pieces, remaining)
+            same = translated == fill(slot.pieces, map(unchanged, slot.passages))
+            parts += [text[end : slot.start], text[slot.start : slot.end] if same else slot.encode(translated)]
+            end = slot.end
+        assert next(remaining, None) is None
+        return encode("".join(parts) + text[end:])
 
     line = line_numbers(text)
     locations = [TextLocation(line(slot.start), slot.name, slot.lines) for slot in slots for _ in slot.passages]
     return Content([passage for slot in slots for passage in slot.passages], write, locations)
 
 
-def filled(pieces: Sequence[Piece], translations: Iterator[str]) -> str:
+def fill(pieces: Sequence[Piece], translations: Iterator[str]) -> str:
     """`pieces` with each passage replaced by the next translation."""
     return "".join(piece if isinstance(piece, str) else next(translations) for piece in pieces)
 

@@ -15,17 +15,17 @@ from lxml import etree
 from app.formats.document import Content, TextLocation, UnreadableDocument
 from app.formats.docx_paragraphs import Paragraph, paragraphs
 from app.formats.package import Package
-from app.formats.xml_parts import Element, clean, local, parsed, written
+from app.formats.xml_parts import Element, clean, local_name, parse_xml, serialize
 from app.markup.passage import Passage
 from app.markup.render import unchanged
 
 _WORD = "wordprocessingml."
 _MAIN = "wordprocessingml.document.main+xml"
-_ABOUT = "package.core-properties+xml"
-_PARTS = (_ABOUT, _MAIN, *(f"{_WORD}{kind}+xml" for kind in ("header", "footer", "footnotes", "endnotes")))
+_CORE_PROPERTIES = "package.core-properties+xml"
+_PARTS = (_CORE_PROPERTIES, _MAIN, *(f"{_WORD}{kind}+xml" for kind in ("header", "footer", "footnotes", "endnotes")))
 _PROPERTIES = {"title", "subject", "description"}
 """Document properties that are text for readers (ECMA-376, part 2, chapter 11)."""
-_OF_PICTURES = ("title", "descr")
+_PICTURE_ATTRIBUTES = ("title", "descr")
 
 
 class _Property(NamedTuple):
@@ -36,11 +36,11 @@ class _Property(NamedTuple):
 
     @property
     def passage(self) -> Passage:
-        said = self.element.get(self.attribute) if self.attribute else self.element.text
-        return Passage(said or "", write=clean)
+        text = self.element.get(self.attribute) if self.attribute else self.element.text
+        return Passage(text or "", write=clean)
 
     @property
-    def box(self) -> None:
+    def text_box(self) -> None:
         return None
 
     def fill(self, translation: str) -> None:
@@ -67,51 +67,51 @@ def read(content: bytes) -> Content:
     passages: list[Passage] = []
     locations: list[TextLocation] = []
     for name in names:
-        held = _held(parsed(parts[name], f"The part {name}"))
-        found = dict(zip(_numbers(held), (one.passage for one in held), strict=True)).values()
-        passages += found
+        items = _items(parse_xml(parts[name], f"The part {name}"))
+        part_passages = dict(zip(_translation_numbers(items), (item.passage for item in items), strict=True)).values()
+        passages += part_passages
         part = "" if types[name].endswith(_MAIN) else f"{name}, "
-        locations += (TextLocation(name=f"{part}paragraph {number}") for number in range(1, len(found) + 1))
+        locations += (TextLocation(name=f"{part}paragraph {number}") for number in range(1, len(part_passages) + 1))
 
     def write(translations: Sequence[str]) -> bytes:
         assert len(translations) == len(passages)
-        waiting = iter(translations)
+        remaining = iter(translations)
         changed = {}
         for name in names:
-            root = parsed(parts[name], f"The part {name}")
-            if _fill(root, waiting):
-                changed[name] = written(root)
-        return package.written(changed)
+            root = parse_xml(parts[name], f"The part {name}")
+            if _fill_part(root, remaining):
+                changed[name] = serialize(root)
+        return package.with_parts(changed)
 
     return Content(passages, write, locations)
 
 
-def _held(root: Element) -> list[Paragraph | _Property]:
+def _items(root: Element) -> list[Paragraph | _Property]:
     """The translatable items of a part. Raises UnreadableDocument."""
-    if local(root) == "coreProperties":
-        said = [_Property(element) for element in root if local(element) in _PROPERTIES and not len(element)]
+    if local_name(root) == "coreProperties":
+        properties = [_Property(element) for element in root if local_name(element) in _PROPERTIES and not len(element)]
     else:
-        pictures = [element for element in root.iter(etree.Element) if local(element) == "docPr"]
-        said = [_Property(e, name) for e in pictures for name in _OF_PICTURES if e.get(name)]
-    return [*paragraphs(root), *(one for one in said if any(map(str.isalpha, one.passage.text)))]
+        pictures = [element for element in root.iter(etree.Element) if local_name(element) == "docPr"]
+        properties = [_Property(e, name) for e in pictures for name in _PICTURE_ATTRIBUTES if e.get(name)]
+    return [*paragraphs(root), *(item for item in properties if any(map(str.isalpha, item.passage.text)))]
 
 
-def _numbers(held: Sequence[Paragraph | _Property]) -> list[int]:
+def _translation_numbers(items: Sequence[Paragraph | _Property]) -> list[int]:
     """Numbers the translations; both copies of a text box get the same one."""
-    known: dict[Hashable, int] = {}
-    keys = ((one.box, one.passage) if one.box is not None else object() for one in held)
-    return [known.setdefault(key, len(known)) for key in keys]
+    numbers: dict[Hashable, int] = {}
+    keys = ((item.text_box, item.passage) if item.text_box is not None else object() for item in items)
+    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
-def _fill(root: Element, waiting: Iterator[str]) -> bool:
+def _fill_part(root: Element, remaining: Iterator[str]) -> bool:
     """Inserts the part's translations, and returns whether any of them changed it."""
-    differs = False
-    held = _held(root)
+    is_changed = False
+    items = _items(root)
     translations: list[str] = []
-    for number, one in zip(_numbers(held), held, strict=True):
+    for number, item in zip(_translation_numbers(items), items, strict=True):
         if number == len(translations):
-            translations.append(next(waiting))
-        if translations[number] != unchanged(one.passage):
-            one.fill(translations[number])
-            differs = True
-    return differs
+            translations.append(next(remaining))
+        if translations[number] != unchanged(item.passage):
+            item.fill(translations[number])
+            is_changed = True
+    return is_changed

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from app.formats.xml_parts import Element, local
+from app.formats.xml_parts import Element, local_name
 from app.markup.passage import OBJECT, VALUE
 
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
-_CHOICES = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
+_FIXED_CONTROLS = {"dropDownList", "comboBox", "date", "checkbox", "picture", "docPartList"}
 """Kinds of content control that do not allow free text."""
-_UNSEEN_FIELDS = {"ASK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"}
+_HIDDEN_FIELDS = {"ASK", "PRIVATE", "RD", "SET", "TA", "TC", "XE"}
 """Fields that display nothing."""
 _COMPUTED = {"pgNum", *(f"{part}{length}" for part in ("day", "month", "year") for length in ("Short", "Long"))}
 _OBJECTS = {"object", "oMath", "sym"}
@@ -28,7 +28,7 @@ def is_word(element: Element) -> bool:
 
 def characters(element: Element) -> str | None:
     """The text of an element of a run."""
-    name = local(element)
+    name = local_name(element)
     if name == "t":
         return element.text or ""
     if name == "br":
@@ -36,41 +36,41 @@ def characters(element: Element) -> str | None:
     return _CHARACTERS.get(name)
 
 
-def shown(element: Element) -> str:
+def placeholder(element: Element) -> str:
     """The placeholder for an element that is not text: VALUE, OBJECT, or nothing."""
-    name = local(element)
+    name = local_name(element)
     if name == "fldSimple":
-        return field_shown(_attribute(element, "instr"))
+        return field_placeholder(_attribute(element, "instr"))
     if name == "sdt":
-        return OBJECT if _control(element) & {"checkbox", "picture"} else VALUE
+        return OBJECT if _control_properties(element) & {"checkbox", "picture"} else VALUE
     if name in _COMPUTED:
         return VALUE
-    return OBJECT if name in _OBJECTS or _is_in_line(element) else ""
+    return OBJECT if name in _OBJECTS or _is_inline(element) else ""
 
 
-def _is_in_line(element: Element) -> bool:
+def _is_inline(element: Element) -> bool:
     """Whether a picture is inline, and not beside the text."""
-    if local(element) == "AlternateContent":
-        choice = next((e for e in element if local(e) == "Choice"), ())
-        return any(map(_is_in_line, choice))
-    if local(element) == "pict":
+    if local_name(element) == "AlternateContent":
+        choice = next((e for e in element if local_name(e) == "Choice"), ())
+        return any(map(_is_inline, choice))
+    if local_name(element) == "pict":
         shapes = [e for e in element if "style" in e.attrib]
-        pictured = any(local(e) == "imagedata" for shape in shapes for e in shape)
+        pictured = any(local_name(e) == "imagedata" for shape in shapes for e in shape)
         return pictured and not any("position:absolute" in shape.get("style", "") for shape in shapes)
-    return local(element) == "drawing" and any(local(e) == "inline" for e in element)
+    return local_name(element) == "drawing" and any(local_name(e) == "inline" for e in element)
 
 
 def is_link(instruction: str) -> bool:
     """Whether a field with this instruction is a link, whose text is translated."""
-    return _kind(instruction) == "HYPERLINK"
+    return _field_kind(instruction) == "HYPERLINK"
 
 
-def field_shown(instruction: str) -> str:
+def field_placeholder(instruction: str) -> str:
     """The placeholder for any other field."""
-    return "" if _kind(instruction) in _UNSEEN_FIELDS else VALUE
+    return "" if _field_kind(instruction) in _HIDDEN_FIELDS else VALUE
 
 
-def _kind(instruction: str) -> str:
+def _field_kind(instruction: str) -> str:
     """The first word, in upper case."""
     return (instruction.upper().split() or [""])[0]
 
@@ -80,33 +80,33 @@ def _attribute(element: Element, name: str) -> str:
 
 
 def is_container(element: Element) -> bool:
-    if local(element) == "fldSimple":
+    if local_name(element) == "fldSimple":
         return is_link(_attribute(element, "instr"))
-    if local(element) not in _CONTAINERS or not is_word(element):
+    if local_name(element) not in _CONTAINERS or not is_word(element):
         return False
-    if local(element) != "sdt":
+    if local_name(element) != "sdt":
         return True
-    return any(local(e) == "sdtContent" for e in element) and not _control(element) & _CHOICES
+    return any(local_name(e) == "sdtContent" for e in element) and not _control_properties(element) & _FIXED_CONTROLS
 
 
-def _control(element: Element) -> set[str]:
+def _control_properties(element: Element) -> set[str]:
     """The properties of a content control."""
-    return {local(e) for e in next((e for e in element if local(e) == "sdtPr"), ())}
+    return {local_name(e) for e in next((e for e in element if local_name(e) == "sdtPr"), ())}
 
 
 def fields(elements: Sequence[Element]) -> dict[int, tuple[int | None, int]]:
     """Where fields begin, and for each its separator and end, if those are among `elements`."""
     found: dict[int, tuple[int | None, int]] = {}
-    opened: list[list[int]] = []
+    open_fields: list[list[int]] = []
     for index, element in enumerate(elements):
-        if local(element) != "fldChar":
+        if local_name(element) != "fldChar":
             continue
         kind = _attribute(element, "fldCharType")
         if kind == "begin":
-            opened.append([index])
-        elif opened and kind == "separate":
-            opened[-1].append(index)
-        elif opened and kind == "end":
-            start, *separators = opened.pop()
+            open_fields.append([index])
+        elif open_fields and kind == "separate":
+            open_fields[-1].append(index)
+        elif open_fields and kind == "end":
+            start, *separators = open_fields.pop()
             found[start] = (separators[0] if separators else None, index)
     return found

@@ -17,32 +17,32 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from app.formats.document import UnreadableDocument, few
-from app.formats.docx_elements import characters, field_shown, fields, is_container, is_link, is_word, shown
-from app.formats.passage_builder import Collector
-from app.formats.xml_parts import Element, clean, local, reference, resolved
+from app.formats.document import UnreadableDocument, bounded_list
+from app.formats.docx_elements import characters, field_placeholder, fields, is_container, is_link, is_word, placeholder
+from app.formats.passage_builder import PassageBuilder
+from app.formats.xml_parts import Element, clean, local_name, reference, split_references
 from app.markup.passage import Passage
 
 _PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 """Annotations of the original text, which do not apply to the translation."""
 _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
-_SHOWS_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
+_VISIBLE_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
 """Lines and colours: forms have underlined white space to fill in."""
-_MOST_COPIED = 256 << 20
+_MAX_COPIED_CHARS = 256 << 20
 """Limit on the formatting, in characters, that is copied into paragraphs. Properties that occur once in a file are
 copied to each run of a paragraph, and may be megabytes long."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
-class _Look(NamedTuple):
+class _RunFormat(NamedTuple):
     """A run's formatting: equal for runs that look the same."""
 
     of_text: bytes
     of_space: bytes
 
 
-_PLAIN = _Look(b"", b"")
+_PLAIN = _RunFormat(b"", b"")
 
 
 @dataclass
@@ -54,11 +54,11 @@ class _Atom:
     properties: Element | None = None
     text: str | None = None
     """Set if it is text."""
-    format: _Look = _PLAIN
+    format: _RunFormat = _PLAIN
 
 
 @dataclass
-class _Thing:
+class _Target:
     """The target of a reference: atoms that are kept, and what opens or closes there."""
 
     atoms: Sequence[_Atom] = ()
@@ -74,9 +74,11 @@ def paragraphs(root: Element) -> list[Paragraph]:
 
     Raises UnreadableDocument.
     """
-    found = few(element for element in root.iter(etree.Element) if local(element) == "p" and is_word(element))
+    found = bounded_list(
+        element for element in root.iter(etree.Element) if local_name(element) == "p" and is_word(element)
+    )
     listed = [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
-    if sum(paragraph.copied for paragraph in listed) > _MOST_COPIED:
+    if sum(paragraph.copied_chars for paragraph in listed) > _MAX_COPIED_CHARS:
         raise UnreadableDocument("The file has too much formatting.")
     return listed
 
@@ -87,64 +89,64 @@ class Paragraph:
     def __init__(self, element: Element) -> None:
         self.element = element
         self.namespace = etree.QName(element).namespace
-        self.things: list[_Thing] = []
-        self.collector = Collector()
-        self.properties = self._content(element)
-        self.passage = self.collector.passage(clean) or Passage("")
+        self.targets: list[_Target] = []
+        self.builder = PassageBuilder()
+        self.properties = self._collect_content(element)
+        self.passage = self.builder.build_translatable(clean) or Passage("")
 
     @property
-    def box(self) -> Element | None:
+    def text_box(self) -> Element | None:
         """The enclosing element that is in the file twice, once for older readers, as text boxes are."""
-        return next((e for e in [*self.element.iterancestors()][::-1] if local(e) == "AlternateContent"), None)
+        return next((e for e in [*self.element.iterancestors()][::-1] if local_name(e) == "AlternateContent"), None)
 
     @property
-    def copied(self) -> int:
+    def copied_chars(self) -> int:
         """The approximate number of characters of formatting that `fill` copies: for all runs, and for the text beside
         each thing."""
-        length = cache(_length)
-        in_runs = sum(length(atom.properties) for thing in self.things for atom in thing.atoms if atom.in_run)
-        of_text = (self.properties, *(thing.properties for thing in self.things))
-        return in_runs + (len(self.things) + 1) * max(map(length, of_text))
+        length = cache(_character_count)
+        in_runs = sum(length(atom.properties) for target in self.targets for atom in target.atoms if atom.in_run)
+        of_text = (self.properties, *(target.properties for target in self.targets))
+        return in_runs + (len(self.targets) + 1) * max(map(length, of_text))
 
     def fill(self, translation: str) -> None:
         """Replaces the content by the translation's."""
         _empty(self.element)
-        _Filler(self).fill(translation)
+        _ContentWriter(self).fill(translation)
 
-    def _content(self, parent: Element) -> Element | None:
+    def _collect_content(self, parent: Element) -> Element | None:
         """Collects the content of `parent`. Returns the properties of most of its text."""
         atoms = list(_atoms(parent))
-        lengths: Counter[_Look] = Counter()
+        lengths: Counter[_RunFormat] = Counter()
         for atom in atoms:
             lengths[atom.format] += len((atom.text or "").strip())
         main = max(lengths, key=lambda key: lengths[key], default=_PLAIN)
-        _Walk(self, atoms, main).walk()
+        _Collector(self, atoms, main).collect()
         return next((atom.properties for atom in atoms if atom.text is not None and atom.format == main), None)
 
-    def refer(self, thing: _Thing) -> str:
-        self.things.append(thing)
-        return reference(len(self.things) - 1)
+    def refer(self, target: _Target) -> str:
+        self.targets.append(target)
+        return reference(len(self.targets) - 1)
 
     def container(self, element: Element) -> None:
         """Collects a container: a tag around its content."""
-        key, thing = object(), _Thing(opens=True, container=element)
-        self.collector.open(self.refer(thing), key)
-        thing.properties = self._content(_inside(element))
-        self.collector.close(self.refer(_Thing(closes=True)), key)
+        key, target = object(), _Target(opens=True, container=element)
+        self.builder.open_tag(self.refer(target), key)
+        target.properties = self._collect_content(_content_element(element))
+        self.builder.close_tag(self.refer(_Target(closes=True)), key)
 
 
-class _Walk:
+class _Collector:
     """Walks through the atoms of a paragraph or container whose main format is `main`."""
 
-    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: _Look) -> None:
+    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: _RunFormat) -> None:
         self.paragraph, self.atoms, self.main = paragraph, atoms, main
-        self.collector = paragraph.collector
+        self.builder = paragraph.builder
         self.format = main
         self.key: object = None
         self.links: list[tuple[int, object]] = []
         """Open link fields, with their ends."""
 
-    def walk(self) -> None:
+    def collect(self) -> None:
         found = fields([atom.element for atom in self.atoms])
         index = 0
         while index < len(self.atoms):
@@ -157,71 +159,71 @@ class _Walk:
             elif atom.text is not None:
                 self._text(atom)
             elif not atom.in_run and is_container(atom.element):
-                self._change(self.main)
+                self._switch_format(self.main)
                 self.paragraph.container(atom.element)
             else:
-                self._put([atom], shown(atom.element))
+                self._add_atoms([atom], placeholder(atom.element))
             index += 1
-        self._change(self.main)
+        self._switch_format(self.main)
 
     def _text(self, atom: _Atom) -> None:
         assert atom.text is not None
         differs = atom.format.of_space != self.format.of_space
         if differs or (atom.format != self.format and atom.text.strip()):
-            self._change(atom.format, atom.properties)
-        self.collector.text(atom.text)
+            self._switch_format(atom.format, atom.properties)
+        self.builder.add_text(atom.text)
 
-    def _change(self, wanted: _Look, properties: Element | None = None) -> None:
+    def _switch_format(self, new_format: _RunFormat, properties: Element | None = None) -> None:
         """Switches to another formatting."""
-        if self.format not in (wanted, self.main):
-            self.collector.close(self.paragraph.refer(_Thing(closes=True)), self.key)
-        if wanted not in (self.format, self.main):
+        if self.format not in (new_format, self.main):
+            self.builder.close_tag(self.paragraph.refer(_Target(closes=True)), self.key)
+        if new_format not in (self.format, self.main):
             self.key = object()
-            self.collector.open(self.paragraph.refer(_Thing(opens=True, properties=properties)), self.key)
-        self.format = wanted
+            self.builder.open_tag(self.paragraph.refer(_Target(opens=True, properties=properties)), self.key)
+        self.format = new_format
 
     def _field(self, start: int, separator: int | None, end: int) -> int:
         """Collects a field: a value with all its content, except that a link's text is translated."""
-        self._change(self.main)
+        self._switch_format(self.main)
         instruction = "".join(
-            atom.element.text or "" for atom in self.atoms[start:separator] if local(atom.element) == "instrText"
+            atom.element.text or "" for atom in self.atoms[start:separator] if local_name(atom.element) == "instrText"
         )
         if separator is None or not is_link(instruction):
-            self._put(self.atoms[start : end + 1], field_shown(instruction))
+            self._add_atoms(self.atoms[start : end + 1], field_placeholder(instruction))
             return end + 1
         key = object()
         self.links.append((end, key))
-        inside = next((a.properties for a in self.atoms[separator:end] if a.text is not None), None)
-        thing = _Thing(self.atoms[start : separator + 1], opens=True, properties=inside)
-        self.collector.open(self.paragraph.refer(thing), key)
+        properties = next((a.properties for a in self.atoms[separator:end] if a.text is not None), None)
+        target = _Target(self.atoms[start : separator + 1], opens=True, properties=properties)
+        self.builder.open_tag(self.paragraph.refer(target), key)
         return separator + 1
 
-    def _put(self, atoms: Sequence[_Atom], text: str) -> None:
+    def _add_atoms(self, atoms: Sequence[_Atom], text: str) -> None:
         """Adds content that is kept: as a value, if it displays one, else as a mark."""
-        raw = self.paragraph.refer(_Thing(atoms))
+        raw = self.paragraph.refer(_Target(atoms))
         if text:
-            self.collector.keep(text, raw)
+            self.builder.add_protected(text, raw)
         else:
-            self.collector.mark(raw)
+            self.builder.add_mark(raw)
 
     def _close_link(self, atom: _Atom) -> None:
-        self._change(self.main)
-        self.collector.close(self.paragraph.refer(_Thing([atom], closes=True)), self.links.pop()[1])
+        self._switch_format(self.main)
+        self.builder.close_tag(self.paragraph.refer(_Target([atom], closes=True)), self.links.pop()[1])
 
 
 @dataclass
-class _Filler:
+class _ContentWriter:
     """Builds the content of a paragraph."""
 
     paragraph: Paragraph
-    points: list[Element] = field(default_factory=list)
+    insertion_points: list[Element] = field(default_factory=list)
     """Insertion points, innermost last."""
     properties: list[Element | None] = field(default_factory=list)
 
     def fill(self, translation: str) -> None:
-        self.points.append(self.paragraph.element)
+        self.insertion_points.append(self.paragraph.element)
         self.properties.append(self.paragraph.properties)
-        resolved(translation, self._text, self._thing)
+        split_references(translation, self._text, self._target)
 
     def _text(self, text: str) -> None:
         run = self._run(self.properties[-1])
@@ -233,24 +235,25 @@ class _Filler:
                 element.text = part
                 element.set(_SPACE, "preserve")
 
-    def _thing(self, number: int) -> None:
-        thing = self.paragraph.things[number]
-        if thing.closes:
-            self.points.pop()
+    def _target(self, number: int) -> None:
+        target = self.paragraph.targets[number]
+        if target.closes:
+            self.insertion_points.pop()
             self.properties.pop()
-        for atom in thing.atoms:
-            (self._run(atom.properties) if atom.in_run else self.points[-1]).append(atom.element)
-        if thing.opens:
-            self.properties.append(thing.properties)
-            self.points.append(self._opened(thing.container) if thing.container is not None else self.points[-1])
+        for atom in target.atoms:
+            (self._run(atom.properties) if atom.in_run else self.insertion_points[-1]).append(atom.element)
+        if target.opens:
+            self.properties.append(target.properties)
+            container, point = target.container, self.insertion_points[-1]
+            self.insertion_points.append(point if container is None else self._open_container(container))
 
-    def _opened(self, container: Element) -> Element:
-        self.points[-1].append(container)
-        _empty(_inside(container))
-        return _inside(container)
+    def _open_container(self, container: Element) -> Element:
+        self.insertion_points[-1].append(container)
+        _empty(_content_element(container))
+        return _content_element(container)
 
     def _run(self, properties: Element | None) -> Element:
-        run = etree.SubElement(self.points[-1], self._name("r"))
+        run = etree.SubElement(self.insertion_points[-1], self._name("r"))
         if properties is not None:
             run.append(copy.deepcopy(properties))
         return run
@@ -261,28 +264,30 @@ class _Filler:
 
 def _atoms(parent: Element) -> Iterator[_Atom]:
     for child in parent:
-        name = local(child)
+        name = local_name(child)
         if name in _PROPERTIES or name in _DROPPED:
             continue
         if name != "r" or not is_word(child):
             yield _Atom(child)
             continue
-        properties = next((e for e in child if local(e) == "rPr"), None)
-        look = _look(properties)
+        properties = next((e for e in child if local_name(e) == "rPr"), None)
+        format = _run_format(properties)
         for element in child:
-            if local(element) not in _PROPERTIES | _DROPPED:
-                yield _Atom(element, True, properties, characters(element), look)
+            if local_name(element) not in _PROPERTIES | _DROPPED:
+                yield _Atom(element, True, properties, characters(element), format)
 
 
-def _look(properties: Element | None) -> _Look:
+def _run_format(properties: Element | None) -> _RunFormat:
     if properties is None:
         return _PLAIN
-    written = {etree.tostring(e, with_tail=False): local(e) for e in properties if local(e) not in _NOT_FORMAT}
-    of_space = (text for text, name in written.items() if name in _SHOWS_ON_SPACE)
-    return _Look(b"".join(sorted(written)), b"".join(sorted(of_space)))
+    by_element = {
+        etree.tostring(e, with_tail=False): local_name(e) for e in properties if local_name(e) not in _NOT_FORMAT
+    }
+    of_space = (text for text, name in by_element.items() if name in _VISIBLE_ON_SPACE)
+    return _RunFormat(b"".join(sorted(by_element)), b"".join(sorted(of_space)))
 
 
-def _length(properties: Element | None) -> int:
+def _character_count(properties: Element | None) -> int:
     if properties is None:
         return 0
     return sum(
@@ -292,11 +297,11 @@ def _length(properties: Element | None) -> int:
     )
 
 
-def _inside(container: Element) -> Element:
-    return next((e for e in container if local(e) == "sdtContent"), container)
+def _content_element(container: Element) -> Element:
+    return next((e for e in container if local_name(e) == "sdtContent"), container)
 
 
 def _empty(element: Element) -> None:
     for child in list(element):
-        if local(child) not in _PROPERTIES:
+        if local_name(child) not in _PROPERTIES:
             element.remove(child)

@@ -8,28 +8,28 @@ from collections.abc import Callable
 
 from app.formats.document import UnreadableDocument
 
-_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_UTF = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_SUPPORTED_NAME = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)
 
 
-def decoded(content: bytes) -> tuple[str, Callable[[str], bytes]]:
+def decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
     """The text without its byte order mark, and a function that encodes text the same way. Raises
     UnreadableDocument."""
-    mark, encoding = next(((m, name) for m, name in _MARKS.items() if content.startswith(m)), (b"", "utf-8"))
+    bom, encoding = next(((m, name) for m, name in _BYTE_ORDER_MARKS.items() if content.startswith(m)), (b"", "utf-8"))
     try:
-        text = content[len(mark) :].decode(encoding)
+        text = content[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
-        offset = len(mark) + error.start
+        offset = len(bom) + error.start
         raise UnreadableDocument(
             f"The file is not {encoding.upper()}: byte {offset} is 0x{content[offset]:02x}. Save it as UTF-8."
         ) from None
-    return text, lambda text: mark + text.encode(encoding)
+    return text, lambda text: bom + text.encode(encoding)
 
 
-def refuse_other(declared: re.Match[str] | None) -> None:
+def check_declared_encoding(declaration: re.Match[str] | None) -> None:
     """Raises UnreadableDocument if the first group, the encoding that the file declares, is not supported.
 
     The file may be ASCII while its translation is not, and would then be read in the declared encoding.
     """
-    if declared and not _UTF.fullmatch(declared[1]):
-        raise UnreadableDocument(f"The file says that its encoding is {declared[1]}. Save it as UTF-8.")
+    if declaration and not _SUPPORTED_NAME.fullmatch(declaration[1]):
+        raise UnreadableDocument(f"The file says that its encoding is {declaration[1]}. Save it as UTF-8.")

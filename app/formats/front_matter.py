@@ -19,9 +19,9 @@ _PLAIN = re.compile(r"[^\s\"'\[\]{}>|*&!%@`#,?:-](?:[^\r\n#:]|(?<!\s)#|:(?=\S))*
 _BLOCK = re.compile(
     r"([|>])[-+]?[ \t]*(?:\r\n?|\n)((?:([ \t]+)\S[^\r\n]*(?:\r\n?|\n|\Z))(?:\3\S[^\r\n]*(?:\r\n?|\n|\Z))*)"
 )
-_GOES_ON = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t]+\S")
+_CONTINUES = re.compile(r"[^\r\n]*(?:\r\n?|\n)[ \t]+\S")
 """A value that continues on the next line."""
-_NO_TEXT = re.compile(r"(?:null|true|false|yes|no|on|off|~|[-+.\d][\d.,:eE_+-]*)", re.IGNORECASE)
+_NOT_A_STRING = re.compile(r"(?:null|true|false|yes|no|on|off|~|[-+.\d][\d.,:eE_+-]*)", re.IGNORECASE)
 """Values that YAML does not read as strings."""
 _LINE = re.compile(r"[^\r\n]+")
 
@@ -29,31 +29,31 @@ _LINE = re.compile(r"[^\r\n]+")
 def slots(text: str, start: int, end: int) -> Iterator[Slot]:
     """The text values in characters [start, end) of the file, in order."""
     for key in _KEY.finditer(text, start, end):
-        at = key.end()
-        if block := _BLOCK.match(text, at, end):
+        value_start = key.end()
+        if block := _BLOCK.match(text, value_start, end):
             yield from _block(text, *block.span(2), folded=block[1] == ">")
-        elif not _GOES_ON.match(text, at, end):
-            yield from filter(None, [_scalar(text, at, end)])
+        elif not _CONTINUES.match(text, value_start, end):
+            yield from filter(None, [_scalar(text, value_start, end)])
 
 
-def _scalar(text: str, at: int, end: int) -> Slot | None:
-    if found := _DOUBLE.match(text, at, end):
+def _scalar(text: str, value_start: int, end: int) -> Slot | None:
+    if found := _DOUBLE.match(text, value_start, end):
         try:
             value = json.loads(f'"{found[1]}"', strict=False)
         except ValueError:
             return None  # an escape that only YAML has
-        return _slot(found.start(1), found.end(1), value, _in_double)
-    if found := _SINGLE.match(text, at, end):
-        return _slot(found.start(1), found.end(1), found[1].replace("''", "'"), _in_single)
-    found = _PLAIN.match(text, at, end)
-    if found is None or _NO_TEXT.fullmatch(found[0]):
+        return _slot(found.start(1), found.end(1), value, _escape_double)
+    if found := _SINGLE.match(text, value_start, end):
+        return _slot(found.start(1), found.end(1), found[1].replace("''", "'"), _escape_single)
+    found = _PLAIN.match(text, value_start, end)
+    if found is None or _NOT_A_STRING.fullmatch(found[0]):
         return None
     value = found[0].rstrip()
-    return _slot(found.start(), found.start() + len(value), value, _plain)
+    return _slot(found.start(), found.start() + len(value), value, _encode_plain)
 
 
-def _slot(start: int, end: int, value: str, spell: Callable[[str], str]) -> Slot | None:
-    return Slot(start, end, Passage(value), spell) if any(map(str.isalpha, value)) else None
+def _slot(start: int, end: int, value: str, encode: Callable[[str], str]) -> Slot | None:
+    return Slot(start, end, Passage(value), encode) if any(map(str.isalpha, value)) else None
 
 
 def _block(text: str, start: int, end: int, folded: bool) -> Iterator[Slot]:
@@ -64,28 +64,28 @@ def _block(text: str, start: int, end: int, folded: bool) -> Iterator[Slot]:
         for first, last in lines:
             yield from filter(None, [_slot(first, last, text[first:last].rstrip(), str)])
         return
-    shown, tags, size = list[str](), list[Tag](), 0
+    parts, tags, length = list[str](), list[Tag](), 0
     for number, (first, last) in enumerate(lines):
         if number:
-            tags.append(Tag(size, text[lines[number - 1][1] : first], space=True))
-            shown.append(" ")
-            size += 1
-        shown.append(text[first:last])
-        size += last - first
-    passage = Passage("".join(shown), tags=tuple(tags))
+            tags.append(Tag(length, text[lines[number - 1][1] : first], space=True))
+            parts.append(" ")
+            length += 1
+        parts.append(text[first:last])
+        length += last - first
+    passage = Passage("".join(parts), tags=tuple(tags))
     if any(map(str.isalpha, passage.text)):
         yield Slot(lines[0][0], lines[-1][1], passage)
 
 
-def _in_double(text: str) -> str:
+def _escape_double(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _in_single(text: str) -> str:
+def _escape_single(text: str) -> str:
     return text.replace("'", "''")
 
 
-def _plain(text: str) -> str:
+def _encode_plain(text: str) -> str:
     """`text` without quotation marks, if YAML reads the same text from it."""
     found = _PLAIN.fullmatch(text)
-    return text if found and not _NO_TEXT.fullmatch(text) and text == text.strip() else f'"{_in_double(text)}"'
+    return text if found and not _NOT_A_STRING.fullmatch(text) and text == text.strip() else f'"{_escape_double(text)}"'

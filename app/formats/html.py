@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from app.formats.document import Content, Slot, slotted
-from app.formats.encodings import decoded, refuse_other
+from app.formats.document import Content, Slot, content_of_slots
+from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import located
 from app.markup.html_tokenizer import tokens, value_spans
 from model.languages import language_alone
 
-_IN_XML = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
-_IN_HTML = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_HEAD = 4_096
+_XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
+_META_CHARSET = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_HEAD_CHARS = 4_096
 """The number of characters in which an encoding may be declared."""
 
 
@@ -21,14 +21,16 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
 
     Raises UnreadableDocument.
     """
-    text, encode = decoded(content)
-    refuse_other(_IN_XML.match(text))
-    refuse_other(_IN_HTML.search(text, 0, _HEAD))
-    named = _in_language(text, source, target)
-    return slotted(named, [Slot(start, end, passage) for start, end, passage in located(named)], encode)
+    text, encode = decode(content)
+    check_declared_encoding(_XML_ENCODING.match(text))
+    check_declared_encoding(_META_CHARSET.search(text, 0, _HEAD_CHARS))
+    text_in_target = _declare_language(text, source, target)
+    return content_of_slots(
+        text_in_target, [Slot(start, end, passage) for start, end, passage in located(text_in_target)], encode
+    )
 
 
-def _in_language(text: str, source: str, target: str) -> str:
+def _declare_language(text: str, source: str, target: str) -> str:
     """`text` with `target` declared as its root's language."""
     at = 0
     for token in tokens(text):
@@ -41,7 +43,7 @@ def _in_language(text: str, source: str, target: str) -> str:
         return text
     spans = value_spans(token.raw)
     for span in sorted((spans[name] for name in ("lang", "xml:lang") if name in spans), reverse=True):
-        said = language_alone(token.raw[span.start : span.end])
-        if said and language_alone(source) in ("", "auto", said):
+        declared = language_alone(token.raw[span.start : span.end])
+        if declared and language_alone(source) in ("", "auto", declared):
             text = f"{text[: at + span.start]}{target}{text[at + span.end :]}"
     return text

@@ -8,20 +8,20 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from app.formats.catalogue_strings import String, read_string
-from app.formats.document import Content, Slot, UnreadableDocument, slotted
-from app.formats.encodings import decoded
+from app.formats.catalogue_strings import CatalogueString, read_string
+from app.formats.document import Content, Slot, UnreadableDocument, content_of_slots
+from app.formats.encodings import decode
 from app.text.mnemonics import marks_in
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*")
-_NAMES_VALUE = re.compile(r"[ \t\n\r]*:")
+_AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
 
 def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language to translate labels into."""
-    text, encode = decoded(content)
+    text, encode = decode(content)
     _check(text)
     # Who spelt "é" as "\u00e9" has a reason to stay within ASCII.
     ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
@@ -36,12 +36,11 @@ def read(content: bytes, target: str = "") -> Content:
     slots = []
     for start, end, path, value in values:
         string = read_string(value, target, marks)
-        spell = partial(_spelt, string, ascii_only)
-        slots.append(Slot(start, end, string.pieces, spell, path))
-    return slotted(text, slots, encode)
+        slots.append(Slot(start, end, string.pieces, partial(_encode, string, ascii_only), path))
+    return content_of_slots(text, slots, encode)
 
 
-def _spelt(string: String, ascii_only: bool, translation: str) -> str:
+def _encode(string: CatalogueString, ascii_only: bool, translation: str) -> str:
     return json.dumps(string.finish(translation), ensure_ascii=ascii_only)
 
 
@@ -58,7 +57,7 @@ def _check(text: str) -> None:
 def _values(text: str) -> Iterator[tuple[int, int, str]]:
     """The positions of the string values, quotes included, and their paths, except for keys with "@", which belong to
     ARB or JSON-LD."""
-    hidden = -1
+    skipped_depth = -1
     path: list[str | int] = []
     """For each open object its latest key, and for each open list the index of its next item."""
     for token in _TOKEN.finditer(text):
@@ -66,20 +65,20 @@ def _values(text: str) -> Iterator[tuple[int, int, str]]:
             path.append("" if token[0] == "{" else 0)
         elif token[0] in "}]":
             path.pop()
-            if len(path) <= hidden:
-                hidden = -1
+            if len(path) <= skipped_depth:
+                skipped_depth = -1
         elif token[0] == ",":
             if isinstance(path[-1], int):
                 path[-1] += 1
-        elif _NAMES_VALUE.match(text, token.end()):
+        elif _AFTER_KEY.match(text, token.end()):
             path[-1] = json.loads(token[0])
-            if hidden in (-1, len(path)):
-                hidden = len(path) if str(path[-1]).startswith("@") else -1
-        elif hidden == -1:
-            yield *token.span(), _written(path)
+            if skipped_depth in (-1, len(path)):
+                skipped_depth = len(path) if str(path[-1]).startswith("@") else -1
+        elif skipped_depth == -1:
+            yield *token.span(), _json_path(path)
 
 
-def _written(path: Sequence[str | int]) -> str:
+def _json_path(path: Sequence[str | int]) -> str:
     """In JSONPath notation (RFC 9535): $.menu.items[0]."""
     parts = ["$"]
     for part in path:

@@ -16,11 +16,11 @@ from functools import partial
 from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
-from app.formats.document import Content, Slot, slotted
-from app.formats.encodings import decoded
+from app.formats.document import Content, Slot, content_of_slots
+from app.formats.encodings import decode
 from app.formats.front_matter import slots as front_matter_slots
 from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
-from app.formats.passage_builder import Collector
+from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import OBJECT, NestedPassage, Passage, can_refer, reference
 
 _SPECIAL = re.compile(
@@ -39,7 +39,7 @@ _TITLE = re.compile(
 )
 """The title, with its quotes, in what follows a link's text or defines a link."""
 _IN_TITLE = re.compile(r"&(?=#?\w{1,32};)|\\(?=[!-/:-@\[-`{-~\n]|\Z)")
-_AROUND_TITLE = {"double": '"', "single": "'", "round": "()"}
+_TITLE_QUOTES = {"double": '"', "single": "'", "round": "()"}
 _HTML_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _OPAQUE = {"code", "kbd", "samp", "var", "pre", "script", "style", "math", "svg"}
 _VOID = {"area", "br", "img", "hr", "input", "wbr"}
@@ -47,53 +47,53 @@ _VOID = {"area", "br", "img", "hr", "input", "wbr"}
 
 def read(content: bytes) -> Content:
     """Raises UnreadableDocument."""
-    text, encode = decoded(content)
-    return slotted(text, sorted(_slots(text), key=lambda slot: slot.start), encode)
+    text, encode = decode(content)
+    return content_of_slots(text, sorted(_slots(text), key=lambda slot: slot.start), encode)
 
 
 def _slots(text: str) -> Iterator[Slot]:
-    can_hold = can_refer(text)
+    can_nest = can_refer(text)
     for block in blocks(text):
         if isinstance(block, FrontMatter):
             yield from front_matter_slots(text, block.start, block.end)
         elif isinstance(block, Definition):
-            if found := _title(text[block.start : block.end], block.title):
-                yield Slot(block.start + found[0].start, block.start + found[0].stop, found[1])
-        elif passage := _Inline(block.tokens, can_hold).passage():
-            yield Slot(block.start, block.end, passage, partial(_spelt, block))
+            if match := _title(text[block.start : block.end], block.title):
+                yield Slot(block.start + match[0].start, block.start + match[0].stop, match[1])
+        elif passage := _Inline(block.tokens, can_nest).passage():
+            yield Slot(block.start, block.end, passage, partial(_encode_block, block))
 
 
 def _title(markup: str, title: object) -> tuple[slice, Passage] | None:
     """The position of a title at the end of `markup`, and its passage; None if it cannot be determined."""
-    found = _TITLE.search(markup) if isinstance(title, str) and any(map(str.isalpha, title)) else None
-    if not found or not found.lastgroup or unescapeAll(found[found.lastgroup]) != title:
+    match = _TITLE.search(markup) if isinstance(title, str) and any(map(str.isalpha, title)) else None
+    if not match or not match.lastgroup or unescapeAll(match[match.lastgroup]) != title:
         return None
-    write = partial(_written_title, _AROUND_TITLE[found.lastgroup])
-    return slice(*found.span(found.lastgroup)), Passage(str(title), write=write)
+    write = partial(_escape_title, _TITLE_QUOTES[match.lastgroup])
+    return slice(*match.span(match.lastgroup)), Passage(str(title), write=write)
 
 
-def _written_title(around: str, text: str) -> str:
+def _escape_title(quotes: str, text: str) -> str:
     text = _IN_TITLE.sub(r"\\\g<0>", text)
-    return "".join(f"\\{character}" if character in around else character for character in text)
+    return "".join(f"\\{character}" if character in quotes else character for character in text)
 
 
-def _spelt(block: Block, translation: str) -> str:
+def _encode_block(block: Block, translation: str) -> str:
     """The translation with the block's line ends and prefixes, escaped so that nothing begins another block."""
     first, *others = translation.split("\n")
-    lines = [_guarded(first) if block.can_begin else first]
+    lines = [_escape_line_start(first) if block.can_begin else first]
     separators = [*block.separators, *[" "] * len(others)]
     for line, separator in zip(others, separators, strict=False):
-        lines += [separator, _guarded(line.lstrip(" "))]
+        lines += [separator, _escape_line_start(line.lstrip(" "))]
     return block.finish("".join(lines))
 
 
-def _guarded(line: str) -> str:
-    found = _LINE_START.match(line)
-    place = found.end(1) if found and found[1] else 0
-    return f"{line[:place]}\\{line[place:]}" if found else line
+def _escape_line_start(line: str) -> str:
+    match = _LINE_START.match(line)
+    place = match.end(1) if match and match[1] else 0
+    return f"{line[:place]}\\{line[place:]}" if match else line
 
 
-def _written(text: str, hard_break: str, has_links: bool) -> str:
+def _escape(text: str, hard_break: str, has_links: bool) -> str:
     text = _SPECIAL.sub(r"\\\g<0>", text)
     if has_links:
         text = _BESIDE_BRACKET.sub(r"\\\g<0>", text)
@@ -103,13 +103,13 @@ def _written(text: str, hard_break: str, has_links: bool) -> str:
 class _Inline:
     """Makes a passage of a block's inline tokens."""
 
-    def __init__(self, tokens: Sequence[Token], can_hold: bool) -> None:
-        """`can_hold`: whether descriptions and titles of images become nested passages."""
-        self.tokens, self.can_hold = tokens, can_hold
+    def __init__(self, tokens: Sequence[Token], can_nest: bool) -> None:
+        """`can_nest`: whether descriptions and titles of images become nested passages."""
+        self.tokens, self.can_nest = tokens, can_nest
         self.nested: list[NestedPassage] = []
         self.titles: list[object] = []
         """Titles of the open links."""
-        self.collector = Collector()
+        self.builder = PassageBuilder()
         # "_" cannot mark part of a word, which a translation may need; "*" can.
         self.only_underscores = all(token.markup.startswith("_") for token in tokens if token.tag in {"em", "strong"})
         self.closing: dict[str, list[int]] = {}
@@ -120,80 +120,80 @@ class _Inline:
     def passage(self) -> Passage | None:
         index = 0
         while index < len(self.tokens):
-            index = self._take(index)
+            index = self._add_token(index)
         types = {token.type for token in self.tokens}
         breaks = [_raw(token) for token in self.tokens if token.type == "hardbreak"]
-        write = partial(_written, hard_break=[*breaks, " "][0], has_links=bool({"link_open", "image"} & types))
+        write = partial(_escape, hard_break=[*breaks, " "][0], has_links=bool({"link_open", "image"} & types))
         nested = tuple(self.nested)
-        if passage := self.collector.passage(write):
+        if passage := self.builder.build_translatable(write):
             return replace(passage, nested=nested)
-        return replace(self.collector.all(write), nested=nested) if nested else None
+        return replace(self.builder.build(write), nested=nested) if nested else None
 
-    def _take(self, index: int) -> int:
+    def _add_token(self, index: int) -> int:
         """Collects the token at `index` and those that it opens. Returns the index of the next token."""
         token = self.tokens[index]
         if token.type in {"text", "text_special"}:
-            self.collector.text(token.content)
+            self.builder.add_text(token.content)
         elif token.type == "softbreak":
-            self.collector.mark(_raw(token), space=True)
-            self.collector.text(" ")
+            self.builder.add_mark(_raw(token), space=True)
+            self.builder.add_text(" ")
         elif token.type == "hardbreak":
-            self.collector.text("\n")
+            self.builder.add_text("\n")
         elif token.type == "html_inline":
-            return self._take_html(index)
+            return self._add_html(index)
         elif token.type == "link_open" and token.markup == "autolink":
-            self.collector.keep(self.tokens[index + 1].content, _raw(token))
+            self.builder.add_protected(self.tokens[index + 1].content, _raw(token))
             return index + 3
         elif token.type == "code_inline":
-            self.collector.keep(token.content, _raw(token))
+            self.builder.add_protected(token.content, _raw(token))
         elif token.type == "image":
-            self.collector.keep(OBJECT, self._image(token))
+            self.builder.add_protected(OBJECT, self._image(token))
         elif token.nesting > 0:
             if token.type == "link_open":
                 self.titles.append(token.attrs.get("title"))
-            self.collector.open(self._markup(token), token.tag)
+            self.builder.open_tag(self._markup(token), token.tag)
         elif token.type == "link_close":
-            self.collector.close(self._titled(_raw(token), self.titles.pop()), token.tag)
+            self.builder.close_tag(self._with_title_reference(_raw(token), self.titles.pop()), token.tag)
         elif token.nesting < 0:
-            self.collector.close(self._markup(token), token.tag)
+            self.builder.close_tag(self._markup(token), token.tag)
         else:
-            self.collector.mark(_raw(token))
+            self.builder.add_mark(_raw(token))
         return index + 1
 
-    def _take_html(self, index: int) -> int:
+    def _add_html(self, index: int) -> int:
         token, name = self.tokens[index], _name(self.tokens[index])
         if not name or name in _VOID or token.content.endswith("/>"):
-            self.collector.mark(token.content)
+            self.builder.add_mark(token.content)
         elif token.content.startswith("</"):
-            self.collector.close(token.content, ("html", name))
+            self.builder.close_tag(token.content, ("html", name))
         elif name in _OPAQUE and (end := self._closing_of(name, index)):
             inside = self.tokens[index : end + 1]
             text = "".join(t.content for t in inside[1:-1])
-            self.collector.keep(text or " ", "".join(map(_raw, inside)))
+            self.builder.add_protected(text or " ", "".join(map(_raw, inside)))
             return end + 1
         else:
-            self.collector.open(token.content, ("html", name))
+            self.builder.open_tag(token.content, ("html", name))
         return index + 1
 
     def _image(self, token: Token) -> str:
         """An image's markup, with references to its description and title."""
-        described = _Inline(token.children or [], can_hold=False).passage() if self.can_hold else None
-        label = self._refer(described) if described else token.meta["label"]
-        return f"![{label}{self._titled(token.meta['closing'], token.attrs.get('title'))}"
+        description = _Inline(token.children or [], can_nest=False).passage() if self.can_nest else None
+        label = self._refer(description) if description else token.meta["label"]
+        return f"![{label}{self._with_title_reference(token.meta['closing'], token.attrs.get('title'))}"
 
-    def _titled(self, closing: str, title: object) -> str:
+    def _with_title_reference(self, closing: str, title: object) -> str:
         """The end of a link or an image, with a reference to its title, if any."""
-        found = _title(closing, title) if self.can_hold else None
-        return f"{closing[: found[0].start]}{self._refer(found[1])}{closing[found[0].stop :]}" if found else closing
+        match = _title(closing, title) if self.can_nest else None
+        return f"{closing[: match[0].start]}{self._refer(match[1])}{closing[match[0].stop :]}" if match else closing
 
     def _refer(self, passage: Passage) -> str:
         self.nested.append(NestedPassage(len(self.nested), passage))
         return reference(len(self.nested) - 1)
 
     def _closing_of(self, name: str, index: int) -> int | None:
-        places = self.closing.get(name, [])
-        after = bisect_left(places, index)
-        return places[after] if after < len(places) else None
+        positions = self.closing.get(name, [])
+        after = bisect_left(positions, index)
+        return positions[after] if after < len(positions) else None
 
     def _markup(self, token: Token) -> str:
         return _raw(token).replace("_", "*") if token.tag in {"em", "strong"} and self.only_underscores else _raw(token)
@@ -201,8 +201,8 @@ class _Inline:
 
 def _name(token: Token) -> str:
     """An element's name; "" for a comment or similar."""
-    found = _HTML_TAG.match(token.content)
-    return found[2].lower() if found else ""
+    match = _HTML_TAG.match(token.content)
+    return match[2].lower() if match else ""
 
 
 def _raw(token: Token) -> str:

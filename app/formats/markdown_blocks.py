@@ -19,18 +19,18 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from app.formats.document import UnreadableDocument
 
-_MOST_CHARS = 1_000_000
+_MAX_CHARS = 1_000_000
 """The parser takes up to 20 s for this many characters of adversarial input."""
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
-_NOT_TEXT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
+_TASK_OR_ALERT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
 """The beginning of a GitHub task or alert."""
 _CELL = re.compile(r"(?:[^|]++|(?<=\\)\|)*+")
 """Up to the next bar without a backslash before it, even if that backslash is escaped: the parser does the same."""
 _BLANK = " \t"
 """White space by CommonMark (section 2.1), which is trimmed only at the ends of a line; any other white space is
 text."""
-_WATCHED = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
+_RECORDED_RULES = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
 
 
 class Block(NamedTuple):
@@ -74,78 +74,81 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
     UnreadableDocument."""
     if "\0" in text:
         raise UnreadableDocument("The file contains a null character; it is not text.")
-    if len(text) > _MOST_CHARS:
-        raise UnreadableDocument(f"The file has {len(text)} characters; Markdown may have {_MOST_CHARS}. Split it.")
+    if len(text) > _MAX_CHARS:
+        raise UnreadableDocument(f"The file has {len(text)} characters; Markdown may have {_MAX_CHARS}. Split it.")
     lines = [_Line(found.start(), found.start(1)) for found in _LINE.finditer(text)]
     env: dict[str, object] = {}
-    opened = Token("", "", 0)
+    opening = Token("", "", 0)
     row, cell_start = -1, 0
     for token in _MARKDOWN.parse(text, env):
         if token.nesting > 0:
-            opened = token
+            opening = token
         if token.type == "front_matter" and token.map:
             yield FrontMatter(lines[token.map[0]].start, lines[token.map[1] - 1].end)
         if token.type != "inline" or not token.map or not token.content:
             continue
-        if opened.type in {"th_open", "td_open"}:
+        if opening.type in {"th_open", "td_open"}:
             if token.map[0] != row:
                 row = token.map[0]
                 cell_start = lines[row].start
             if content := token.content.strip():  # the parser keeps what only Python considers white space
-                start, end, cell_start = _cell(text, content, cell_start, lines[row])
-                yield Block(start, end, _tokens(content, env), [], False, _in_cell)
+                start, end, cell_start = _cell_span(text, content, cell_start, lines[row])
+                yield Block(start, end, _tokens(content, env), [], False, _escape_cell)
             continue
-        block = _block(text, lines[token.map[0] : token.map[1]], token.content, opened.markup.startswith("#"), env)
+        block = _block(text, lines[token.map[0] : token.map[1]], token.content, opening.markup.startswith("#"), env)
         if block:
             yield block
     references = env.get("references")
-    for defined in references.values() if isinstance(references, dict) else ():
-        if title := defined.get("title"):
-            first, end = defined["map"]
+    for definition in references.values() if isinstance(references, dict) else ():
+        if title := definition.get("title"):
+            first, end = definition["map"]
             yield Definition(lines[first].start, lines[end - 1].end, title)
 
 
 def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: dict[str, object]) -> Block | None:
-    beginning = _NOT_TEXT.match(content)
-    if beginning:
-        content = content[beginning.end() :]
-        lines = lines[1:] if beginning[0].endswith("\n") else lines
+    task_or_alert = _TASK_OR_ALERT.match(content)
+    if task_or_alert:
+        content = content[task_or_alert.end() :]
+        lines = lines[1:] if task_or_alert[0].endswith("\n") else lines
         if not content:
             return None
-    places = [_place(text, line, core, is_atx) for line, core in zip(lines, content.split("\n"), strict=True)]
-    separators = [text[line.end : start] for line, (start, _) in zip(lines, places[1:], strict=False)]
+    spans = [
+        _content_span(text, line, content_line, is_atx)
+        for line, content_line in zip(lines, content.split("\n"), strict=True)
+    ]
+    separators = [text[line.end : start] for line, (start, _) in zip(lines, spans[1:], strict=False)]
     tokens = _tokens(content, env)
-    return Block(places[0][0], places[-1][1], tokens, separators, not is_atx, _in_heading if is_atx else str)
+    return Block(spans[0][0], spans[-1][1], tokens, separators, not is_atx, _escape_heading if is_atx else str)
 
 
-def _place(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int]:
+def _content_span(text: str, line: _Line, content: str, is_atx: bool) -> tuple[int, int]:
     """The position of `content` in the line: at its end."""
     blank = None if is_atx else _BLANK  # a heading's content comes without any white space
-    core, shown = content.strip(blank), text[line.start : line.end].rstrip(blank)
-    if is_atx and not shown.endswith(core):
-        shown = _CLOSING_MARKS.sub("", shown).rstrip()
-    assert shown.endswith(core), (shown, core)
-    return line.start + len(shown) - len(core), line.start + len(shown)
+    content_line, visible = content.strip(blank), text[line.start : line.end].rstrip(blank)
+    if is_atx and not visible.endswith(content_line):
+        visible = _CLOSING_MARKS.sub("", visible).rstrip()
+    assert visible.endswith(content_line), (visible, content_line)
+    return line.start + len(visible) - len(content_line), line.start + len(visible)
 
 
-def _cell(text: str, content: str, start: int, line: _Line) -> tuple[int, int, int]:
+def _cell_span(text: str, content: str, start: int, line: _Line) -> tuple[int, int, int]:
     """The position of `content`, searched from `start`, and of the next cell."""
     while start <= line.end:
         end = _CELL.match(text, start, line.end).end()  # type: ignore[union-attr]  # it matches anything
-        shown = text[start:end].rstrip()
-        spelt = content.replace("|", "\\|")
+        visible = text[start:end].rstrip()
+        encoded = content.replace("|", "\\|")
         # The first cell comes after the line's prefix.
-        if shown.strip() == spelt or (start == line.start and shown.endswith(spelt)):
-            return start + len(shown) - len(spelt), start + len(shown), end + 1
+        if visible.strip() == encoded or (start == line.start and visible.endswith(encoded)):
+            return start + len(visible) - len(encoded), start + len(visible), end + 1
         start = end + 1
     raise AssertionError(content)
 
 
-def _in_cell(markup: str) -> str:
+def _escape_cell(markup: str) -> str:
     return markup.replace("|", "\\|")
 
 
-def _in_heading(markup: str) -> str:
+def _escape_heading(markup: str) -> str:
     """Escapes a heading's last "#", which would be taken for a closing mark."""
     return re.sub(r"#+\Z", r"\\\g<0>", markup)
 
@@ -155,11 +158,11 @@ def _tokens(content: str, env: dict[str, object]) -> list[Token]:
     return _MARKDOWN.inline.parse(content, _MARKDOWN, env, tokens)
 
 
-def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
+def _keeping_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Callable[[StateBlock, int, int, bool], bool]:
     """`rule`, but its content has all of its lines: the parser strips lines that consist, for example, of no-break
     spaces."""
 
-    def with_its_lines(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    def keeping_lines(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
         if not rule(state, start_line, end_line, silent):
             return False
         inline = state.tokens[-2]
@@ -168,13 +171,13 @@ def _with_its_lines(rule: Callable[[StateBlock, int, int, bool], bool]) -> Calla
         inline.content = state.getLines(first, end, state.blkIndent, False).strip(_BLANK)
         return True
 
-    return with_its_lines
+    return keeping_lines
 
 
-def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+def _recorded(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
     """`rule`, but it records in its tokens' meta their source text."""
 
-    def watched(state: StateInline, silent: bool) -> bool:
+    def recorded(state: StateInline, silent: bool) -> bool:
         start, count = state.pos, len(state.tokens)
         if not rule(state, silent):
             return False
@@ -182,31 +185,31 @@ def _watched(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline
             _annotate(state, start, state.tokens[count:])
         return True
 
-    return watched
+    return recorded
 
 
 def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
     # Pending text before it has become a separate token.
-    made = [token for token in tokens if token.type not in {"text", "text_special"} and "raw" not in token.meta]
-    if not made:
+    added = [token for token in tokens if token.type not in {"text", "text_special"} and "raw" not in token.meta]
+    if not added:
         return
-    if made[0].type == "link_open" and made[0].markup != "autolink":
+    if added[0].type == "link_open" and added[0].markup != "autolink":
         end_of_label = state.md.helpers.parseLinkLabel(state, start, True)
         closing = state.src[end_of_label : state.pos]
         if closing in {"]", "][]"}:  # the label is the text, which will change
             closing = f"][{state.src[start + 1 : end_of_label]}]".replace("\n", " ")
-        made[0].meta["raw"], made[-1].meta["raw"] = "[", closing
+        added[0].meta["raw"], added[-1].meta["raw"] = "[", closing
         return
-    if made[0].type == "image":
+    if added[0].type == "image":
         end_of_label = state.md.helpers.parseLinkLabel(state, start + 1, False)
         label, closing = state.src[start + 2 : end_of_label], state.src[end_of_label : state.pos]
         if closing in {"]", "][]"}:
             closing = f"][{label}]".replace("\n", " ")
-        made[0].meta["label"], made[0].meta["closing"] = label, closing
-    if made[0].type in {"softbreak", "hardbreak"}:
+        added[0].meta["label"], added[0].meta["closing"] = label, closing
+    if added[0].type in {"softbreak", "hardbreak"}:
         while state.src[start - 1 : start] == " ":
             start -= 1
-    made[0].meta["raw"] = state.src[start : state.pos]
+    added[0].meta["raw"] = state.src[start : state.pos]
 
 
 def _parser() -> MarkdownIt:
@@ -215,11 +218,11 @@ def _parser() -> MarkdownIt:
     # We parse the inline content ourselves, at its position, and tokens must not be joined.
     markdown.disable(["inline", "footnote_tail", "text_join", "fragments_join"])
     for name, block_rule in (("paragraph", paragraph), ("lheading", lheading)):
-        markdown.block.ruler.at(name, _with_its_lines(block_rule))
+        markdown.block.ruler.at(name, _keeping_lines(block_rule))
     ruler = markdown.inline.ruler
     rules = dict(zip(ruler.get_active_rules(), ruler.getRules(""), strict=True))
-    for name in _WATCHED:
-        ruler.at(name, _watched(rules[name]))
+    for name in _RECORDED_RULES:
+        ruler.at(name, _recorded(rules[name]))
     return markdown
 
 

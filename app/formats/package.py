@@ -12,18 +12,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from app.formats.document import UnreadableDocument
-from app.formats.xml_parts import local, parsed
+from app.formats.xml_parts import local_name, parse_xml
 
-_MOST_BYTES = 256 << 20
+_MAX_UNPACKED_BYTES = 256 << 20
 """All parts together, unpacked. Parts that are not text are copied one by one, never held together."""
-_MOST_PARTS = 10_000
-_MOST_TEXT_BYTES = 48 << 20
+_MAX_PARTS = 10_000
+_MAX_TEXT_BYTES = 48 << 20
 """For parsed parts, whose trees take ten times as much memory."""
-_AT_ONCE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
-_PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 """ECMA-376, part 2, allows no others; zipfile would unpack others without limit: a kilobyte of bzip2 to gigabytes."""
-_ENCRYPTED = b"\xd0\xcf\x11\xe0"
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0"
 
 
 class Package:
@@ -31,7 +31,7 @@ class Package:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        if content.startswith(_ENCRYPTED):
+        if content.startswith(_OLE_SIGNATURE):
             raise UnreadableDocument(
                 "The file is password-protected, or from a Word version before 2007; save it as .docx."
             )
@@ -43,11 +43,13 @@ class Package:
             raise UnreadableDocument(f"The file is not .docx: {error}.") from None
         if repeated:
             raise UnreadableDocument("The file has two parts with the same name.")
-        if len(self.parts) > _MOST_PARTS or sum(info.file_size for info in self.parts.values()) > _MOST_BYTES:
-            raise UnreadableDocument(f"Unpacked, the file is over {_MOST_BYTES >> 20} MiB or {_MOST_PARTS} parts.")
-        if odd := next((info for info in self.parts.values() if info.compress_type not in _PACKINGS), None):
+        if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > _MAX_UNPACKED_BYTES:
             raise UnreadableDocument(
-                f"The part {odd.filename} cannot be unpacked: .docx does not allow its compression."
+                f"Unpacked, the file is over {_MAX_UNPACKED_BYTES >> 20} MiB or {_MAX_PARTS} parts."
+            )
+        if unsupported := next((info for info in self.parts.values() if info.compress_type not in _COMPRESSIONS), None):
+            raise UnreadableDocument(
+                f"The part {unsupported.filename} cannot be unpacked: .docx does not allow its compression."
             )
         self._text_bytes = 0
 
@@ -56,10 +58,10 @@ class Package:
         if name not in self.parts:
             raise UnreadableDocument(f"The file is not .docx: it has no part {name}.")
         self._text_bytes += self.parts[name].file_size
-        if self._text_bytes > _MOST_TEXT_BYTES:
-            raise UnreadableDocument(f"Unpacked, the text of the file is over {_MOST_TEXT_BYTES >> 20} MiB.")
+        if self._text_bytes > _MAX_TEXT_BYTES:
+            raise UnreadableDocument(f"Unpacked, the text of the file is over {_MAX_TEXT_BYTES >> 20} MiB.")
         info = self.parts[name]
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpackable(info), archive.open(info) as part:
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
             return part.read(info.file_size)
 
@@ -67,31 +69,33 @@ class Package:
         """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
             for info in self.parts.values():
-                with _unpackable(info), archive.open(info) as part:
-                    while part.read(_AT_ONCE):
+                with _unpacking_errors(info), archive.open(info) as part:
+                    while part.read(_CHUNK_BYTES):
                         pass
 
     def content_types(self) -> dict[str, str]:
         """The content type of each part that has its own, in package order."""
-        types = parsed(self.read("[Content_Types].xml"), "The list of parts")
+        types = parse_xml(self.read("[Content_Types].xml"), "The list of parts")
         named = {
-            (e.get("PartName") or "").lstrip("/"): e.get("ContentType") or "" for e in types if local(e) == "Override"
+            (e.get("PartName") or "").lstrip("/"): e.get("ContentType") or ""
+            for e in types
+            if local_name(e) == "Override"
         }
         return {name: named[name] for name in self.parts if name in named}
 
-    def written(self, parts: Mapping[str, bytes]) -> bytes:
+    def with_parts(self, parts: Mapping[str, bytes]) -> bytes:
         """The package with these parts replaced. All parts must have been `check`ed."""
-        out = io.BytesIO()
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(out, "w") as copied:
+        package = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(package, "w") as copied:
             for name, info in self.parts.items():
                 source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
-                with source, copied.open(copy.copy(info), "w") as place:
-                    shutil.copyfileobj(source, place)
-        return out.getvalue()
+                with source, copied.open(copy.copy(info), "w") as part:
+                    shutil.copyfileobj(source, part)
+        return package.getvalue()
 
 
 @contextmanager
-def _unpackable(info: zipfile.ZipInfo) -> Iterator[None]:
+def _unpacking_errors(info: zipfile.ZipInfo) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError, OSError) as error:

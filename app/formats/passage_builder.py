@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from app.markup.passage import Passage, ProtectedSpan, Tag, as_it_is
 
 
-class Collector:
+class PassageBuilder:
     """A passage under construction."""
 
     def __init__(self) -> None:
@@ -22,28 +22,28 @@ class Collector:
         self._opened: list[tuple[Hashable, int]] = []
         self._open_keys: Counter[Hashable] = Counter()
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         self._text.append(text)
         self.length += len(text)
 
-    def keep(self, text: str, raw: str) -> None:
+    def add_protected(self, text: str, raw: str) -> None:
         """Adds `raw`, which is kept; the model sees `text` in its place, which is not empty."""
         self._protected.append(ProtectedSpan(self.length, self.length + len(text), raw))
-        self.text(text)
+        self.add_text(text)
 
-    def mark(self, raw: str, space: bool = False) -> None:
+    def add_mark(self, raw: str, space: bool = False) -> None:
         self._tags.append(Tag(self.length, raw, "mark", space))
 
-    def open(self, raw: str, key: Hashable) -> None:
+    def open_tag(self, raw: str, key: Hashable) -> None:
         """Opens a tag; until it is closed, it counts as a mark."""
         self._opened.append((key, len(self._tags)))
         self._open_keys[key] += 1
-        self.mark(raw)
+        self.add_mark(raw)
 
-    def close(self, raw: str, key: Hashable) -> None:
+    def close_tag(self, raw: str, key: Hashable) -> None:
         """Closes the last tag opened under `key`. Tags opened since and still open remain marks."""
         if not self._open_keys[key]:
-            self.mark(raw)
+            self.add_mark(raw)
             return
         found = None
         while found != key:
@@ -52,9 +52,9 @@ class Collector:
         self._tags[opening] = self._tags[opening]._replace(kind="open")
         self._tags.append(Tag(self.length, raw, "close"))
 
-    def passage(self, write: Callable[[str], str] = as_it_is) -> Passage | None:
+    def build_translatable(self, write: Callable[[str], str] = as_it_is) -> Passage | None:
         """None if there is nothing to translate: no letters outside protected text."""
-        whole = self.all(write)
+        whole = self.build(write)
         text = whole.text
         end, spoken = 0, False
         for start, stop in [
@@ -65,5 +65,5 @@ class Collector:
             end = stop
         return whole if spoken else None
 
-    def all(self, write: Callable[[str], str]) -> Passage:
+    def build(self, write: Callable[[str], str]) -> Passage:
         return Passage("".join(self._text), tuple(self._protected), tuple(self._tags), write)

@@ -11,29 +11,29 @@ from typing import NamedTuple
 
 import polib
 
-from app.formats.catalogue_strings import String, read_string
-from app.formats.document import Content, TextLocation, UnreadableDocument, filled
-from app.formats.encodings import decoded, refuse_other
+from app.formats.catalogue_strings import CatalogueString, read_string
+from app.formats.document import Content, TextLocation, UnreadableDocument, fill
+from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import phrase
 from app.text.icu_messages import has_choice
 from app.text.mnemonics import marks_in
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
-_LONGEST = 200_000
+_MAX_STRING_CHARS = 200_000
 """Maximum number of characters of a string in the file: polib's time is quadratic."""
 
 
 class _Entry(NamedTuple):
     """Lines [start, end) of the file, and what to fill in: for a msgstr, or each plural form, the index of a string.
 
-    `redone`: it has a translation, which is replaced.
+    `replaces`: it has a translation, which is replaced.
     """
 
     start: int
     end: int
     forms: Sequence[int]
-    redone: bool
+    replaces: bool
 
 
 def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
@@ -42,43 +42,45 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     `target`: the language to translate labels into. `redo_fuzzy`: translate fuzzy entries again, and drop their
     previous source text.
     """
-    text, encode = decoded(content)
-    refuse_other(_CHARSET.search(text))
+    text, encode = decode(content)
+    check_declared_encoding(_CHARSET.search(text))
     lines = text.splitlines(keepends=True)
-    catalogue = _parsed(text)
+    catalogue = _parse(text)
     marks = marks_in(entry.msgid for entry in catalogue)
     entries: list[_Entry] = []
-    strings: list[String] = []
+    strings: list[CatalogueString] = []
     locations: list[TextLocation] = []
     starts = [*(max((entry.linenum or 0) - 2, 0) for entry in catalogue), len(lines)]
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
-        if not _is_to_do(entry, redo_fuzzy):
+        if not _needs_translation(entry, redo_fuzzy):
             continue
         if not any(map(_begins_translation, lines[start:end])):
             raise UnreadableDocument(
                 f"The file is not a gettext catalogue: the entry at line {start + 1} has no msgstr."
             )
-        entries.append(_Entry(start, end, [len(strings) + form for form in _forms(entry)], _has_translation(entry)))
+        entries.append(
+            _Entry(start, end, [len(strings) + form for form in _form_sources(entry)], _has_translation(entry))
+        )
         found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
         strings += found
         line = next((i for i in range(start, end) if lines[i].lstrip().startswith("msgid")), start) + 1
         locations += [TextLocation(line) for string in found for _ in string.passages]
 
     def write(translations: Sequence[str]) -> bytes:
-        waiting = iter(translations)
-        written = [string.finish(filled(string.pieces, waiting)) for string in strings]
-        assert next(waiting, None) is None
-        parts, done = [], 0
+        remaining = iter(translations)
+        filled = [string.finish(fill(string.pieces, remaining)) for string in strings]
+        assert next(remaining, None) is None
+        parts, end_of_last = [], 0
         for entry in entries:
-            parts += lines[done : entry.start]
-            parts += _filled(lines[entry.start : entry.end], [written[form] for form in entry.forms], entry.redone)
-            done = entry.end
-        return encode("".join([*parts, *lines[done:]]))
+            parts += lines[end_of_last : entry.start]
+            parts += _fill_entry(lines[entry.start : entry.end], [filled[form] for form in entry.forms], entry.replaces)
+            end_of_last = entry.end
+        return encode("".join([*parts, *lines[end_of_last:]]))
 
     return Content([passage for string in strings for passage in string.passages], write, locations)
 
 
-def _forms(entry: polib.POEntry) -> list[int]:
+def _form_sources(entry: polib.POEntry) -> list[int]:
     """The source of its msgstr, or of each plural form: 0 for the singular, 1 for the plural."""
     if not entry.msgid_plural:
         return [0]
@@ -86,18 +88,18 @@ def _forms(entry: polib.POEntry) -> list[int]:
     return [int(bool(form) or len(entry.msgstr_plural) == 1) for form in sorted(entry.msgstr_plural)]
 
 
-def _string(text: str, target: str, marks: frozenset[str]) -> String:
+def _string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
     """A string with tags is HTML."""
     has_tags = _ELEMENT.search(text) and not has_choice(text)
-    return String(phrase(text)) if has_tags else read_string(text, target, marks)
+    return CatalogueString(phrase(text)) if has_tags else read_string(text, target, marks)
 
 
-def _parsed(text: str) -> polib.POFile:
+def _parse(text: str) -> polib.POFile:
     length = 0
     for line in text.splitlines():
         length = length + len(line) if line.lstrip().startswith('"') else len(line)
-        if length > _LONGEST:
-            raise UnreadableDocument(f"The file has a string of more than {_LONGEST} characters.")
+        if length > _MAX_STRING_CHARS:
+            raise UnreadableDocument(f"The file has a string of more than {_MAX_STRING_CHARS} characters.")
     try:
         # With a line end before it, no content can be a file name, which polib would open.
         return polib.pofile("\n" + text)
@@ -105,7 +107,7 @@ def _parsed(text: str) -> polib.POFile:
         raise UnreadableDocument(f"The file is not a gettext catalogue: {str(error).splitlines()[0]}.") from None
 
 
-def _is_to_do(entry: polib.POEntry, redo_fuzzy: bool) -> bool:
+def _needs_translation(entry: polib.POEntry, redo_fuzzy: bool) -> bool:
     """Whether it needs a translation."""
     if entry.obsolete or (_has_translation(entry) and not (redo_fuzzy and entry.fuzzy)):
         return False
@@ -120,32 +122,34 @@ def _begins_translation(line: str) -> bool:
     return line.lstrip().startswith("msgstr")
 
 
-def _filled(lines: Sequence[str], translations: Sequence[str], redone: bool) -> list[str]:
-    """An entry's lines with its translations; those `redone` lose the source text of the previous translation."""
-    if redone:
+def _fill_entry(lines: Sequence[str], translations: Sequence[str], replaces: bool) -> list[str]:
+    """An entry's lines with its translations; `replaces`: drop the source text of the previous translation."""
+    if replaces:
         lines = [line for line in lines if not line.lstrip().startswith("#|")]
-    begins = [line.lstrip() for line in lines]
+    stripped = [line.lstrip() for line in lines]
     end = "\r\n" if lines[0].endswith("\r\n") else "\n"
     first = next(i for i, line in enumerate(lines) if _begins_translation(line))
     after = first + 1
-    while after < len(lines) and begins[after].startswith(("msgstr[", '"')):
+    while after < len(lines) and stripped[after].startswith(("msgstr[", '"')):
         after += 1
-    keywords = ["msgstr"] if begins[first][6:7] != "[" else [f"msgstr[{form}]" for form in range(len(translations))]
-    filled = [f"{line}{end}" for pair in zip(keywords, translations, strict=True) for line in _strings(*pair)]
-    return [*_fuzzy(lines[:first], begins, end), *filled, *lines[after:]]
+    keywords = ["msgstr"] if stripped[first][6:7] != "[" else [f"msgstr[{form}]" for form in range(len(translations))]
+    msgstr_lines = [
+        f"{line}{end}" for pair in zip(keywords, translations, strict=True) for line in _string_lines(*pair)
+    ]
+    return [*_mark_fuzzy(lines[:first], stripped, end), *msgstr_lines, *lines[after:]]
 
 
-def _strings(keyword: str, text: str) -> list[str]:
+def _string_lines(keyword: str, text: str) -> list[str]:
     """`keyword` with `text`, one line of the file for each of its lines."""
     parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
     return [f"{keyword} {parts[0]}"] if len(parts) == 1 else [f'{keyword} ""', *parts]
 
 
-def _fuzzy(lines: Sequence[str], begins: Sequence[str], end: str) -> list[str]:
+def _mark_fuzzy(lines: Sequence[str], stripped: Sequence[str], end: str) -> list[str]:
     for i, line in enumerate(lines):
-        if begins[i].startswith("#,"):
+        if stripped[i].startswith("#,"):
             if re.search(r"\bfuzzy\b", line):
                 return list(lines)
             return [*lines[:i], line.replace("#,", "#, fuzzy,", 1), *lines[i + 1 :]]
-    insert_at = next(i for i, line in enumerate(begins) if line.startswith(("#|", "msgctxt", "msgid")))
+    insert_at = next(i for i, line in enumerate(stripped) if line.startswith(("#|", "msgctxt", "msgid")))
     return [*lines[:insert_at], f"#, fuzzy{end}", *lines[insert_at:]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 
-_HEAD = 4_096
+_HEAD_BYTES = 4_096
 """Number of bytes to examine."""
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
-_BEGINNINGS = {
+_SIGNATURES = {
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xhtml": re.compile(_XML + r"<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xliff": re.compile(_XML + r"<xliff\b", re.DOTALL),
@@ -23,7 +23,7 @@ def suffix_of(content: bytes) -> str:
     if content.startswith(b"PK"):
         # Not from the zip directory, which may be damaged, or list hundreds of thousands of parts and take seconds.
         return ".docx" if b"word/document.xml" in content else ""
-    head = content[:_HEAD]
+    head = content[:_HEAD_BYTES]
     is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = head.decode("utf-16" if is_wide else "utf-8-sig", "replace")
-    return next((suffix for suffix, beginning in _BEGINNINGS.items() if beginning.match(text)), ".txt")
+    return next((suffix for suffix, signature in _SIGNATURES.items() if signature.match(text)), ".txt")

@@ -13,9 +13,9 @@ from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.formats.document import Content, Slot, UnreadableDocument, slotted
-from app.formats.encodings import decoded
-from app.formats.passage_builder import Collector
+from app.formats.document import Content, Slot, UnreadableDocument, content_of_slots
+from app.formats.encodings import decode
+from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import Passage
 
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
@@ -25,12 +25,12 @@ _TIMES = re.compile(
 _MARKUP = re.compile(r"(<(/?)([A-Za-z]\w*)[^<>\n]{0,200}>|</?\d[\d:.]*>|\{\\[^{}\n]{0,200}\})")
 _ENDS = re.compile(r"[.!?…:;。！？♪\"”»)\]](?:<[^<>]*>|\s)*$")
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*(?:[-–—―♪#(\[]|>>)")
-_MOST_LINES = 6
+_MAX_LINES = 6
 """Maximum number of lines per passage."""
-_PLACE_TO_BREAK = re.compile(r" +(?=\S)")
-_BETWEEN_WORDS = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
+_BREAK_POINT = re.compile(r" +(?=\S)")
+_BREAK_WITHOUT_SPACE = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
 """Break points without spaces, as in Chinese; not before punctuation."""
-_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
 """For WebVTT, which uses HTML's character references; two line ends would end the cue."""
 
 
@@ -52,7 +52,7 @@ def read_vtt(content: bytes) -> Content:
 
 
 def _read(content: bytes, is_vtt: bool) -> Content:
-    text, encode = decoded(content)
+    text, encode = decode(content)
     if is_vtt and not re.match(r"WEBVTT(?=[ \t\r\n]|\Z)", text):
         raise UnreadableDocument("The file is not WebVTT: it does not begin with WEBVTT.")
     lines = [
@@ -65,10 +65,10 @@ def _read(content: bytes, is_vtt: bool) -> Content:
             passage = _passage([line.text for line in group], is_vtt)
             if passage:
                 breaks = [text[one.end : other.start] for one, other in pairwise(group)]
-                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_broken, breaks), f"cue {cues}"))
+                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_break_lines, breaks), f"cue {cues}"))
     if not cues and text.strip() and not is_vtt:
         raise UnreadableDocument("The file has no subtitles: no line such as 00:00:01,000 --> 00:00:02,000.")
-    return slotted(text, slots, encode)
+    return content_of_slots(text, slots, encode)
 
 
 def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
@@ -78,18 +78,18 @@ def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
         end = following
         if following < len(lines) and end - 1 > place and lines[end - 1].text.strip():
             end -= lines[end - 1].text.strip().isdecimal() or (end - 2 > place and not lines[end - 2].text.strip())
-        shown = list(lines[place + 1 : end])
+        visible = list(lines[place + 1 : end])
         if is_vtt:
-            empty = next((i for i, line in enumerate(shown) if not line.text), len(shown))
-            shown = shown[:empty]
-        yield shown
+            empty = next((i for i, line in enumerate(visible) if not line.text), len(visible))
+            visible = visible[:empty]
+        yield visible
 
 
 def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
     """The lines that belong together: up to a sentence end, an empty line, or a change of speaker."""
     group: list[_Line] = []
     for line in cue:
-        if len(group) == _MOST_LINES or (group and _is_apart(group[-1].text, line.text)):
+        if len(group) == _MAX_LINES or (group and _is_separate(group[-1].text, line.text)):
             yield group
             group = []
         if line.text.strip():
@@ -98,55 +98,55 @@ def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
         yield group
 
 
-def _is_apart(line: str, following: str) -> bool:
+def _is_separate(line: str, following: str) -> bool:
     return not following.strip() or bool(_ENDS.search(line[-200:]) or _SPEAKER.match(following))
 
 
 def _passage(lines: Sequence[str], is_vtt: bool) -> Passage | None:
-    collector = Collector()
+    builder = PassageBuilder()
     for number, line in enumerate(lines):
         if number:
-            collector.text(" ")
-        _collect(line.strip() if number else line.rstrip(), collector, is_vtt)
-    return collector.passage(_escaped if is_vtt else str)
+            builder.add_text(" ")
+        _collect(line.strip() if number else line.rstrip(), builder, is_vtt)
+    return builder.build_translatable(_escape if is_vtt else str)
 
 
-def _collect(line: str, collector: Collector, is_vtt: bool) -> None:
+def _collect(line: str, builder: PassageBuilder, is_vtt: bool) -> None:
     end = 0
     for found in _MARKUP.finditer(line):
-        collector.text(unescape(line[end : found.start()]) if is_vtt else line[end : found.start()])
+        builder.add_text(unescape(line[end : found.start()]) if is_vtt else line[end : found.start()])
         end = found.end()
         if not found[3]:
-            collector.mark(found[0])
+            builder.add_mark(found[0])
         elif found[2]:
-            collector.close(found[0], found[3])
+            builder.close_tag(found[0], found[3])
         else:
-            collector.open(found[0], found[3])
-    collector.text(unescape(line[end:]) if is_vtt else line[end:])
+            builder.open_tag(found[0], found[3])
+    builder.add_text(unescape(line[end:]) if is_vtt else line[end:])
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"[&<>\n\r]", lambda found: _ESCAPED[found[0]], text)
+def _escape(text: str) -> str:
+    return re.sub(r"[&<>\n\r]", lambda found: _ESCAPES[found[0]], text)
 
 
-def _broken(breaks: Sequence[str], text: str) -> str:
+def _break_lines(breaks: Sequence[str], text: str) -> str:
     """`text` in lines of similar length, one more than there are `breaks`, which are inserted between them."""
     if not breaks:
         return text
-    shown = _MARKUP.sub(lambda found: "\0" * len(found[0]), text)
+    visible = _MARKUP.sub(lambda found: "\0" * len(found[0]), text)
     before = [0]
-    for character in shown:
+    for character in visible:
         before.append(before[-1] + (character != "\0"))
-    places = [(found.start(), found.end()) for found in _PLACE_TO_BREAK.finditer(shown)]
-    if len(places) < len(breaks):
-        places = [(found.end(), found.end()) for found in _BETWEEN_WORDS.finditer(shown)]
+    points = [(found.start(), found.end()) for found in _BREAK_POINT.finditer(visible)]
+    if len(points) < len(breaks):
+        points = [(found.end(), found.end()) for found in _BREAK_WITHOUT_SPACE.finditer(visible)]
     parts, done = [], 0
     for number, line_end in enumerate(breaks, start=1):
-        wanted = before[-1] * number / (len(breaks) + 1)
-        free = [place for place in places if place[0] > done]
-        if not free:
+        target = before[-1] * number / (len(breaks) + 1)
+        candidates = [place for place in points if place[0] > done]
+        if not candidates:
             break
-        start, end = min(free, key=lambda place: abs(before[place[0]] - wanted))
+        start, end = min(candidates, key=lambda place: abs(before[place[0]] - target))
         parts += [text[done:start], line_end]
         done = end
     return "".join([*parts, text[done:]])

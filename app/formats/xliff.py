@@ -13,22 +13,22 @@ from typing import cast
 
 from lxml import etree
 
-from app.formats.document import Content, TextLocation, UnreadableDocument, few
-from app.formats.passage_builder import Collector
-from app.formats.xml_parts import Element, clean, local, parsed, reference, resolved, text_of, written
+from app.formats.document import Content, TextLocation, UnreadableDocument, bounded_list
+from app.formats.passage_builder import PassageBuilder
+from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, serialize, split_references, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 from app.markup.render import unchanged
 from app.text.mnemonics import Mnemonic, marks_in, without
 from model.languages import language_alone
 
-_TO_DO = {"new", "needs-translation", "initial"}
+_UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
 _PAIRED = {"g", "pc", "mrk"}
-_BEGINS = {"bpt": "bpt", "bx": "bx", "sc": "sc", "sm": "sm"}
-_ENDS = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
-_HALVES = {*_BEGINS, *_ENDS, "it"} - {"sm", "em"}
+_OPENING_CODES = {"bpt": "bpt", "bx": "bx", "sc": "sc", "sm": "sm"}
+_CLOSING_CODES = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
+_UNPAIRED_CODES = {*_OPENING_CODES, *_CLOSING_CODES, "it"} - {"sm", "em"}
 """Codes whose other half is elsewhere, if it is not beside them."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_ALONE = {"x", "ph"}
+_STANDALONE = {"x", "ph"}
 _CODE = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(?<!/)>")
 """Begins or ends an element in the original format."""
 _BREAK = re.compile(r"(?:<(?:w?br|hr|\w+:br)\b[^<>]*>|\\[rnt]|[\r\n\t])+", re.IGNORECASE)
@@ -38,67 +38,67 @@ _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
-    holders = few(_holders(parsed(content, "The XLIFF file")))
-    marks = marks_in(map(text_of, holders))
-    found = [_Inline(holder, marks) for holder in holders]
-    passages = [inline.passage for inline in found]
+    targets = bounded_list(_insert_targets(parse_xml(content, "The XLIFF file")))
+    marks = marks_in(map(text_of, targets))
+    inlines = [_Inline(target_element, marks) for target_element in targets]
+    passages = [inline.passage for inline in inlines]
     chosen = [number for number, passage in enumerate(passages) if passage]
 
     def write(translations: Sequence[str]) -> bytes:
-        root = parsed(content, "The XLIFF file")
+        root = parse_xml(content, "The XLIFF file")
         by_number = dict(zip(chosen, translations, strict=True))
-        for number, holder in enumerate(list(_holders(root))):
-            inline = _Inline(holder, marks)
+        for number, target_element in enumerate(list(_insert_targets(root))):
+            inline = _Inline(target_element, marks)
             if number in by_number and inline.passage and by_number[number] != unchanged(inline.passage):
                 translation = by_number[number]
                 inline.fill(inline.mnemonic.put(translation, target) if inline.mnemonic else translation)
         if target:
-            _name_language(root, target)
-        return written(root)
+            _set_target_language(root, target)
+        return serialize(root)
 
     return Content(
         [passage for passage in passages if passage],
         write,
-        [_location(inline.holder) for inline in found if inline.passage],
+        [_location(inline.target_element) for inline in inlines if inline.passage],
     )
 
 
-def _holders(root: Element) -> Iterator[Element]:
+def _insert_targets(root: Element) -> Iterator[Element]:
     """Inserts the new targets, and returns the elements that hold a passage, each with its source's content."""
-    if local(root) != "xliff":
-        raise UnreadableDocument(f"The file is not XLIFF: its root is {clean(local(root))}.")
+    if local_name(root) != "xliff":
+        raise UnreadableDocument(f"The file is not XLIFF: its root is {clean(local_name(root))}.")
     is_2 = (root.get("version") or "").startswith("2")
-    for unit in [e for e in root.iter(etree.Element) if local(e) == ("segment" if is_2 else "trans-unit")]:
+    for unit in [e for e in root.iter(etree.Element) if local_name(e) == ("segment" if is_2 else "trans-unit")]:
         source = _child(unit, "source")
-        if source is None or not _is_to_do(unit, source, is_2):
+        if source is None or not _needs_translation(unit, source, is_2):
             continue
         yield from _new_target(unit, source, is_2)
 
 
-def _is_to_do(unit: Element, source: Element, is_2: bool) -> bool:
+def _needs_translation(unit: Element, source: Element, is_2: bool) -> bool:
     if any(e.tag == unit.tag for e in unit.iterancestors()):  # not valid XLIFF, and would be copied with each unit
         return False
-    marked = next((e.get("translate") for e in [unit, *unit.iterancestors()] if e.get("translate")), "yes")
-    if marked == "no" or unit.get("approved") == "yes" or not any(map(str.isalpha, text_of(source))):
+    translate = next((e.get("translate") for e in [unit, *unit.iterancestors()] if e.get("translate")), "yes")
+    if translate == "no" or unit.get("approved") == "yes" or not any(map(str.isalpha, text_of(source))):
         return False
     target = _child(unit, "target")
     if target is None or not text_of(target).strip():
         return True
-    return (unit if is_2 else target).get("state") in _TO_DO
+    return (unit if is_2 else target).get("state") in _UNTRANSLATED_STATES
 
 
 def _new_target(unit: Element, source: Element, is_2: bool) -> Iterator[Element]:
-    segmented = _child(unit, "seg-source")
-    before = source if segmented is None else segmented
+    seg_source = _child(unit, "seg-source")
+    content = source if seg_source is None else seg_source
     old = _child(unit, "target")
-    new = copy.deepcopy(before)
+    new = copy.deepcopy(content)
     new.tag = etree.QName(etree.QName(source).namespace, "target").text
     for name in list(new.attrib):
         if name != _SPACE:
             del new.attrib[name]
     if old is None:
-        new.tail, before.tail = before.tail, before.tail
-        before.addnext(new)
+        new.tail, content.tail = content.tail, content.tail
+        content.addnext(new)
     else:
         new.attrib.update(old.attrib)
         new.tail = old.tail
@@ -109,62 +109,64 @@ def _new_target(unit: Element, source: Element, is_2: bool) -> Iterator[Element]
     else:
         new.set("state", "needs-review-translation")
         new.set("state-qualifier", "mt-suggestion")
-    segments = [e for e in new.iter(etree.Element) if local(e) == "mrk" and e.get("mtype") == "seg"]
+    segments = [e for e in new.iter(etree.Element) if local_name(e) == "mrk" and e.get("mtype") == "seg"]
     yield from segments or [new]
 
 
 def _child(element: Element, name: str) -> Element | None:
-    return next((child for child in element if local(child) == name), None)
+    return next((child for child in element if local_name(child) == name), None)
 
 
-def _name_language(root: Element, target: str) -> None:
+def _set_target_language(root: Element, target: str) -> None:
     is_2 = (root.get("version") or "").startswith("2")
     attribute = "trgLang" if is_2 else "target-language"
-    for element in [root] if is_2 else [e for e in root if local(e) == "file"]:
+    for element in [root] if is_2 else [e for e in root if local_name(e) == "file"]:
         if language_alone(element.get(attribute) or "") != language_alone(target):
             element.set(attribute, target)
 
 
-def _location(holder: Element) -> TextLocation:
+def _location(target_element: Element) -> TextLocation:
     """The location of its unit: line and identifier."""
-    unit = next((e for e in holder.iterancestors() if local(e) in ("unit", "trans-unit")), holder)
+    unit = next((e for e in target_element.iterancestors() if local_name(e) in ("unit", "trans-unit")), target_element)
     return TextLocation(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
 
 
 class _Inline:
     """Converts the content of an element to a passage and back."""
 
-    def __init__(self, holder: Element, marks: frozenset[str]) -> None:
-        self.holder = holder
-        self.things: list[Element | None] = []
+    def __init__(self, target_element: Element, marks: frozenset[str]) -> None:
+        self.target_element = target_element
+        self.elements: list[Element | None] = []
         """By number: an element, or None where one closes."""
-        self.collector = Collector()
-        preserves = next((e.get(_SPACE) for e in [holder, *holder.iterancestors()] if e.get(_SPACE)), "")
+        self.builder = PassageBuilder()
+        preserves = next(
+            (e.get(_SPACE) for e in [target_element, *target_element.iterancestors()] if e.get(_SPACE)), ""
+        )
         self.wraps = preserves != "preserve"
-        self.pairs = _pairs(holder)
-        self._content(holder)
-        self.passage: Passage | None = self.collector.passage(clean)
+        self.pairs = _pairs(target_element)
+        self._add_content(target_element)
+        self.passage: Passage | None = self.builder.build_translatable(clean)
         self.mnemonic: Mnemonic | None = None
-        if self.passage and not self.things and (label := without(self.passage.text, marks)):
+        if self.passage and not self.elements and (label := without(self.passage.text, marks)):
             shown, self.mnemonic = label
             self.passage = Passage(shown, write=clean)
 
     def fill(self, translation: str) -> None:
         """Replaces the element's content by the translation's."""
-        for child in list(self.holder):
-            self.holder.remove(child)
-        self.holder.text = None
-        open_elements = [self.holder]
+        for child in list(self.target_element):
+            self.target_element.remove(child)
+        self.target_element.text = None
+        open_elements = [self.target_element]
 
-        def text(part: str) -> None:
+        def add_text(part: str) -> None:
             if len(open_elements[-1]):
                 last = open_elements[-1][-1]
                 last.tail = (last.tail or "") + part
             else:
                 open_elements[-1].text = (open_elements[-1].text or "") + part
 
-        def thing(number: int) -> None:
-            element = self.things[number]
+        def add_element(number: int) -> None:
+            element = self.elements[number]
             if element is None:
                 open_elements.pop()
                 return
@@ -176,74 +178,74 @@ class _Inline:
                 element.text = None
                 open_elements.append(element)
 
-        resolved(translation, text, thing)
+        split_references(translation, add_text, add_element)
 
-    def _content(self, element: Element) -> None:
-        self._text(element.text)
+    def _add_content(self, element: Element) -> None:
+        self._add_text(element.text)
         for child in element:
-            self._inline(child)
-            self._text(child.tail)
+            self._add_element(child)
+            self._add_text(child.tail)
 
-    def _text(self, text: str | None) -> None:
-        self.collector.text(_WRAPPED.sub(" ", text or "") if self.wraps else text or "")
+    def _add_text(self, text: str | None) -> None:
+        self.builder.add_text(_WRAPPED.sub(" ", text or "") if self.wraps else text or "")
 
-    def _inline(self, element: Element) -> None:
-        name, raw = local(element), self._refer(element)
+    def _add_element(self, element: Element) -> None:
+        name, raw = local_name(element), self._refer(element)
         if self._is_open(element):
             key = object()
-            self.collector.open(raw, key)
-            self._content(element)
-            self.collector.close(self._refer(None), key)
+            self.builder.open_tag(raw, key)
+            self._add_content(element)
+            self.builder.close_tag(self._refer(None), key)
         elif name == "mrk" and text_of(element):
-            self.collector.keep(text_of(element), raw)
+            self.builder.add_protected(text_of(element), raw)
         elif element in self.pairs:
-            begins, key = self.pairs[element]
-            (self.collector.open if begins else self.collector.close)(raw, key)
-        elif name in _ALONE and not _is_break(element):
-            self.collector.keep(VALUE, raw)
-        elif name in _HALVES:
-            self.collector.keep(OBJECT, raw)
+            is_opening, key = self.pairs[element]
+            (self.builder.open_tag if is_opening else self.builder.close_tag)(raw, key)
+        elif name in _STANDALONE and not _is_break(element):
+            self.builder.add_protected(VALUE, raw)
+        elif name in _UNPAIRED_CODES:
+            self.builder.add_protected(OBJECT, raw)
         else:
-            self.collector.mark(raw)
+            self.builder.add_mark(raw)
 
-    def _refer(self, thing: Element | None) -> str:
-        self.things.append(thing)
-        return reference(len(self.things) - 1)
+    def _refer(self, element: Element | None) -> str:
+        self.elements.append(element)
+        return reference(len(self.elements) - 1)
 
     @staticmethod
     def _is_open(element: Element) -> bool:
         is_protected = element.get("mtype") == "protected" or element.get("translate") == "no"
-        return local(element) in _PAIRED and not is_protected
+        return local_name(element) in _PAIRED and not is_protected
 
 
-def _pairs(holder: Element) -> dict[Element, tuple[bool, object]]:
-    """For each code whose other half is in `holder` too: whether it opens, and the key that both halves share."""
-    found: dict[Element, tuple[bool, object]] = {}
-    waiting: dict[tuple[str, str], list[Element]] = {}
-    for element in holder.iter(etree.Element):
-        begins, key = _half(element)
-        if begins:
-            waiting.setdefault(key, []).append(element)
-        elif waiting.get(key):
+def _pairs(target_element: Element) -> dict[Element, tuple[bool, object]]:
+    """For each code whose other half is in `target_element` too: whether it opens, and the key of both halves."""
+    pairs: dict[Element, tuple[bool, object]] = {}
+    open_codes: dict[tuple[str, str], list[Element]] = {}
+    for element in target_element.iter(etree.Element):
+        is_opening, key = _half(element)
+        if is_opening:
+            open_codes.setdefault(key, []).append(element)
+        elif open_codes.get(key):
             common = object()
-            found[waiting[key].pop()], found[element] = (True, common), (False, common)
-    return found
+            pairs[open_codes[key].pop()], pairs[element] = (True, common), (False, common)
+    return pairs
 
 
 def _half(element: Element) -> tuple[bool, tuple[str, str]]:
     """Whether a code opens something, and its key: its number, or the tag that it represents."""
-    name = local(element)
+    name = local_name(element)
     number = element.get("rid") or element.get("startRef") or element.get("id") or ""
-    if name in _BEGINS or name in _ENDS:
-        return name in _BEGINS, (_BEGINS.get(name) or _ENDS[name], number)
-    code = _CODE.fullmatch(_code(element)) if name in _ALONE else None
+    if name in _OPENING_CODES or name in _CLOSING_CODES:
+        return name in _OPENING_CODES, (_OPENING_CODES.get(name) or _CLOSING_CODES[name], number)
+    code = _CODE.fullmatch(_code(element)) if name in _STANDALONE else None
     return (not code[1], ("<", code[2])) if code else (False, ("", ""))
 
 
 def _code(element: Element) -> str:
     """The original format's code, as far as the XLIFF contains it."""
-    said = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
-    return said.strip(" ")
+    text = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
+    return text.strip(" ")
 
 
 def _is_break(element: Element) -> bool:

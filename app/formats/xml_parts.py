@@ -21,7 +21,7 @@ _REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
-def parsed(content: bytes, what: str) -> Element:
+def parse_xml(content: bytes, what: str) -> Element:
     """The root element. Raises UnreadableDocument, which names `what` was expected."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False, remove_pis=False
@@ -35,7 +35,7 @@ def parsed(content: bytes, what: str) -> Element:
     return root
 
 
-def written(root: Element) -> bytes:
+def serialize(root: Element) -> bytes:
     """The document of `root`, in its original encoding."""
     tree, out = root.getroottree(), io.BytesIO()
     encoding = tree.docinfo.encoding or "UTF-8"
@@ -51,13 +51,13 @@ def text_of(element: Element) -> str:
     return "".join(part for part in element.itertext() if isinstance(part, str))
 
 
-def local(element: Element) -> str:
+def local_name(element: Element) -> str:
     """The name without its namespace; "" for a comment or a processing instruction."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def reference(number: int) -> str:
-    """The text that refers to the thing with this number."""
+    """The text that refers to the element with this number."""
     return f"{_BEGIN}{number}{_END}"
 
 
@@ -66,10 +66,10 @@ def clean(text: str) -> str:
     return _NOT_XML.sub("", text)
 
 
-def resolved(translation: str, text: Callable[[str], None], thing: Callable[[int], None]) -> None:
-    """Calls `text` and `thing` with the parts of the translation, in order."""
-    for place, part in enumerate(_REFERENCE.split(translation)):
-        if place % 2:
-            thing(int(part))
+def split_references(translation: str, add_text: Callable[[str], None], add_element: Callable[[int], None]) -> None:
+    """Calls `add_text` and `add_element` with the parts of the translation, in order."""
+    for index, part in enumerate(_REFERENCE.split(translation)):
+        if index % 2:
+            add_element(int(part))
         elif clean(part):
-            text(clean(part))
+            add_text(clean(part))
