@@ -1,6 +1,6 @@
-"""Packs sentences of different lengths without padding, and unpacks them for attention.
+"""Packs sentences of different lengths end to end, without padding, and unpacks them for attention.
 
-Every matrix product of the encoder runs over the packed tokens, attention over the padded ones.
+The encoder's matrix products run over the packed tokens; attention needs the sentences apart, and padded.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ def round_up(number: int, unit: int) -> int:
 
 
 class Packing:
-    """Token ids of `sources`, `</s>` added to each: packed they are [tokens, ...], spread [batch, source, ...].
+    """The token ids of `sources`, with `</s>` added to each, and the way between packed and unpacked tensors.
 
-    `tokens` is a multiple of `rows`, filled up with padding that no sentence sees, and `source` one of `keys`.
+    Packed tensors are [tokens, ...], unpacked ones [batch, source, ...]. `tokens` is rounded up to a multiple of `rows`
+    with padding that belongs to no sentence, and `source` to a multiple of `keys`.
     """
 
     def __init__(
@@ -35,26 +36,27 @@ class Packing:
         keys: int = 1,
     ) -> None:
         self.lengths = [len(source) + 1 for source in sources]
-        real, span = sum(self.lengths), round_up(max(self.lengths), keys)
+        real, source_length = sum(self.lengths), round_up(max(self.lengths), keys)
         fill = round_up(real, rows) - real
         lengths = torch.tensor(self.lengths)
-        starts = lengths.cumsum(0) - lengths  # positions of each sentence among the packed tokens, [batch]
-        sentences = torch.repeat_interleave(lengths)  # [real]
-        steps = torch.arange(real) - starts[sentences]  # [real]
-        within = torch.arange(span) < lengths[:, None]  # [batch, source]
+        starts = lengths.cumsum(0) - lengths  # [batch], where each sentence begins among the packed tokens
+        sentences = torch.repeat_interleave(lengths)  # [real], the sentence of each token
+        steps = torch.arange(real) - starts[sentences]  # [real], the position of each token in its sentence
+        within = torch.arange(source_length) < lengths[:, None]  # [batch, source]
         ids = [*chain.from_iterable((*source, config.eos_id) for source in sources), *[config.pad_id] * fill]
         self.tokens = torch.tensor(ids, device=device)  # [tokens]
         self.positions = F.pad(steps, (0, fill)).to(device)  # [tokens]
         self.mask = within[:, None, None, :].to(device)
         """True at real tokens, [batch, 1, 1, source]."""
-        # Padding repeats a sentence's own first token: another sentence's could be broken, and NaN times 0 is NaN.
-        self._packed = (starts[:, None] + torch.arange(span) * within).flatten().to(device)  # [batch * source]
-        self._spread = F.pad(sentences * span + steps, (0, fill)).to(device)  # [tokens]
+        # Padding repeats a token of its own sentence: one of another sentence may be NaN, and NaN times 0 is NaN.
+        packed = starts[:, None] + torch.arange(source_length) * within  # [batch, source]
+        self._packed_indices = packed.flatten().to(device)  # [batch * source]
+        self._unpacked_indices = F.pad(sentences * source_length + steps, (0, fill)).to(device)  # [tokens]
 
-    def spread(self, x: Tensor) -> Tensor:
-        """x [tokens, width] to [batch, source, width]; values between sentences are undefined and must be masked."""
-        return x.index_select(0, self._packed).view(len(self.lengths), -1, x.size(-1))
+    def unpack(self, x: Tensor) -> Tensor:
+        """x [tokens, width] to [batch, source, width]. Values at padding are arbitrary, and must be masked."""
+        return x.index_select(0, self._packed_indices).view(len(self.lengths), -1, x.size(-1))
 
     def pack(self, x: Tensor) -> Tensor:
-        """x [batch, source, width] to [tokens, width]; rows that fill up the tile repeat the first token."""
-        return x.flatten(0, 1).index_select(0, self._spread)
+        """x [batch, source, width] to [tokens, width]. Rows of padding repeat the first token."""
+        return x.flatten(0, 1).index_select(0, self._unpacked_indices)

@@ -1,7 +1,10 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): the modules and the parallel pass.
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017): its modules, and the parallel pass of training.
 
-Decoding token by token over a cache is in `model.decoding`, which calls the same modules.
-Shapes: `batch` sentences, `source` and `target` positions, `query` and `key` positions of an attention.
+Sections and equations refer to that paper; docs/transformer.md explains each with this code beside it. Decoding token
+by token over a cache is in `model.decoding`, which calls the same modules.
+
+Names in shapes: `batch` sentences; `source` and `target` positions, padding included; `query` and `key` positions of an
+attention; d_k, the width of a head.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from model.packing import Packing
 
 @dataclass
 class AttentionRecord:
-    """The attention weights of one pass, one tensor per layer, [batch, heads, query, key], in order of computation."""
+    """The attention weights of one pass: per layer, in order, one tensor [batch, heads, query, key]."""
 
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
@@ -32,82 +35,85 @@ class AttentionRecord:
 def dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1), the softmax explicit.
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
 
-    query [batch, heads, query, d_k], key and value [batch, heads, key, d_k]; mask, True where a key may be
-    attended, broadcasts to [batch, heads, query, key]. Every query needs one key at least.
-    Returns the values' average [batch, heads, query, d_k] and the weights [batch, heads, query, key], which are float32
-    where the rest is shorter.
+    query [batch, heads, query, d_k], key and value [batch, heads, key, d_k]. mask is True where a query may attend to a
+    key, and broadcasts to [batch, heads, query, key]; each query needs at least one key. Returns the weighted means of
+    the values, [batch, heads, query, d_k], and the weights, [batch, heads, query, key], in float32 at least. Dropout
+    applies to the weights that are used, not to those returned.
     """
     scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)  # [batch, heads, query, key]
-    exact = torch.promote_types(scores.dtype, torch.float32)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1, dtype=exact)
-    kept = weights if dropout is None else dropout(weights)
-    return kept.to(value.dtype) @ value, weights
+    precise = torch.promote_types(scores.dtype, torch.float32)
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1, dtype=precise)  # [batch, heads, query, key]
+    used = weights if dropout is None else dropout(weights)
+    return used.to(value.dtype) @ value, weights  # [batch, heads, query, d_k]
 
 
 class Dropout(nn.Module):
-    """Dropout (Srivastava et al. 2014) that on a CPU draws one random byte an element instead of one float.
+    """Dropout (Srivastava et al. 2014) that on a CPU draws a random byte per element, where PyTorch draws a float.
 
-    Random numbers are a large share of a CPU training step. There the rate is rounded to a multiple of 1/256 and
-    the scaling uses the rounded rate, so the expectation is exact; elsewhere PyTorch's own kernel serves.
+    Random numbers take a large share of a training step on a CPU. The rate is rounded to a multiple of 1/256 there, and
+    the scale uses the rounded rate, so that the expected value is exact. On other devices PyTorch's kernel runs.
     """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
-        self.dropped = min(round(rate * 256), 255)
+        self.threshold = min(round(rate * 256), 255)
+        """Elements with a random byte below it are dropped."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.dropped == 0:
+        if not self.training or self.threshold == 0:
             return x
         if x.device.type != "cpu":
             return F.dropout(x, self.rate)
         return x * self.mask(x)
 
     def mask(self, x: Tensor) -> Tensor:
-        """A fresh mask in x's shape and type: 0 where dropped, 1 / (1 - rate) where kept."""
-        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.dropped
-        return kept.to(x.dtype).mul_(256 / (256 - self.dropped))
+        """A random mask of x's shape and type: 0 where an element is dropped, 1 / (1 - rate) elsewhere."""
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)  # 8 random bytes each
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.threshold
+        return kept.to(x.dtype).mul_(256 / (256 - self.threshold))
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
 
 
 class Linear(nn.Linear):
-    """A linear projection that can compute a range of its outputs."""
+    """A linear projection, y = x W^T + b, that can also compute a range of its outputs."""
 
-    def part(self, x: Tensor, first: int, last: int) -> Tensor:
-        """Outputs `first` to `last` - 1 of x [..., inputs]."""
+    def forward_range(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Outputs `first` to `last` - 1 for x [..., inputs]: [..., last - first]."""
         return F.linear(x, self.weight[first:last], None if self.bias is None else self.bias[first:last])
 
 
 class Attention(nn.Module):
-    """Multi-head attention (section 3.2.2). Projections with the same input are one matrix product."""
+    """Multi-head attention (section 3.2.2).
+
+    W^Q, W^K and W^V of all heads are the rows of one matrix, `query_key_value`, so that projections of the same input
+    are one product. `output` is W^O.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_heads, self.head_dim = config.num_heads, config.head_dim
-        self.width = width = config.d_model
-        bias = config.attention_bias
-        self.query_key_value = Linear(width, 3 * width, bias=bias)
-        self.output = Linear(width, width, bias=bias)
+        self.num_heads, self.head_dim, self.d_model = config.num_heads, config.head_dim, config.d_model
+        self.query_key_value = Linear(config.d_model, 3 * config.d_model, bias=config.attention_bias)
+        self.output = Linear(config.d_model, config.d_model, bias=config.attention_bias)
         self.dropout = Dropout(config.attention_dropout)
 
     def project(self, x: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of x [batch, length, d_model], each [batch, heads, length, d_k]."""
-        query, key, value = spread(self.query_key_value(x), packing).chunk(3, dim=-1)
+        query, key, value = unpack(self.query_key_value(x), packing).chunk(3, dim=-1)  # each [batch, length, d_model]
         return self.split_heads(query), self.split_heads(key), self.split_heads(value)
 
     def project_query(self, x: Tensor) -> Tensor:
-        """The queries only, [batch, heads, query, d_k]: for cross-attention, where x is the decoder's."""
-        return self.split_heads(self.query_key_value.part(x, 0, self.width))
+        """Queries of x [batch, query, d_model], the decoder's side of cross-attention: [batch, heads, query, d_k]."""
+        return self.split_heads(self.query_key_value.forward_range(x, 0, self.d_model))
 
     def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
-        """Keys and values of the encoder's output, each [batch, heads, source, d_k]."""
-        both = self.query_key_value.part(memory, self.width, 3 * self.width)
-        key, value = spread(both, packing).chunk(2, dim=-1)
+        """Keys and values of the encoder's output, the other side: each [batch, heads, source, d_k]."""
+        key_value = self.query_key_value.forward_range(memory, self.d_model, 3 * self.d_model)
+        key, value = unpack(key_value, packing).chunk(2, dim=-1)  # each [batch, source, d_model]
         return self.split_heads(key), self.split_heads(value)
 
     def attend(
@@ -119,16 +125,19 @@ class Attention(nn.Module):
         record: list[Tensor] | None,
         packing: Packing | None = None,
     ) -> Tensor:
-        """The heads' attention, joined and projected: [batch, query, d_model]. Appends the weights to `record`."""
-        if record is None and self.training and self.fused(query.device):
-            mixed = F.scaled_dot_product_attention(query, key, value, mask, self.dropout.rate)
+        """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O: [batch, query, d_model].
+
+        Takes projected queries, keys and values, as `dot_product_attention` does. Appends the weights to `record`.
+        """
+        if record is None and self.training and self.is_fused(query.device):
+            heads = F.scaled_dot_product_attention(query, key, value, mask, self.dropout.rate)
         else:
-            mixed, weights = dot_product_attention(query, key, value, mask, self.dropout)
+            heads, weights = dot_product_attention(query, key, value, mask, self.dropout)
             if record is not None:
                 record.append(weights)
-        return cast(Tensor, self.output(pack(self.join_heads(mixed), packing)))
+        return cast(Tensor, self.output(pack(self.join_heads(heads), packing)))
 
-    def fused(self, device: torch.device) -> bool:
+    def is_fused(self, device: torch.device) -> bool:
         """Whether training uses PyTorch's fused attention, which equals `dot_product_attention` but for rounding.
 
         On a CPU the gain is not worth different results for the same seed. Written for GPUs, never run on one.
@@ -136,20 +145,20 @@ class Attention(nn.Module):
         return device.type == "cuda"
 
     def split_heads(self, x: Tensor) -> Tensor:
-        batch, length, _ = x.shape
+        batch, length, _ = x.shape  # [batch, length, d_model]
         return x.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)  # [batch, heads, length, d_k]
 
     def join_heads(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # [batch, length, d_model]
 
 
-def spread(x: Tensor, packing: Packing | None) -> Tensor:
-    """x as attention takes it, [batch, length, width]: unchanged, or unpacked."""
-    return x if packing is None else packing.spread(x)
+def unpack(x: Tensor, packing: Packing | None) -> Tensor:
+    """x [tokens, width] to [batch, length, width], as attention takes it; without a packing x has that shape."""
+    return x if packing is None else packing.unpack(x)
 
 
 def pack(x: Tensor, packing: Packing | None) -> Tensor:
-    """The inverse of `spread`."""
+    """The inverse of `unpack`."""
     return x if packing is None else packing.pack(x)
 
 
@@ -168,8 +177,8 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """The residual connection and layer normalisation around a sublayer f, in one of three placements.
 
-    post: norm(x + f(x)), the paper's (section 3.1); pre: x + f(norm(x)) (Xiong et al. 2020);
-    residual_post: x + norm(f(x)) (Liu et al. 2022, section 3.2). Dropout applies to what is added (section 5.4).
+    post: norm(x + f(x)), as in the paper (section 3.1); pre: x + f(norm(x)) (Xiong et al. 2020); residual_post:
+    x + norm(f(x)) (Liu et al. 2022, section 3.2). Dropout applies to the term that is added to x (section 5.4).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -197,7 +206,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, record: list[Tensor] | None = None, packing: Packing | None = None
     ) -> Tensor:
-        """x [batch, source, d_model], or [tokens, d_model] with a packing, to the same shape."""
+        """x [batch, source, d_model], or with a packing [tokens, d_model], to the same shape."""
 
         def self_attend(y: Tensor) -> Tensor:
             return self.self_attention.attend(*self.self_attention.project(y, packing), mask, record, packing)
@@ -207,11 +216,11 @@ class EncoderLayer(nn.Module):
 
 
 Memory = tuple[Tensor, Tensor]
-"""What one decoder layer attends to: keys and values, each [batch, heads, source, d_k]."""
+"""Keys and values of a decoder layer's cross-attention, each [batch, heads, source, d_k]."""
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, then feed-forward (section 3.1)."""
+    """Masked self-attention, cross-attention to the encoder's output, then feed-forward (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -265,12 +274,12 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """tokens [batch, length] at `positions` (broadcastable to it) to [batch, length, d_model]."""
+        """tokens [batch, length], at positions that broadcast to that shape, to [batch, length, d_model]."""
         return cast(Tensor, self.dropout(self.tokens(tokens) * self.scale + self.positions[positions]))
 
 
 class Transformer(nn.Module):
-    """The whole encoder-decoder. Source and target are token ids padded on the right with `config.pad_id`."""
+    """The encoder-decoder model. Source and target are token ids, padded on the right with `config.pad_id`."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -279,9 +288,8 @@ class Transformer(nn.Module):
         self.target_embedding = Embedding(config, config.target_vocab_size)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        closed = config.has_final_norm
-        self.encoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.d_model) if closed else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.output = Linear(config.d_model, config.target_vocab_size, bias=False)
         self._initialise()
         if config.share_embeddings != "none":
@@ -290,7 +298,7 @@ class Transformer(nn.Module):
             self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
 
     def encode(self, src: Tensor, record: AttentionRecord | None = None) -> Tensor:
-        """src [batch, source] to the encoder's output [batch, source, d_model]. Padding is masked as a key."""
+        """src [batch, source] to the encoder's output, [batch, source, d_model]. No position attends to padding."""
         self.check_length(src.size(1))
         mask = self.source_mask(src)
         x = self.source_embedding(src, torch.arange(src.size(1), device=src.device))  # [batch, source, d_model]
@@ -299,21 +307,21 @@ class Transformer(nn.Module):
         return cast(Tensor, self.encoder_norm(x))
 
     def memory(self, encoded: Tensor, packing: Packing | None = None) -> list[Memory]:
-        """Cross-attention's keys and values of `encoded`, one pair per decoder layer, computed once per sentence."""
+        """Keys and values of the encoder's output for each decoder layer, computed once per sentence."""
         return [cast(DecoderLayer, layer).cross_attention.project_memory(encoded, packing) for layer in self.decoder]
 
     def decode(
         self, tgt: Tensor, memory: list[Memory], memory_mask: Tensor, record: AttentionRecord | None = None
     ) -> Tensor:
-        """All target positions at once, each seeing itself and those before it: [batch, target, d_model].
+        """The decoder's output for all target positions in parallel, [batch, target, d_model].
 
-        tgt [batch, target] begins with `bos_id`. No padding mask is needed among targets: padding lies to the
-        right, where the causal mask already hides it from every real position.
+        tgt [batch, target] begins with `bos_id`. Each position attends to itself and those before it (section 3.2.3).
+        Targets need no padding mask: padding is on the right, where the causal mask hides it from all real positions.
         """
         self.check_length(tgt.size(1))
-        steps = torch.arange(tgt.size(1), device=tgt.device)
+        steps = torch.arange(tgt.size(1), device=tgt.device)  # [target]
         causal = steps[:, None] >= steps[None, :]  # [query, key]
-        x = self.target_embedding(tgt, steps)
+        x = self.target_embedding(tgt, steps)  # [batch, target, d_model]
         for layer, layer_memory in zip(self.decoder, memory, strict=True):
             x = layer(x, causal, layer_memory, memory_mask, record)
         return cast(Tensor, self.decoder_norm(x))
@@ -324,25 +332,28 @@ class Transformer(nn.Module):
         return self.decode(tgt, memory, self.source_mask(src), record)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """Logits of the token that follows each target position, [batch, target, target_vocab_size]."""
+        """Logits of the token after each target position, [batch, target, target_vocab_size]."""
         return cast(Tensor, self.output(self.hidden(src, tgt)))
 
     def source_mask(self, src: Tensor) -> Tensor:
-        """True at real source tokens, [batch, 1, 1, source]."""
+        """True at source tokens that are not padding, [batch, 1, 1, source]."""
         return (src != self.config.pad_id)[:, None, None, :]
 
     def parameter_count(self) -> int:
-        """Number of trained parameters, shared matrices counted once."""
+        """Number of trainable parameters; a shared matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def check_length(self, tokens: int) -> None:
-        """Raises ValueError if the model has too few positions."""
+        """Raises ValueError if the model has fewer positions than `tokens`."""
         if tokens > self.config.max_positions:
             raise ValueError(f"{tokens} tokens are over the model's limit of {self.config.max_positions}")
 
     def _initialise(self) -> None:
-        """Glorot and Bengio (2010) for every projection, separately for query, key and value; embeddings
-        normal with variance 1 / d_model, so that the scaled ones have unit variance and tied logits start small."""
+        """Initialises projections after Glorot and Bengio (2010), query, key and value each as a matrix of its own.
+
+        Embeddings are normal with variance 1 / d_model, so that scaled ones have variance 1, and tied logits start
+        small.
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -358,11 +369,14 @@ class Transformer(nn.Module):
                     nn.init.xavier_uniform_(projection)
 
 
-def sinusoidal_positions(length: int, width: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same) (section 3.5): [length, width]."""
-    positions = torch.arange(length, dtype=torch.float64)[:, None]
-    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
-    table = torch.empty(length, width, dtype=torch.float64)
+def sinusoidal_positions(length: int, d_model: int) -> Tensor:
+    """Positional encodings (section 3.5), [length, d_model].
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model)).
+    """
+    positions = torch.arange(length, dtype=torch.float64)[:, None]  # [length, 1]
+    rates = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))  # [d_model/2]
+    table = torch.empty(length, d_model, dtype=torch.float64)
     table[:, 0::2] = torch.sin(positions * rates)
     table[:, 1::2] = torch.cos(positions * rates)
     return table.float()

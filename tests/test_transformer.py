@@ -437,13 +437,13 @@ def test_fused_attention_is_attention(monkeypatch: pytest.MonkeyPatch) -> None:
         return [hidden, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
 
     explicit = outcome()
-    monkeypatch.setattr(Attention, "fused", lambda self, device: True)
+    monkeypatch.setattr(Attention, "is_fused", lambda self, device: True)
     for fused, other in zip(outcome(), explicit, strict=True):
         torch.testing.assert_close(fused, other, rtol=1e-4, atol=1e-5)
 
 
 def test_fused_attention_drops_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attention, "fused", lambda self, device: True)
+    monkeypatch.setattr(Attention, "is_fused", lambda self, device: True)
     model = make_model(dropout=0.0, attention_dropout=0.5).train()
     src, tgt = random_tokens(6), random_tokens(6, seed=2)
     assert not torch.allclose(model(src, tgt), model(src, tgt))

@@ -47,7 +47,7 @@ class TiledLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return _product(x, self.weight, self.bias, self.tiles)
 
-    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+    def forward_range(self, x: Tensor, first: int, last: int) -> Tensor:
         return _product(x, self.weight[first:last], None if self.bias is None else self.bias[first:last], self.tiles)
 
 

@@ -36,9 +36,9 @@ class QuantisedLinear(nn.Module):
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.part(x, 0, len(self.weight))
+        return self.forward_range(x, 0, len(self.weight))
 
-    def part(self, x: Tensor, first: int, last: int) -> Tensor:
+    def forward_range(self, x: Tensor, first: int, last: int) -> Tensor:
         """Outputs `first` to `last` - 1 of x [..., inputs]."""
         rows, scales = quantise_rows(x.flatten(0, -2))
         sums = torch._int_mm(rows, self.weight[first:last].t())  # [rows, outputs], int32
