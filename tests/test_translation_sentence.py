@@ -21,7 +21,7 @@ from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.text.placeholders import placeholders
 from app.translation.input_normalisation import max_protected_spans, model_input
-from app.translation.sentence import Sentence, part_of
+from app.translation.sentence import Sentence, slice_passage
 from model.bundle import Bundle
 from model.normalisation import normalise_source
 
@@ -251,7 +251,7 @@ def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
 
 def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
     passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
-    part = part_of(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
+    part = slice_passage(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
     assert part == Passage("de{f}", (ProtectedSpan(2, 5, "{f}"),), (Tag(1, "<br>"),))
 
 

@@ -32,11 +32,11 @@ from model.bundle import Bundle
 from model.tokenizer import SPACE
 
 _start_of = attrgetter("start")
-_LETTER = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
-_HANGS = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
+_LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
+_WORD_OR_MARK = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
 """Before what stands alone, where there are spaces between words: not an apostrophe."""
-_BLANKS = re.compile(r"\s+")
-_END = re.compile(r"\s*[.!。！।]\s*$")
+_WHITE_SPACE = re.compile(r"\s+")
+_FULL_STOP = re.compile(r"\s*[.!。！।]\s*$")
 
 
 def _uppercase_first(text: str) -> str:
@@ -134,7 +134,9 @@ class Sentence:
             text = text.upper() if is_all_caps(self.passage, self.bundle.tokenizer) else text
             if is_better_lowercased(self.passage, self.bundle.tokenizer):
                 text = _uppercase_first(text)
-            [text] = self._tidy(with_rows(self._read(), [_END.sub("", text) if self.added_full_stop else text]), ())
+            [text] = self._without_stray_blanks(
+                with_rows(self._source_texts(), [_FULL_STOP.sub("", text) if self.added_full_stop else text]), ()
+            )
             candidate.plain_text = text
         return candidate.plain_text
 
@@ -143,14 +145,14 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         pieces: list[str | ProtectedSpan] = []
-        for token, text in zip(tokens, self._spelt(tokens), strict=True):
+        for token, text in zip(tokens, self._token_texts(tokens), strict=True):
             if token in protected:
                 pieces += [text, protected[token]] if text else [protected[token]]
             elif pieces and isinstance(pieces[-1], str):
                 pieces[-1] += text
             else:
                 pieces.append(text)
-        return self._capitalised(pieces)
+        return self._capitalise_term(pieces)
 
     def source_pieces(self) -> list[str | ProtectedSpan]:
         """The sentence itself, with what is kept in it as it stands there."""
@@ -164,7 +166,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         at = 0
-        for token, text, source in zip(tokens, self._spelt(tokens), candidate.decoded.aligned, strict=True):
+        for token, text, source in zip(tokens, self._token_texts(tokens), candidate.decoded.aligned, strict=True):
             if text:
                 yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)
@@ -191,7 +193,7 @@ class Sentence:
             before = ""
         return [*spans, (length, length)]
 
-    def _read(self) -> list[str]:
+    def _source_texts(self) -> list[str]:
         """The parts of the sentence that the model is given as text."""
         if not self.passage.protected:
             return [self.passage.text]
@@ -203,7 +205,7 @@ class Sentence:
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
-    def _spelt(self, tokens: Sequence[int]) -> list[str]:
+    def _token_texts(self, tokens: Sequence[int]) -> list[str]:
         """What each token adds to the text; what is kept comes after what its own token adds."""
         texts = self.bundle.tokenizer.spelt(tokens)
         if is_all_caps(self.passage, self.bundle.tokenizer):
@@ -214,41 +216,43 @@ class Sentence:
         protected = self._protected_by_id(tokens)
         if texts and not any(token in protected for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
-        texts = with_rows(self._read(), self._without_end(texts, tokens) if self.added_full_stop else texts)
+        texts = with_rows(
+            self._source_texts(), self._without_added_stop(texts, tokens) if self.added_full_stop else texts
+        )
         for number, token in enumerate(tokens):
             if token in protected:
-                self._space_around(protected[token], texts, number)
+                self._add_spaces_around(protected[token], texts, number)
                 before = protected.get(tokens[number - 1]) if number else None
                 if before and before.end != protected[token].start:
                     texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
-        return self._tidy(texts, [number for number, token in enumerate(tokens) if token in protected])
+        return self._without_stray_blanks(texts, [number for number, token in enumerate(tokens) if token in protected])
 
-    def _tidy(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
+    def _without_stray_blanks(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
         """`texts` of a translation, with what is kept behind some, without stray blanks."""
         return without_stray_blanks(texts, protected, self.passage.text, self.bundle.source, self.bundle.target)
 
-    def _space_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
+    def _add_spaces_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
         """What stood alone does not hang on a word: puts a space into the text beside it, if there is none.
 
         Beside an ideograph, all stands alone: "用{name}登录" is "log in with {name}".
         """
         before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
-        if number and is_apart(before) and _HANGS.match(texts[number - 1][-1:]):
+        if number and is_apart(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
             texts[number - 1] += SPACE
-        if number + 1 < len(texts) and is_apart(after) and _LETTER.match(texts[number + 1]):
+        if number + 1 < len(texts) and is_apart(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
 
-    def _without_end(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
+    def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
         """Without the mark that answers the one that the model got, if it is the last thing said."""
         protected = self._protected_by_id(tokens)
         first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
-        left = len(_END.sub("", "".join(texts[first:])))
+        left = len(_FULL_STOP.sub("", "".join(texts[first:])))
         for number in range(first, len(texts)):
             texts[number] = texts[number][:left]
             left -= len(texts[number])
         return texts
 
-    def _capitalised(self, pieces: list[str | ProtectedSpan]) -> list[str | ProtectedSpan]:
+    def _capitalise_term(self, pieces: list[str | ProtectedSpan]) -> list[str | ProtectedSpan]:
         """A glossary's term at the start of a sentence that begins with a capital has one too."""
         blank = (isinstance(piece, str) and not piece.strip() for piece in pieces)
         first = next((number for number, is_blank in enumerate(blank) if not is_blank), 0)
@@ -258,18 +262,20 @@ class Sentence:
         return pieces
 
 
-def with_tabs(passage: Passage) -> Passage:
+def with_tab_tags(passage: Passage) -> Passage:
     """A sentence in which each run of blanks that holds a tab has one in the translation, if it can be told where."""
     if "\t" not in passage.text:
         return passage
     tags = {tag.at: tag for tag in passage.tags}
-    found = (run.start() + run[0].index("\t") for run in _BLANKS.finditer(passage.text) if "\t" in run[0])
+    found = (run.start() + run[0].index("\t") for run in _WHITE_SPACE.finditer(passage.text) if "\t" in run[0])
     outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.protected))
     tabs = [Tag(at, "\t", space=True) for at in outside]
     return replace(passage, tags=tuple(sorted([*passage.tags, *tabs], key=lambda tag: tag.at)))
 
 
-def part_of(passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int) -> Passage:
+def slice_passage(
+    passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int
+) -> Passage:
     """Characters [start, end) of `passage`, with those of `kept` that are there, moved; `tags` are moved already."""
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
     within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])

@@ -27,7 +27,7 @@ from app.text.tag_projection import shares
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import untranslated_warning
-from app.translation.sentence import Candidate, Sentence, part_of, with_tabs
+from app.translation.sentence import Candidate, Sentence, slice_passage, with_tab_tags
 from app.translation.terminology import find_numbers, missing_terms, usable_terms
 from model.bundle import Bundle
 from model.languages import joint, spacing
@@ -217,7 +217,7 @@ class _PassagePlanner:
             follows = segment.translate
 
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = with_tabs(part_of(self.passage, self.protected, share, segment.start, segment.end))
+        part = with_tab_tags(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
         terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
@@ -226,12 +226,12 @@ class _PassagePlanner:
     def _copy(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
         if not (self.protected or share):
             return self.passage.write(self.passage.text[segment.start : segment.end])
-        return unchanged(part_of(self.passage, self.protected, share, segment.start, segment.end))
+        return unchanged(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
 
     def _copy_between(self, segment: Segment) -> str:
         """What is copied between two sentences, with the space that the target's have between them."""
         text = self.passage.text[segment.start : segment.end]
-        part = part_of(self.passage, self.protected, (), segment.start, segment.end)
+        part = slice_passage(self.passage, self.protected, (), segment.start, segment.end)
         if text.isspace() and not part.protected:
             return self.passage.write(spacing(text, self.bundle.source, self.bundle.target))
         space = "" if "|" in text or any(map(str.isspace, text)) else self.passage.write(self.joint)
@@ -246,7 +246,7 @@ class _PassagePlanner:
         if ids is not None and len(ids) <= limit:
             yield segment, ids
             return
-        whole = self._find_terms(part_of(self.passage, self.protected, (), segment.start, segment.end))
+        whole = self._find_terms(slice_passage(self.passage, self.protected, (), segment.start, segment.end))
         terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
         cuts = cut(self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms)
         count = sum(part.translate for part in cuts)
@@ -271,7 +271,7 @@ class _PassagePlanner:
                 # Most are, and this is what `model_input` makes of them.
                 return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, model_input(Passage(text), self.bundle))))
-        part = part_of(self.passage, self.protected, (), start, end)
+        part = slice_passage(self.passage, self.protected, (), start, end)
         much = len(part.protected) + len(self._find_terms(part)) > max_protected_spans(self.bundle)
         return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
 
