@@ -1,7 +1,4 @@
-"""One sentence between its text and the model: symbols for what is kept, tokens, and the translation put together.
-
-Knows one bundle's tokenizer. Which sentences there are, and what else is said of them, is the translator's.
-"""
+"""A sentence: its tokens for one bundle, and its translation with tags and protected text restored."""
 
 from __future__ import annotations
 
@@ -34,13 +31,13 @@ from model.tokenizer import SPACE
 _start_of = attrgetter("start")
 _LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _WORD_OR_MARK = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
-"""Before what stands alone, where there are spaces between words: not an apostrophe."""
+"""Ends text that needs a space before protected text that stood alone; an apostrophe needs none."""
 _WHITE_SPACE = re.compile(r"\s+")
 _FULL_STOP = re.compile(r"\s*[.!。！।]\s*$")
 
 
 def _uppercase_first(text: str) -> str:
-    """`text` with its first letter as a capital, where that is one letter too."""
+    """`text` with its first letter in upper case, if that is a single letter, too."""
     place = len(text) - len(text.lstrip())
     capital = text[place : place + 1].upper()
     return text[:place] + capital + text[place + 1 :] if len(capital) == 1 else text
@@ -48,7 +45,7 @@ def _uppercase_first(text: str) -> str:
 
 @dataclass(eq=False, slots=True)
 class Candidate:
-    """A translation of a sentence, loops cut, and what its sentence makes of it, once it has."""
+    """A decoded translation of a sentence; its sentence caches the texts made from it."""
 
     decoded: Decoded
     plain_text: str | None = None
@@ -57,36 +54,39 @@ class Candidate:
 
 @dataclass(eq=False)
 class Sentence:
-    """A sentence on its way: `passage` is the sentence alone, offsets in it its own."""
+    """A sentence to translate. `passage` is the sentence alone, with offsets from its start."""
 
     passage: Passage
     bundle: Bundle
     sequence: EngineSequence
-    """What is asked of the engine."""
+    """The sequence to decode."""
     start: int = 0
-    """Of the sentence in the text that it is from."""
+    """Offset of the sentence in its text."""
     warnings: list[str] = field(default_factory=list)
     terms: tuple[ProtectedSpan, ...] = ()
-    """A glossary's that are in it, with their translations as `raw`."""
+    """The terms and numbers that the sentence contains, with their required translations as `raw`."""
     untranslated_words: Sequence[str] = ()
-    """Words that the translation hardly attended to."""
+    """Words to which the translation paid hardly any attention."""
     checked: bool = False
-    """Whether loops are cut and warnings noted; see app/translation/text_plan.py."""
+    """Whether `quality_checks.check_translation` has run."""
     copied_words: int = 0
-    """Words of the translation, if they are the source's own; see `copied_words`."""
+    """Number of words in a translation that copies the source, else 0; see `count_copied_words`."""
     candidates: list[Candidate] = field(default_factory=list)
-    """What was found, the best first; none before it is decoded."""
+    """The decoded translations, the best first; empty before decoding."""
     error: ServiceError | None = None
-    """Why it could not be."""
+    """The reason why decoding failed."""
 
     @property
     def added_full_stop(self) -> str:
-        """What the model gets after the text; see `added_full_stop`."""
+        """The full stop that the model reads after the text, or an empty string."""
         return added_full_stop(self.passage.text, self.bundle)
 
     @classmethod
     def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], beam_size: int, start: int) -> Sentence:
-        """`ids`: of its parts. Each of its symbols is to come exactly once, and no other."""
+        """`ids` encode the passage.
+
+        The decoder must generate the reserved symbol of each protected span exactly once, and no other.
+        """
         symbols = bundle.tokenizer.reserved_ids
         count = len(passage.protected)
         required, forbidden = (tuple(symbols[:count]), tuple(symbols[count:])) if count else ((), ())
@@ -95,15 +95,15 @@ class Sentence:
         return cls(passage, bundle, sequence, start)
 
     def protect_terms(self) -> None:
-        """Has symbols in the place of its terms as well, and is to be decoded again."""
-        # What is kept is not asked to be spelt as the format does: see Passage.
+        """Protects the terms as well, and prepares the sentence to be decoded again."""
+        # `write` does not apply to the `raw` of a protected span.
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
         self.passage = replace(self.passage, protected=tuple(sorted([*self.passage.protected, *self.terms])))
         ids = self.bundle.tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
     def set_decoded(self, decoded: Decoded) -> None:
-        """It was decoded, by itself or with a beam."""
+        """Stores the result of greedy or beam search."""
         self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
 
     @property
@@ -111,7 +111,7 @@ class Sentence:
         return self.candidates[0]
 
     def render(self, candidate: Candidate) -> str:
-        """The translation, spelt as the format does, tags and what is kept in place."""
+        """The translation, encoded for its format, with its tags and protected text."""
         if candidate.rendered is None:
             candidate.rendered = self._render(candidate)
         return candidate.rendered
@@ -128,7 +128,7 @@ class Sentence:
         return render_tags(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
 
     def plain_text(self, candidate: Candidate) -> str:
-        """The translation without what is kept, in plain characters."""
+        """The translation in plain characters, without protected text."""
         if candidate.plain_text is None:
             text = self.bundle.tokenizer.decode(candidate.decoded.tokens)
             text = text.upper() if is_all_caps(self.passage, self.bundle.tokenizer) else text
@@ -141,7 +141,7 @@ class Sentence:
         return candidate.plain_text
 
     def pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
-        """The translation in plain characters, and what is kept where its symbol stands."""
+        """The translation in plain characters, with each protected span in the place of its symbol."""
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         pieces: list[str | ProtectedSpan] = []
@@ -155,13 +155,13 @@ class Sentence:
         return self._capitalise_term(pieces)
 
     def source_pieces(self) -> list[str | ProtectedSpan]:
-        """The sentence itself, with what is kept in it as it stands there."""
+        """The sentence itself, with its protected spans as written in the source."""
         text = self.passage.text
         protected = (one._replace(raw=text[one.start : one.end]) for one in self.passage.protected)
         return [part if isinstance(part, str) else next(protected) for part in split_at_protected(self.passage)]
 
     def aligned_spans(self, candidate: Candidate) -> Iterator[AlignedSpan]:
-        """Which characters of the sentence each token's characters of the translation attend to most."""
+        """For each token of the translation, its characters and the source characters that it attends to most."""
         spans = self.source_spans()
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
@@ -175,7 +175,7 @@ class Sentence:
                 at += len(protected[token].raw)
 
     def source_spans(self) -> list[tuple[int, int]]:
-        """The characters of the sentence that each source token stands for, the end symbol's last: none."""
+        """The characters of the sentence that each source token encodes; the end symbol's, which is last, are none."""
         spans: list[tuple[int, int]] = []
         at, before = 0, SPACE
         tokenizer = self.bundle.tokenizer
@@ -194,19 +194,22 @@ class Sentence:
         return [*spans, (length, length)]
 
     def _source_texts(self) -> list[str]:
-        """The parts of the sentence that the model is given as text."""
+        """The parts of the sentence that the model reads as text; an empty string for each protected span."""
         if not self.passage.protected:
             return [self.passage.text]
         return [part if isinstance(part, str) else "" for part in split_at_protected(self.passage)]
 
     def _protected_by_id(self, tokens: Sequence[int]) -> dict[int, ProtectedSpan]:
-        """What each symbol stands for. Marks that nest come in the order of the source, in the places of them all."""
+        """The protected span of each symbol in `tokens`.
+
+        Marks that nest, such as tags, take the places of their symbols in source order.
+        """
         protected = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.protected, strict=False))
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
     def _token_texts(self, tokens: Sequence[int]) -> list[str]:
-        """What each token adds to the text; what is kept comes after what its own token adds."""
+        """The text that each token adds; protected text follows the text of its own symbol."""
         texts = self.bundle.tokenizer.spelt(tokens)
         if is_all_caps(self.passage, self.bundle.tokenizer):
             texts = [text.upper() for text in texts]
@@ -224,17 +227,17 @@ class Sentence:
                 self._add_spaces_around(protected[token], texts, number)
                 before = protected.get(tokens[number - 1]) if number else None
                 if before and before.end != protected[token].start:
-                    texts[number] = SPACE  # what stood apart does not become one: "21" and "2024"
+                    texts[number] = SPACE  # separate spans stay separate: "21" and "2024"
         return self._without_stray_blanks(texts, [number for number, token in enumerate(tokens) if token in protected])
 
     def _without_stray_blanks(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
-        """`texts` of a translation, with what is kept behind some, without stray blanks."""
+        """`texts` without stray blanks. `protected`: the indices of texts that protected text follows."""
         return without_stray_blanks(texts, protected, self.passage.text, self.bundle.source, self.bundle.target)
 
     def _add_spaces_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
-        """What stood alone does not hang on a word: puts a space into the text beside it, if there is none.
+        """Adds a space between protected text and a word beside it, if the source separates them.
 
-        Beside an ideograph, all stands alone: "用{name}登录" is "log in with {name}".
+        An ideograph always counts as separate: "用{name}登录" is "log in with {name}".
         """
         before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
         if number and is_apart(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
@@ -243,7 +246,7 @@ class Sentence:
             texts[number + 1] = SPACE + texts[number + 1]
 
     def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
-        """Without the mark that answers the one that the model got, if it is the last thing said."""
+        """Removes the translation of the added full stop, if it comes last."""
         protected = self._protected_by_id(tokens)
         first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
         left = len(_FULL_STOP.sub("", "".join(texts[first:])))
@@ -253,7 +256,7 @@ class Sentence:
         return texts
 
     def _capitalise_term(self, pieces: list[str | ProtectedSpan]) -> list[str | ProtectedSpan]:
-        """A glossary's term at the start of a sentence that begins with a capital has one too."""
+        """Capitalises a term at the start of the translation, if the sentence begins with a capital."""
         blank = (isinstance(piece, str) and not piece.strip() for piece in pieces)
         first = next((number for number, is_blank in enumerate(blank) if not is_blank), 0)
         term = pieces[first] if pieces else ""
@@ -263,7 +266,7 @@ class Sentence:
 
 
 def with_tab_tags(passage: Passage) -> Passage:
-    """A sentence in which each run of blanks that holds a tab has one in the translation, if it can be told where."""
+    """Adds a tag for the tab in each run of white space, so that the translation has a tab in the same place."""
     if "\t" not in passage.text:
         return passage
     tags = {tag.at: tag for tag in passage.tags}
@@ -276,7 +279,10 @@ def with_tab_tags(passage: Passage) -> Passage:
 def slice_passage(
     passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int
 ) -> Passage:
-    """Characters [start, end) of `passage`, with those of `kept` that are there, moved; `tags` are moved already."""
+    """Characters [start, end) of `passage`, with those of `protected` that it contains.
+
+    `tags` already count from `start`.
+    """
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
     within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
     return Passage(passage.text[start:end], within, tuple(tags), passage.write)
