@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -42,14 +43,17 @@ _OTHER_DIGITS = re.compile(r"[^\D0-9]+")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
-class Replacement:
+class Replacement(NamedTuple):
     """Characters [start, end) of a translation to replace with `text`."""
 
-    def __init__(self, start: int, end: int, text: str) -> None:
-        self.start, self.end, self.text = start, end, text
+    start: int
+    end: int
+    text: str
 
 
-def find_numbers(passage: Passage, terms: Sequence[ProtectedSpan], most: int, target: str = "") -> list[ProtectedSpan]:
+def find_numbers(
+    passage: Passage, terms: Sequence[ProtectedSpan], max_spans: int, target: str = ""
+) -> list[ProtectedSpan]:
     """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
 
     With `terms` and what is kept they are at most so many.
@@ -60,7 +64,7 @@ def find_numbers(passage: Passage, terms: Sequence[ProtectedSpan], most: int, ta
     numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
     found = (ProtectedSpan(*number.span(), _with_plain_digits(number[0])) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
-    return list(usable_terms(passage, free))[: max(0, most - len(terms) - len(passage.protected))]
+    return list(usable_terms(passage, free))[: max(0, max_spans - len(terms) - len(passage.protected))]
 
 
 def _with_plain_digits(text: str) -> str:
@@ -76,13 +80,13 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
         text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
     else:
         text = sentence.plain_text(candidate)
-    there = {term.raw: _count_occurrences(term.raw, text) for term in sentence.terms}
-    left: list[ProtectedSpan] = []
+    counts = {term.raw: _count_occurrences(term.raw, text) for term in sentence.terms}
+    missing: list[ProtectedSpan] = []
     for term in sentence.terms:
-        if there[term.raw] <= 0:
-            left.append(term)
-        there[term.raw] -= 1
-    return left
+        if counts[term.raw] <= 0:
+            missing.append(term)
+        counts[term.raw] -= 1
+    return missing
 
 
 def _count_occurrences(given: str, text: str) -> int:
@@ -101,9 +105,9 @@ def _count_separate(number: str, text: str) -> int:
     count, at = 0, text.find(number)
     while at >= 0:
         end = at + len(number)
-        apart = not (text[at - 1 : at].isdecimal() if at else False) and not text[end : end + 1].isdecimal()
-        count += apart
-        at = text.find(number, end if apart else at + 1)
+        separate = not (text[at - 1 : at].isdecimal() if at else False) and not text[end : end + 1].isdecimal()
+        count += separate
+        at = text.find(number, end if separate else at + 1)
     return count
 
 
@@ -123,15 +127,14 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
         if run[0] == 0 and sentence.passage.text[:1].isupper():
             given = given[:1].upper() + given[1:]
         replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))
-    replacements.sort(key=_start_of)
-    asked, tokenizer = sentence.sequence, sentence.bundle.tokenizer
+    replacements.sort()
+    sequence, tokenizer = sentence.sequence, sentence.bundle.tokenizer
     prefix = tuple(tokenizer.encode_parts(list(_prefix_parts(sentence, replacements))))
-    limit = min(
-        sentence.bundle.limits.max_target, max(asked.limit, len(prefix) + len(asked.required) + MIN_TOKENS_AFTER_TERM)
-    )
-    if len(prefix) + sum(symbol not in prefix for symbol in asked.required) > limit:
+    needed = len(prefix) + len(sequence.required) + MIN_TOKENS_AFTER_TERM
+    limit = min(sentence.bundle.limits.max_target, max(sequence.limit, needed))
+    if len(prefix) + sum(symbol not in prefix for symbol in sequence.required) > limit:
         return None
-    return structs.replace(asked, limit=limit, prefix=prefix)
+    return structs.replace(sequence, limit=limit, prefix=prefix)
 
 
 def _aligned_run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
@@ -179,11 +182,11 @@ def _prefix_parts(sentence: Sentence, replacements: Sequence[Replacement]) -> It
         if isinstance(piece, ProtectedSpan):
             yield sentence.passage.protected.index(piece)
         else:
-            yield from _filled(piece, at, [p for p in replacements if p.start < at + length and p.end > at], end)
+            yield from _replaced(piece, at, [p for p in replacements if p.start < at + length and p.end > at], end)
         at += length
 
 
-def _filled(piece: str, offset: int, replacements: Sequence[Replacement], end: int) -> Iterator[str]:
+def _replaced(piece: str, offset: int, replacements: Sequence[Replacement], end: int) -> Iterator[str]:
     done = 0
     for one in replacements:
         yield piece[done : one.start - offset] + one.text
