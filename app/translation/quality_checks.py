@@ -1,6 +1,7 @@
-"""What is wrong with a translation, as far as that shows without knowing languages: loops, copies, what is left out.
+"""Estimates the quality of a translation without a reference: loops, copies, omissions, invented numbers.
 
-Knows tokens and attention. The thresholds were measured on development files; docs/text.md has their errors.
+Uses only tokens, scores and attention, in any language. The thresholds were measured on development sets; docs/text.md
+has their error rates.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
 
 MAX_LOOP_TOKENS = 16
-"""Tokens of what is looked for as repeated."""
+"""Maximum length of a repeated sequence that is detected."""
 MIN_COVERAGE = 0.1
-"""A source word to which all target tokens together gave less attention than this was hardly translated: 2 words in
-1,000 of good translations are under it, and of words left out 58 in 100."""
+"""A source word that receives less attention than this from all target tokens together counts as untranslated: 2 in
+1,000 words of good translations do, and 58 in 100 omitted words."""
 MIN_REPEATED_SHARE = 1 / 3
-"""Of a translation: so much of it, and nothing of the source, being said three times or more is a fault. 2 in 3,000
-references of newstest2013 are over it; without it, all with any two tokens three times, 4 in 100 are."""
+"""Share of a translation that repeats itself, while the source does not, from which it counts as repetitive. 2 in 3,000
+references of newstest2013 exceed it; 4 in 100 have any two tokens three times."""
 MIN_SOURCE_REPEATS = 8
-"""Times that a source has to have a token for its translation to be counted: fewer come in a list, or a rhyme."""
+"""Occurrences of one token from which a source counts as repetitive; lists and rhymes have fewer."""
 MAX_WORDS_SHOWN = 5
-"""Words that a warning names."""
+"""Maximum number of words that a warning lists."""
 MIN_LABEL_SCORE, MAX_LABEL_WORDS = -0.9, 2
-"""Score under which the translation of so few words is mostly wrong: a label, of which the model knows too little."""
+"""Below this score, translations of texts this short are mostly wrong: labels, which give a model no context."""
 MIN_COPY_WORDS = 5
-"""Words of a copy that is warned of whatever they are; fewer may be a name, or in both languages."""
+"""A copy of at least this many words causes a warning; a shorter one may be a name, or valid in both languages."""
 _WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
 _SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]|_")
-"""Not punctuation, nor what often stands for a word: "+" for "plus"."""
+"""Excludes punctuation and symbols that often replace a word, such as "+" for "plus"."""
 _WITHOUT_SYMBOLS = re.compile(r"[A-Za-z\u00c0-\u00f6\u00f8-\u024f\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]*+")
-"""Characters of most translations, of which none is a symbol: one class for the whole, since several are slow."""
+"""Matches most translations: characters that are no symbols. One class, since several are slow."""
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
 
 
 def check_translation(sentence: Sentence) -> None:
-    """Cuts loops out of what was decoded, and notes in the sentence's warnings whatever seems wrong with it; once."""
+    """Cuts loops from the sentence's candidates, and adds a warning for each apparent error of the best; only once."""
     if sentence.checked:
         return
     text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
@@ -80,7 +81,7 @@ def check_translation(sentence: Sentence) -> None:
 
 
 def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
-    """`candidate`, or another without its loops. A glossary's terms are not cut: the source says them as often."""
+    """`candidate` without its loops. Keeps a loop whose removal would lose a term: the source has it as often."""
     decoded = candidate.decoded
     left = without_loops(decoded.tokens, sentence.sequence.source)
     if len(left) == len(decoded.tokens):
@@ -93,10 +94,10 @@ def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
 
 
 def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
-    """The indices of `tokens` that are left when of what is said again and again only the first time counts.
+    """The indices of `tokens` that remain when each loop is reduced to its first occurrence.
 
-    Something of one or two tokens has to come four times on end, anything longer three times, and more often than
-    anything does in the source: "ha ha ha ha" may be meant.
+    A loop is a sequence of one or two tokens at least four times in a row, or a longer one three times, and more often
+    than any sequence in the source: "ha ha ha ha" may be intended.
     """
     left = list(range(len(tokens)))
     if len(tokens) - len(set(tokens)) < 2 or max(Counter(tokens).values()) < 3:
@@ -111,21 +112,21 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
         elif at >= 0:
             end = at + size * _consecutive_repeats(said, at, size)
             while end < len(said) and said[end] == said[end - size]:
-                end += 1  # the beginning of one time more
-            left, size = left[: at + size] + left[end:], 1  # what now stands side by side may be a loop again
+                end += 1  # an incomplete repetition
+            left, size = left[: at + size] + left[end:], 1  # the tokens that are now adjacent may form another loop
         else:
             size += 1
     return left
 
 
 def _max_repeats(tokens: Sequence[int]) -> int:
-    """How often anything is said on end."""
+    """The maximum number of times that any sequence occurs in a row."""
     sizes = range(1, MAX_LOOP_TOKENS + 1)
     return max((_consecutive_repeats(tokens, at, size) for size in sizes for at in range(len(tokens))), default=1)
 
 
 def _consecutive_repeats(tokens: Sequence[int], at: int, size: int) -> int:
-    """How often the `size` tokens from `at` stand there on end."""
+    """How often the `size` tokens at `at` occur there in a row."""
     once = tokens[at : at + size]
     times = 1
     while tokens[at + times * size : at + (times + 1) * size] == once:
@@ -134,8 +135,8 @@ def _consecutive_repeats(tokens: Sequence[int], at: int, size: int) -> int:
 
 
 def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:
-    """Whether much of the translation is stretches of two or more tokens that come three times or more, anywhere in
-    it, while none does in the source."""
+    """Whether much of the translation consists of bigrams that occur three times or more, while none does in the
+    source."""
     if len(tokens) - len(set(tokens)) < 4:
         return False
     pairs = list(pairwise(tokens))
@@ -147,7 +148,7 @@ def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:
 
 
 def repeats_unlike_source(tokens: Sequence[int], source: Sequence[int]) -> bool:
-    """Whether much of the source is one token again and again, and the translation has none about as often."""
+    """Whether one token makes up much of the source, and no token occurs about as often in the translation."""
     times = max(Counter(source).values(), default=0)
     if times < MIN_SOURCE_REPEATS or times < MIN_REPEATED_SHARE * len(source):
         return False
@@ -155,7 +156,7 @@ def repeats_unlike_source(tokens: Sequence[int], source: Sequence[int]) -> bool:
 
 
 def _bigram_counts(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]:
-    """How often each pair of neighbours comes; what overlaps the one before does not count."""
+    """How often each pair of adjacent tokens occurs; an occurrence that overlaps the previous one does not count."""
     times, last = Counter[tuple[int, int]](), dict[tuple[int, int], int]()
     for place, pair in enumerate(pairs):
         if last.get(pair, -2) < place - 1:
@@ -165,9 +166,9 @@ def _bigram_counts(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]
 
 
 def is_uncertain(sentence: Sentence) -> bool:
-    """Whether a sentence of a word or two, in a language with spaces, has so low a score that it is hardly right.
+    """Whether a text of one or two words, in a language with spaces, has a score too low to be right.
 
-    Values count neither as words nor in the score, which they raise: their symbols are certain.
+    Protected spans count neither as words nor in the score, which their certain symbols would raise.
     """
     decoded, passage = sentence.best.decoded, sentence.passage
     scores = list(decoded.log_probs)
@@ -185,12 +186,13 @@ def is_uncertain(sentence: Sentence) -> bool:
 
 
 def count_copied_words(source: str, translation: str) -> int:
-    """How many words the translation has, if all but one in five are the source's; else 0.
+    """The number of words in the translation if at least four in five are in the source, too; else 0.
 
-    A run of ten or more letters that are not Latin is counted by its letters: it may be a sentence without spaces.
+    A single word of ten or more letters that are not ASCII counts by its letters, as it may be a sentence without
+    spaces.
     """
     words, source = _WORD.findall(translation.casefold()), normalise_source(source).casefold()
-    if sum(word in source for word in words) < 0.8 * len(words):  # which is seldom so, and soon known
+    if sum(word in source for word in words) < 0.8 * len(words):  # rarely true, and quick to check
         return 0
     given = set(_WORD.findall(source))
     if sum(word in given for word in words) < 0.8 * len(words):
@@ -200,9 +202,9 @@ def count_copied_words(source: str, translation: str) -> int:
 
 
 def find_invented_symbols(source: str, translation: str) -> list[str]:
-    """The numbers and symbols of the translation that nothing in the source accounts for.
+    """The numbers and symbols of the translation that nothing in the source explains.
 
-    Another mark of the same kind does, as « for "; and a number does for a percent sign and for one of a currency.
+    A mark explains any other of its kind, such as « for "; a number explains a percent or currency sign.
     """
     if _WITHOUT_SYMBOLS.fullmatch(translation) and "://" not in translation and "www." not in translation:
         return []
@@ -218,7 +220,7 @@ def find_invented_symbols(source: str, translation: str) -> list[str]:
 
 
 def _symbol_class(symbol: str) -> str:
-    """What of a kind may become each other in translation."""
+    """The class of a symbol: symbols of one class may replace each other in translation."""
     if symbol[0].isdecimal():
         return _DIGITS
     if unicodedata.category(symbol[0]) == "Sc":
@@ -227,7 +229,7 @@ def _symbol_class(symbol: str) -> str:
 
 
 def find_untranslated_words(sentence: Sentence) -> list[str]:
-    """The source words that the translation hardly attended to."""
+    """The source words to which the translation pays hardly any attention."""
     coverage = sentence.best.decoded.coverage
     if not coverage or min(coverage[:-1], default=1) >= MIN_COVERAGE:
         return []
@@ -249,19 +251,19 @@ def find_untranslated_words(sentence: Sentence) -> list[str]:
 
 
 def _token_start(text: str, start: int) -> int:
-    """Where the token that begins a word begins: at the blanks before it, mostly."""
+    """The start of a word's first token, which includes the white space before the word."""
     while start and (text[start - 1].isspace() or text[start - 1] in INVISIBLE):
         start -= 1
     return start
 
 
 def untranslated_warning(words: Sequence[str]) -> str:
-    """The warning of words that were overlooked."""
+    """A warning that lists words as untranslated."""
     return f"Perhaps not translated: {quoted(words)}."
 
 
 def quoted(words: Sequence[str]) -> str:
-    """For a warning: each once."""
+    """The words, each once, as a warning lists them."""
     words = list(dict.fromkeys(words))
     more = f" and {len(words) - MAX_WORDS_SHOWN} more" if len(words) > MAX_WORDS_SHOWN else ""
     return ", ".join(f"“{word}”" for word in words[:MAX_WORDS_SHOWN]) + more

@@ -1,8 +1,7 @@
-"""How a glossary's terms come into a translation: where the model put its own word for one, the given one is put, and
-the rest is decoded again from there.
+"""Puts a glossary's terms into a translation: replaces the words aligned to a term, and decodes the rest again.
 
-Knows one sentence that is decoded. Symbols in place of the terms would be surer still, but a model that does not see a
-word cannot make a sentence of it: docs/text.md has the figures.
+Symbols in place of the terms would be more reliable, but a model cannot build a sentence around a word that it does not
+see: docs/text.md has the figures.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from app.translation.sentence import Candidate, Sentence
 from model.languages import language_alone
 
 MAX_ARTICLE_LETTERS = 3
-"""Letters of a word before another that is taken for its article, or the like, and stays before the given term."""
+"""Maximum for a word before another to count as its article or preposition, which stays before the term."""
 MIN_TOKENS_AFTER_TERM = 16
-"""Tokens that a sentence may go on for after its last term, at least."""
+"""How far a sentence may continue after its last term, whatever its own limit is."""
 _GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"
 """A number in groups of three: 10 000, with the spaces that keep it together."""
 _DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
 _NUMBER = re.compile(rf"(?<![\w.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d\d+)(?!\w)")
 _NUMBER_AS_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
-"""As a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
+"""A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
 _MAGNITUDE = re.compile(r"\s*[月千万萬亿億]")
 _MAGNITUDE_CJK = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
-"""What makes another number of the one before it: "3.5 million" is 350万, 12月 is December."""
+"""Words that change the number before them in translation: "3.5 million" is 350万, and 12月 is December."""
 _MYRIAD_LANGUAGES = {"ja", "ko", "wuu", "yue", "zh"}
 _NON_DIGIT = re.compile(r"\D")
 _OTHER_DIGITS = re.compile(r"[^\D0-9]+")
@@ -54,9 +53,9 @@ class Replacement(NamedTuple):
 def find_numbers(
     passage: Passage, terms: Sequence[ProtectedSpan], max_spans: int, target: str = ""
 ) -> list[ProtectedSpan]:
-    """The numbers of two digits and more, which are to be in the translation as well: models make others of them.
+    """Numbers of two or more digits, which the translation must contain, since models change them.
 
-    With `terms` and what is kept they are at most so many.
+    Returns only as many as, with `terms` and the passage's protected spans, do not exceed `max_spans`.
     """
     if not _DIGITS.search(passage.text):
         return []
@@ -68,12 +67,12 @@ def find_numbers(
 
 
 def _with_plain_digits(text: str) -> str:
-    """With full-width digits as 0 to 9 (NFKC), and those of other scripts as they are."""
+    """`text` with full-width digits as 0 to 9 (NFKC); digits of other scripts are unchanged."""
     return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
 def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
-    """The sentence's terms that a translation of it does not have, or not often enough."""
+    """Terms of the sentence that are missing from this translation, or occur too rarely."""
     if not sentence.terms:
         return []
     if sentence.passage.protected:
@@ -90,7 +89,7 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
 
 
 def _count_occurrences(given: str, text: str) -> int:
-    """How often `given` stands in `text`, as whole words where it begins and ends with letters."""
+    """How often `given` occurs in `text`, as whole words if it begins and ends with a letter."""
     if given[0].isdigit():
         given, text = _with_plain_digits(given), _with_plain_digits(text)
         digits = _NON_DIGIT.sub("", given)
@@ -101,7 +100,8 @@ def _count_occurrences(given: str, text: str) -> int:
 
 
 def _count_separate(number: str, text: str) -> int:
-    """How often `number` stands in `text` without a digit beside it. (A regex for each number overflows re's cache.)"""
+    """How often `number` occurs in `text` without a digit beside it. (A pattern per number would overflow re's
+    cache.)"""
     count, at = 0, text.find(number)
     while at >= 0:
         end = at + len(number)
@@ -112,9 +112,10 @@ def _count_separate(number: str, text: str) -> int:
 
 
 def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:
-    """What to decode again: the sentence with each of `terms` in the place of the words that attended to it.
+    """The sequence to decode again, whose prefix has each of `terms` in the place of the words aligned to it.
 
-    Up to the last of them it is to be as it was. None if one has no such words, or there is no room for all that.
+    The prefix is the translation up to the last term. Returns None if a term has no aligned words, or if the prefix
+    leaves too little room for the rest.
     """
     found = sentence.best
     words = AlignedWords(sentence.pieces(found), list(sentence.aligned_spans(found)))
@@ -138,7 +139,7 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
 
 
 def _aligned_run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
-    """The first and the last of the words that attended to `term` most, side by side; not those of `taken`."""
+    """The first and last word of the run that attends to `term` most, without the words in `taken`."""
     within: Counter[int] = Counter()
     outside: Counter[int] = Counter()
     for alignment in words.alignments:
@@ -166,13 +167,13 @@ def _letter_count(words: AlignedWords, unit: int) -> int:
 
 
 def _is_separate_word(words: AlignedWords, unit: int) -> bool:
-    """Whether it is a word before the next one, and not the first part of it, as where there are no spaces."""
+    """Whether a space or an apostrophe separates the unit from the next; in scripts without spaces none does."""
     end, start = words.units[unit].end, words.units[unit + 1].start
     return end < start or words.shown[end - 1] in "'’"
 
 
 def _prefix_parts(sentence: Sentence, replacements: Sequence[Replacement]) -> Iterator[str | int]:
-    """The translation up to the end of the last place, with what is given in all of them; numbers for what is kept."""
+    """The translation up to the last replacement, with all of them made, and numbers for protected spans."""
     at = 0
     end = replacements[-1].end
     for piece in sentence.pieces(sentence.best):
@@ -195,7 +196,7 @@ def _replaced(piece: str, offset: int, replacements: Sequence[Replacement], end:
 
 
 def usable_terms(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
-    """Those of `found` that overlap nothing kept and hold no tag."""
+    """Those of `found` that overlap no protected span and contain no tag."""
     places = [tag.at for tag in passage.tags]
     return tuple(
         one
