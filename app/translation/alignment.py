@@ -1,6 +1,6 @@
-"""Which words of a text became which words of its translation, by what attended to what.
+"""Aligns the words of a plain text with the words of its translation, by attention.
 
-Knows sentences that are decoded, of plain text. Words are those of app/text/word_units.py.
+Words are the units of app/text/word_units.py.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _start_of = attrgetter("start")
 
 
 class WordPair(NamedTuple):
-    """Code points [start, end) of the text and of its translation: a word each."""
+    """A word of the text and a word of its translation, each as code points [start, end)."""
 
     source: tuple[int, int]
     target: tuple[int, int]
 
 
 def word_pairs(plan: TextPlan) -> list[WordPair]:
-    """The words of a plain text that belong together, in the order of the translation."""
+    """The aligned words of a plain text, in target order. The sentences must be decoded."""
     found: list[WordPair] = []
     at = 0
     for part in plan.parts:
@@ -39,7 +39,7 @@ def word_pairs(plan: TextPlan) -> list[WordPair]:
 
 
 def _sentence_pairs(sentence: Sentence) -> Iterator[WordPair]:
-    """Offsets are the sentence's."""
+    """The aligned words of a sentence, with offsets from its start."""
     aligned_spans = list(sentence.aligned_spans(sentence.best))
     target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 
 def best_combinations(scores: Sequence[Sequence[float]]) -> Iterator[dict[int, int]]:
-    """Ways to take one of each list, those with the greatest sums first; each list is in descending order.
+    """Combinations of one score from each list, in descending order of their sums; each list is in descending order.
 
-    Of each, the numbers of what is taken by the lists' places, where that is not the first: one that said all would be
-    as long as `scores`, and each has as many next ones.
+    A combination maps a list's index to the index of the score chosen from it, and omits lists whose first score is
+    chosen: each combination has as many successors as there are lists, so that complete ones would take quadratic
+    space.
     """
-    # With places negated, and the first of them in front, those with equal sums are in the order of all their numbers.
+    # With indices negated, and the lowest first, combinations with equal sums are in lexicographic order.
     best: tuple[tuple[int, int], ...] = ()
     heap = [(-sum(options[0] for options in scores), best)]
     seen = {best}

@@ -1,7 +1,4 @@
-"""Chooses the language that a text is translated from, where the client leaves that to us.
-
-Knows what is served and how sure detection is; what is done with a text is app/translation/request.py's.
-"""
+"""Chooses the language to translate a text from, if the client leaves it open."""
 
 from __future__ import annotations
 
@@ -15,35 +12,35 @@ from app.text.language_id import Detected, Detector
 from model.languages import NAMES, language_name
 
 CONFIDENT_PROBABILITY = 0.5
-"""A language that is chosen with less confidence is warned of, and one that is likelier than this is named."""
+"""A choice with less confidence causes a warning; a language likelier than this is named in one."""
 IMPLAUSIBLE_PROBABILITY = 0.02
-"""If no language that reaches the target is likelier, a text is refused, or at least warned of: it would become
-nonsense. docs/text.md has how often that is wrong."""
+"""If no language with a bundle for the target is likelier, a text is refused, or causes a warning: its translation
+would be nonsense. docs/text.md has the error rate."""
 LONG_TEXT_BYTES = 30
-"""UTF-8 bytes of the letters of a text that is refused whatever else it looks like."""
+"""A text with at least this many UTF-8 bytes of letters is refused whatever other language it seems to be in."""
 SHORT_TEXT_BYTES, CLEAR_PROBABILITY = 12, 0.9
-"""One that has only so many is refused if it is that likely in another language, and not perhaps a name."""
+"""A text with at least this many bytes is refused if another language is this likely, unless it may be a name."""
 
 
 class LanguageChoice(NamedTuple):
-    """The language to translate from, or none if the text holds no words; and what is to be said of the choice."""
+    """The language to translate from, or none if the text has no words; and warnings about the choice."""
 
     detected: Detected
     warnings: Sequence[str] = ()
     error: PairNotServed | None = None
-    """Why it is not to be translated at all."""
+    """The reason not to translate the text at all."""
 
 
 class SourceLanguages:
-    """The languages that a text for `target` may be in: those that are translated into it, and `target` itself."""
+    """The languages that a text for `target` may be in: those with a bundle for it, and `target` itself."""
 
     def __init__(self, catalogue: Catalogue, detector: Detector, target: str) -> None:
-        """`detector`: of all languages served."""
+        """`detector`: for all served languages."""
         self._target, self._all = target, detector
         self._reaching = detector.among([b.source for b in catalogue if b.target == target] + [target])
 
     def choose(self, text: str) -> LanguageChoice:
-        """The likeliest, however likely it is; with an error for a long text that is in some other language."""
+        """The likeliest language, whatever its probability; with an error for a long text in some other language."""
         detected = self._reaching.detect(text)
         if detected.language is None or detected.confidence >= CONFIDENT_PROBABILITY:
             return LanguageChoice(detected)
@@ -64,10 +61,10 @@ class SourceLanguages:
 
 
 def _letter_bytes(text: str) -> int:
-    """At most those of the first thousand characters."""
+    """UTF-8 bytes of the letters among the first thousand characters."""
     return sum(len(c.encode("utf-8", "surrogatepass")) for c in text[:1000] if c.isalpha())
 
 
 def all_capitalised(text: str) -> bool:
-    """Whether all of its words begin with a capital letter, as names do."""
+    """Whether all words begin with a capital letter, as names do."""
     return all(word[0].isupper() for word in re.findall(r"[^\W\d_]+", text[:200]))

@@ -100,8 +100,8 @@ def _count_occurrences(given: str, text: str) -> int:
 
 
 def _count_separate(number: str, text: str) -> int:
-    """How often `number` occurs in `text` without a digit beside it. (A pattern per number would overflow re's
-    cache.)"""
+    """How often `number` occurs in `text` without a digit beside it."""
+    # A pattern per number would overflow re's cache.
     count, at = 0, text.find(number)
     while at >= 0:
         end = at + len(number)

@@ -1,7 +1,4 @@
-"""Translates texts: the one way in for routes and the command line, within the settings' limits and deadlines.
-
-Knows neither wire formats nor how a request is done, which is app/translation/request.py's.
-"""
+"""Translates texts within the settings' limits and deadlines; the interface for routes and the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, TranslatedPart, Translations
 
 MIN_SHARED_FRACTION = 0.95
-"""A deadline that is no sooner than this share of the setting's is taken for it: a timer of its own costs more."""
+"""A deadline of at least this share of the setting's shares its timer, since a timer of its own costs more."""
 
 
 class Translator:
@@ -45,7 +42,7 @@ class Translator:
         self._deadlines = Deadlines(settings.deadline_ms / 1000)
 
     async def translate(self, items: Sequence[Item], options: Options) -> Translations:
-        """Translates each item. One that fails alone has an error; if all do, the first's is raised.
+        """Translates each item. An item that fails has an error; if all fail, raises the first error.
 
         Raises PairNotServed, InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
         """
@@ -66,15 +63,15 @@ class Translator:
     async def stream(
         self, items: Sequence[Item], options: Options
     ) -> AsyncGenerator[TranslatedPart | Translations, None]:
-        """The parts of each item's translation, in order, as they come, and at the end what `translate` returns.
+        """Yields the parts of each item's translation, in order, as they arrive, and finally what `translate` returns.
 
-        The parts' texts of an item, joined, are its translation. Raises what `translate` does; all that is wrong with
-        the request itself before the first part.
+        The joined parts of an item are its translation. Raises the errors of `translate`; those of the request itself
+        come before the first part.
         """
         limit_ms = self._limit_ms(options)
         request = TranslationRequest(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
         try:
-            # The limit is on what is waited for: whoever asks for the next part may be another task each time.
+            # The timeout covers single waits, because each part may be requested by another task.
             async with asyncio.timeout(request.deadline - monotonic()):
                 await request.prepare()
                 await request.decode(request.sentences)
@@ -88,7 +85,7 @@ class Translator:
             request.cancel()
 
     async def decode_one(self, sequence: EngineSequence) -> Decoded:
-        """Decodes one sentence as it is. Raises what `translate` does."""
+        """Decodes one sequence without any checks. Raises the errors of `translate`."""
         limit_ms = self.settings.deadline_ms
         try:
             with self._deadlines.limit():
@@ -98,37 +95,37 @@ class Translator:
             raise _deadline_passed(limit_ms) from None
 
     def check_length(self, characters: int) -> None:
-        """Raises TooMuchText if a text may not have so many characters."""
+        """Raises TooMuchText if a text of that length is over the limit."""
         check_length(characters, self.settings)
 
     def check_count(self, items: int) -> None:
-        """Raises TooMuchText if a request may not have so many texts."""
+        """Raises TooMuchText if a request with that many texts is over the limit."""
         if items > self.settings.max_items:
             raise TooMuchText(f"{items} texts are over the limit of {self.settings.max_items}.")
 
     def check(self, texts: Sequence[str]) -> None:
-        """Raises TooMuchText if there are too many texts for a request, or one of them is too long."""
+        """Raises TooMuchText if there are too many texts, or one of them is too long."""
         self.check_count(len(texts))
         for text in texts:
             self.check_length(len(text))
 
     def cost(self, texts: Sequence[str]) -> int:
-        """What a client is charged: the characters of all texts but those that are too long and not translated."""
+        """The characters to charge a client for: those of all texts except texts too long to be translated."""
         return sum(len(text) for text in texts if len(text) <= self.settings.max_text_chars)
 
     def languages(self, target: str) -> SourceLanguages:
-        """Those that texts for `target`, a code that is served, may be in."""
+        """The languages that texts for `target`, the code of a served language, may be in."""
         return SourceLanguages(self.catalogue, self.detector, target)
 
     def detect(self, text: str) -> Detected:
-        """The language of `text`, of those served."""
+        """The served language that `text` is in."""
         return self.detector.detect(text)
 
     def _limit_ms(self, options: Options) -> int:
         return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
 
     def _deadline_timer(self, left_s: float) -> Deadlines:
-        """The one that most requests share, or one of that length."""
+        """The shared timer if it fits, else one with `left_s` seconds."""
         shared = MIN_SHARED_FRACTION * self._deadlines.seconds <= left_s <= self._deadlines.seconds
         return self._deadlines if shared else Deadlines(max(0.0, left_s))
 

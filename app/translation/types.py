@@ -1,4 +1,4 @@
-"""What is asked of the translator, and what it answers. Knows no wire format, and not how it is done."""
+"""Input, options and results of the translator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
 
 Item = str | Sequence[Piece]
-"""A text, or what a format made of one."""
+"""A text, or the pieces that a format split it into."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to translate. `source` may be AUTO: then each item's language is told by itself.
+    """How to translate. If `source` is AUTO, the language of each item is detected separately.
 
-    `glossary` is one of a request, a served one's name, or one made already.
+    `glossary`: a Glossary, the terms of a request, or the name of a glossary that is served.
     """
 
     source: str
@@ -30,16 +30,16 @@ class Options:
     alternatives: int = 0
     deadline_ms: int | None = None
     html: bool = False
-    """The texts are HTML or XML."""
+    """Whether the texts are HTML or XML."""
     alignment: bool = False
-    """Which words became which is told as well; of plain text only."""
+    """Whether to align words; for plain text only."""
     waited_s: float = 0.0
-    """How long the request waited before anything was done for it; it is part of the deadline."""
+    """How long the request has already waited; counts towards the deadline."""
 
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """One text's translation, or the error that this text alone ended in (then `text` and `score` are None)."""
+    """One text's translation, or the error that only this text caused; then `text` and `score` are None."""
 
     text: str | None
     score: float | None
@@ -48,23 +48,23 @@ class TranslatedText:
     error: ServiceError | None = None
     source: str = ""
     confidence: float | None = None
-    """That `source` is right, if it was told and not given."""
+    """The probability that `source` is right; None unless it was detected."""
     plan: TextPlan | None = field(default=None, repr=False)
-    """What it was made of."""
+    """The plan that the translation was rendered from."""
     alternatives: Sequence[tuple[str, float]] = ()
     """Other translations and their scores, the best first."""
     alignment: Sequence[WordPair] | None = None
-    """Words that belong together, in the order of the translation, if they were asked for."""
+    """Aligned words, in target order; None unless requested."""
 
     @property
     def located_warnings(self) -> list[tuple[int, str]]:
-        """The warnings, of each sentence by itself, with the sentence's offset in the passage."""
+        """The warnings of each sentence, each with the sentence's offset in the passage."""
         return self.plan.located_warnings() if self.plan else [(0, warning) for warning in self.warnings]
 
 
 @dataclass(frozen=True)
 class Translations:
-    """A request's translations, in order, and how many tokens they took, end symbols included."""
+    """A request's translations, in order, and the number of their tokens, including end symbols."""
 
     items: list[TranslatedText]
     model: str
@@ -74,10 +74,10 @@ class Translations:
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """A stretch of an item's translation, as soon as it is there: a sentence, with what is copied around it."""
+    """The next part of an item's translation: a sentence, with the copied text before it."""
 
     item: int
     text: str
     source: tuple[int, int] | None
-    """Code points of the text sent, if it is plain text; of the last part, which is only copied, None."""
+    """The code points [start, end) of a plain text that the part translates; None for copied text at the end."""
     score: float | None
