@@ -24,6 +24,7 @@ from app.api.openapi_parts import (
 from app.api.schemas import Body, FileReport, Glossary, Language
 from app.errors import InvalidFields
 from app.http.auth import Client
+from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem, validated
@@ -31,7 +32,7 @@ from app.services.downloads import Download, Downloads
 from app.settings import Settings
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
-from app.translation.documents import download_headers, open_document, translate_document
+from app.translation.documents import open_document, translate_document
 from app.translation.translator import Translator
 
 router = APIRouter()

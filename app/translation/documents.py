@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
 from typing import TypeVar
-from urllib.parse import quote
 
 from app import formats
 from app.errors import InvalidFields, Overloaded, TooMuchText, WrongContentType
@@ -20,8 +18,6 @@ from app.text.glossary import Glossary
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText, Translations
 
-_UNSAFE = re.compile(r'[^ !#-\[\]-~]|["\\]')
-_MAX_NAME_CHARS = 150
 _MAX_DETECTION_CHARS = 10_000
 """Characters of a document that its language is told by."""
 _MARKUP_SUFFIXES = {".docx", ".xliff", ".xlf"}
@@ -166,14 +162,3 @@ def _document_language(translator: Translator, document: Document, target: str) 
         raise chosen.error
     told = chosen.detected.language
     return AUTO if told is None or told == target else told
-
-
-def download_headers(name: str) -> dict[str, str]:
-    """Of an answer that is a file: Content-Disposition (RFC 6266), which names it in any characters, and its safety."""
-    name = name[-_MAX_NAME_CHARS:]
-    plain = _UNSAFE.sub("_", name)
-    disposition = f'attachment; filename="{plain}"'
-    if plain != name:
-        disposition += f"; filename*=UTF-8''{quote(name, safe='', errors='replace')}"
-    # Another's file, shown by a browser as one of ours, could do in our name what it likes.
-    return {"Content-Disposition": disposition, "X-Content-Type-Options": "nosniff"}

@@ -30,12 +30,13 @@ from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file
 from app.errors import InvalidFields, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import Client
+from app.http.download_headers import download_headers
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
 from app.services.background_jobs import BackgroundJob, BackgroundJobs
 from app.services.reload import Deployments
 from app.settings import Settings
-from app.translation.documents import GlossaryOption, download_headers, open_document, translate_in_batches
+from app.translation.documents import GlossaryOption, open_document, translate_in_batches
 from app.translation.translator import Translator
 from app.translation.types import AUTO
 

@@ -41,12 +41,13 @@ from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import FORMATS
 from app.http.auth import AccessControl, Client, bearer
+from app.http.download_headers import download_headers
 from app.http.forms import Fields, Upload, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import validated
 from app.services.downloads import Download, Downloads
 from app.settings import Settings
-from app.translation.documents import download_headers, open_document, translate_document
+from app.translation.documents import open_document, translate_document
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText
 from model.languages import language_name, served_code
