@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
@@ -14,9 +14,8 @@ from app.errors import InvalidFields, Overloaded, TooMuchText, WrongContentType
 from app.formats import Document
 from app.markup.passage import Passage
 from app.settings import Settings
-from app.text.glossary import Glossary
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Options, TranslatedText, Translations
+from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText, Translations
 
 _MAX_DETECTION_CHARS = 10_000
 """Characters of a document that its language is told by."""
@@ -32,8 +31,6 @@ times the cores, would all be taken."""
 MIN_PAUSE_S = 1.0
 """The shortest, before what was refused for load is tried again."""
 T = TypeVar("T")
-GlossaryOption = Glossary | Mapping[str, str] | str | None
-"""A glossary, as Options have it."""
 
 
 async def open_document(

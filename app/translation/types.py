@@ -13,20 +13,19 @@ from app.translation.text_plan import TextPlan
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
 
+GlossaryOption = Glossary | Mapping[str, str] | str | None
+"""A Glossary, the terms of a request, or the name of a glossary that is served."""
 Item = str | Sequence[Piece]
 """A text, or the pieces that a format split it into."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to translate. If `source` is AUTO, the language of each item is detected separately.
-
-    `glossary`: a Glossary, the terms of a request, or the name of a glossary that is served.
-    """
+    """How to translate. If `source` is AUTO, the language of each item is detected separately."""
 
     source: str
     target: str
-    glossary: Glossary | Mapping[str, str] | str | None = None
+    glossary: GlossaryOption = None
     alternatives: int = 0
     deadline_ms: int | None = None
     html: bool = False

@@ -36,9 +36,9 @@ from app.http.json_body import while_connected
 from app.services.background_jobs import BackgroundJob, BackgroundJobs
 from app.services.reload import Deployments
 from app.settings import Settings
-from app.translation.documents import GlossaryOption, open_document, translate_in_batches
+from app.translation.documents import open_document, translate_in_batches
 from app.translation.translator import Translator
-from app.translation.types import AUTO
+from app.translation.types import AUTO, GlossaryOption
 
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
