@@ -24,9 +24,10 @@ LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --r
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := not (slow or browser or bundle or soak)
+IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train check fix test soak lint bench lock clean
+.PHONY: help serve train check fix test coverage soak lint bench lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,14 +39,20 @@ train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs 
 	$(BIN)/python -m training run $(ARGS)
 
 check: lint  ## before a commit, in a minute: lint, then the fast tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m "$(FAST)" $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(IN_PARALLEL) -m "$(FAST)" $(PYTEST_ARGS)
 
 fix: .venv/.everything  ## let ruff format the code and repair what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 test: lint  ## lint, then run all tests; those skipped are listed with their reasons
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+
+coverage: lint  ## `make test`, which also fails if too few lines of app, model and training run; it takes a third longer
+	$(BIN)/coverage erase
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, killed workers, little memory
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
