@@ -17,7 +17,7 @@ import typer
 
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import add_training_verbs
-from app.settings import PREFIX, Settings, described
+from app.settings import PREFIX, Settings, describe_settings
 
 
 class Format(StrEnum):
@@ -39,7 +39,7 @@ GC_THRESHOLDS = 10_000, 50, 50
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
-SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", described(), flags=re.MULTILINE)
+SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", describe_settings(), flags=re.MULTILINE)
 """Each setting's meaning on a line below it; side by side they do not fit in a terminal."""
 
 
@@ -161,7 +161,7 @@ def translate(
     Input that is typed, or that comes from a pipe that pauses, is answered at once. No service needs to run, but its
     settings for bundles, device, precision, workers, glossaries and cache (`serve --help`) apply here as well.
     """
-    from app.cli.offline_engine import Request
+    from app.cli.offline_engine import Command
     from app.cli.translate import run
 
     if out and not file:
@@ -172,7 +172,7 @@ def translate(
         raise typer.BadParameter("--format is for standard input; a file's name decides its format")
     raise typer.Exit(
         run(
-            Request(
+            Command(
                 source,
                 target,
                 glossary=glossary,

@@ -105,7 +105,7 @@ class Settings(BaseSettings):
 
     @field_validator("cors_origins")
     @classmethod
-    def _as_browsers_send_them(cls, value: list[str]) -> list[str]:
+    def _normalise_origins(cls, value: list[str]) -> list[str]:
         origins = [origin.lower().removesuffix("/") for origin in value]
         for origin in origins:
             if not re.fullmatch(r"\*|null|[a-z][a-z0-9+.-]*://[^/\s]+", origin):
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
 
     @field_validator("glossaries", "glossary_store", "api_keys_file", mode="before")
     @classmethod
-    def _none(cls, value: object) -> object:
+    def _empty_to_none(cls, value: object) -> object:
         return value or None
 
     @field_validator("rate_requests", "rate_characters", mode="before")
@@ -145,15 +145,15 @@ class Settings(BaseSettings):
         return cls.model_fields[str(info.field_name)].default if is_none or _from_kubernetes(value) else value
 
 
-def described() -> str:
+def describe_settings() -> str:
     """The settings, one per line: variable, default, meaning."""
     return "\n".join(
-        f"{f'{PREFIX}{name.upper()}={_written(field.default)}':<38} {field.description or ''}".rstrip()
+        f"{f'{PREFIX}{name.upper()}={_default_text(field.default)}':<38} {field.description or ''}".rstrip()
         for name, field in Settings.model_fields.items()
     )
 
 
-def _written(default: object) -> str:
+def _default_text(default: object) -> str:
     if default is None:
         return ""
     if isinstance(default, bool):
@@ -164,15 +164,15 @@ def _written(default: object) -> str:
 def load_settings(options: Mapping[str, object] | None = None) -> Settings:
     """The settings from the environment, overridden by the command line's `options`; None does not override. Raises
     SettingsError."""
-    given = {name: value for name, value in (options or {}).items() if value is not None}
+    options_given = {name: value for name, value in (options or {}).items() if value is not None}
     try:
-        return Settings(**given)  # type: ignore[arg-type]
+        return Settings(**options_given)  # type: ignore[arg-type]
     except ValidationError as error:
-        faults = [f"{_as_given(str(e['loc'][0]), given)}{e['input']}: {e['msg']}" for e in error.errors()]
+        faults = [f"{_option_name(str(e['loc'][0]), options_given)}{e['input']}: {e['msg']}" for e in error.errors()]
         raise SettingsError("; ".join(faults)) from None
 
 
-def _as_given(field: str, options: Mapping[str, object]) -> str:
+def _option_name(field: str, options: Mapping[str, object]) -> str:
     return f"--{field.replace('_', '-')} " if field in options else f"{PREFIX}{field.upper()}="
 
 

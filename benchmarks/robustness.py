@@ -27,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from app.cli.offline_engine import Request, translating
+from app.cli.offline_engine import Command, open_session
 from app.engine.launch import Launch, WorkerProcess
 from benchmarks.noise import measure_noise
 from benchmarks.table import Table
@@ -147,8 +147,8 @@ def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[s
     """What the service, with this bundle alone, makes of each text; what fails is empty."""
 
     async def all_at_once() -> list[str]:
-        request = Request(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
-        async with translating(request, launch) as session:
+        request = Command(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
+        async with open_session(request, launch) as session:
             return [done.text or "" for done in await session.translate(texts)]
 
     return asyncio.run(all_at_once())

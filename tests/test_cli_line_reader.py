@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli import line_reader as module
-from app.cli.line_reader import LINE_CHARS, Line, Lines, NotUTF8, read_lines
+from app.cli.line_reader import MAX_LINE_CHARS, Line, LineSplitter, NotUTF8, read_lines
 
 
 def lines_of(pieces: Sequence[bytes]) -> list[Line]:
-    lines = Lines()
+    lines = LineSplitter()
     return [line for piece in [*filter(None, pieces), b""] for line in lines.add(piece)]
 
 
@@ -34,11 +34,11 @@ def test_lines_are_the_text_however_it_is_cut_into_pieces(text: str, cuts: list[
 
 @pytest.mark.parametrize("unit", ["a", "word ", "A sentence. ", "你好。", "a\r"])
 def test_a_very_long_line_comes_in_parts(unit: str) -> None:
-    text = unit * (3 * LINE_CHARS // len(unit))
+    text = unit * (3 * MAX_LINE_CHARS // len(unit))
     data = f"first\n{text}\nlast\n".encode()
     found = lines_of([data[start : start + 999] for start in range(0, len(data), 999)])
     assert "".join(line.text + line.end for line in found).encode() == data
-    assert all(len(line.text) <= LINE_CHARS for line in found)
+    assert all(len(line.text) <= MAX_LINE_CHARS for line in found)
     assert [line.number for line in found] == [1, *[2] * (len(found) - 2), 3]
     assert [line.end for line in found if line.number == 2] == [*[""] * (len(found) - 3), "\n"]
     if unit.endswith((" ", "。")):
@@ -46,7 +46,7 @@ def test_a_very_long_line_comes_in_parts(unit: str) -> None:
 
 
 def test_what_is_not_utf_8_is_told_after_the_lines_before_it() -> None:
-    found = Lines().add(b"one\ntwo\nthr\xe9e\nfour\n")
+    found = LineSplitter().add(b"one\ntwo\nthr\xe9e\nfour\n")
     assert [next(found).text, next(found).text] == ["one", "two"]
     with pytest.raises(NotUTF8, match="line 3 "):
         next(found)
@@ -89,7 +89,7 @@ def test_little_is_read_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.sleep(0.05)
         return count
 
-    assert asyncio.run(run()) <= module.BATCHES + 3
+    assert asyncio.run(run()) <= module.MAX_QUEUED_BATCHES + 3
 
 
 def test_what_reading_raises_is_raised() -> None:

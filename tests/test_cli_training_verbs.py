@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from app.__main__ import cli as service
 from app.__main__ import with_training
-from app.cli.training_verbs import TRAINER, missing
+from app.cli.training_verbs import TRAINER, missing_packages
 from training.__main__ import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,4 +68,4 @@ def test_what_is_missing_of_an_extra_is_named(extra: str, names: list[str]) -> N
         "nor.this>=2; sys_platform != 'win32' and extra == 'train'",
         'no-such-package~=1.0; extra == "dev"',
     ]
-    assert missing(requirements, extra) == names
+    assert missing_packages(requirements, extra) == names

@@ -22,19 +22,19 @@ from typer.testing import CliRunner
 
 from app import formats
 from app.__main__ import cli
-from app.cli.documents import output_of, read_document, translate_document, write_file
+from app.cli.documents import output_path, read_document, translate_document, write_file
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.lines import translate_lines
 from app.cli.offline_engine import (
     WINDOW_CHARS,
     WINDOW_TEXTS,
+    Command,
     CommandError,
     Report,
-    Request,
     Session,
-    glossary_of,
-    settings_of,
-    windows_of,
+    load_command_settings,
+    load_glossary,
+    split_windows,
 )
 from app.errors import StepFailed
 from app.settings import Settings
@@ -164,7 +164,7 @@ def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
 
 @given(lengths=st.lists(st.integers(0, 2 * WINDOW_CHARS), max_size=300))
 def test_windows_have_few_texts_and_few_characters(lengths: list[int]) -> None:
-    windows = list(windows_of(lengths, lambda length: length))
+    windows = list(split_windows(lengths, lambda length: length))
     assert [length for window in windows for length in window] == lengths
     assert all(0 < len(window) <= WINDOW_TEXTS for window in windows)
     assert all(len(window) == 1 or sum(window) <= WINDOW_CHARS for window in windows)
@@ -215,14 +215,14 @@ def test_a_passage_that_cannot_be_translated_stays_as_it_was_and_is_named(
 
 def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: Path) -> None:
     path = tmp_path / "report.docx"
-    assert output_of(path, None, "fr", replace=False) == tmp_path / "report.fr.docx"
+    assert output_path(path, None, "fr", replace=False) == tmp_path / "report.fr.docx"
     (tmp_path / "report.fr.docx").touch()
     (tmp_path / "there").touch()
     for out in (None, tmp_path / "there", tmp_path / "no-folder" / "report.docx"):
         with pytest.raises(CommandError) as caught:
-            output_of(path, out, "fr", replace=False)
+            output_path(path, out, "fr", replace=False)
         assert caught.value.status == 4
-    assert output_of(path, tmp_path / "there", "fr", replace=True) == tmp_path / "there"
+    assert output_path(path, tmp_path / "there", "fr", replace=True) == tmp_path / "there"
 
 
 @pytest.mark.parametrize(
@@ -307,28 +307,28 @@ def test_the_help_names_formats_that_can_be_read() -> None:
 def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLINEAR_MAX_TEXT_CHARS", "5")
     monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
-    chosen = settings_of(Request("en", "fr", bundles=f"{tmp_path},mine"))
+    chosen = load_command_settings(Command("en", "fr", bundles=f"{tmp_path},mine"))
     assert chosen.max_text_chars > 1 << 40
     assert (chosen.precision, chosen.bundles, chosen.workers) == ("float32", (tmp_path, Path("mine")), 0)
-    assert settings_of(Request("en", "fr", workers=3)).workers == 3
-    assert settings_of(Request("en", "fr")).bundles == Settings().bundles
+    assert load_command_settings(Command("en", "fr", workers=3)).workers == 3
+    assert load_command_settings(Command("en", "fr")).bundles == Settings().bundles
 
 
 def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tminou\n", encoding="utf-8")
     (tmp_path / "wrong.tsv").write_text("cat\n", encoding="utf-8")
     served = Glossaries({("legal", "en", "fr"): Glossary({"cat": "chat"}, "en")})
-    assert glossary_of(Request("en", "fr"), served) is None
-    assert glossary_of(Request("en", "fr", "legal"), served) == "legal"
-    assert glossary_of(Request("auto", "fr", str(tmp_path / "terms.tsv")), served) == {"cat": "minou"}
-    made = glossary_of(Request("en", "fr", str(tmp_path / "terms.tsv")), served)
+    assert load_glossary(Command("en", "fr"), served) is None
+    assert load_glossary(Command("en", "fr", "legal"), served) == "legal"
+    assert load_glossary(Command("auto", "fr", str(tmp_path / "terms.tsv")), served) == {"cat": "minou"}
+    made = load_glossary(Command("en", "fr", str(tmp_path / "terms.tsv")), served)
     assert isinstance(made, Glossary)
     assert [kept.raw for kept in made.find("A cat.")] == ["minou"]
     (tmp_path / "terms.csv").write_text('"cat, tame",minou,en,fr\n', encoding="utf-8")
-    assert glossary_of(Request("auto", "fr", str(tmp_path / "terms.csv")), served) == {"cat, tame": "minou"}
+    assert load_glossary(Command("auto", "fr", str(tmp_path / "terms.csv")), served) == {"cat, tame": "minou"}
     for name, status in ((str(tmp_path / "wrong.tsv"), 4), ("missing.tsv", 4), ("medical", 2)):
         with pytest.raises(CommandError) as caught:
-            glossary_of(Request("en", "fr", name), served)
+            load_glossary(Command("en", "fr", name), served)
         assert caught.value.status == status
 
 

@@ -22,7 +22,7 @@ from app.__main__ import cli as app_cli
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import TRAINER
 from app.runtime.metrics import Metrics
-from app.settings import PREFIX, described
+from app.settings import PREFIX, describe_settings
 from model.bundle import CONFIG, SUMS, WEIGHTS
 from training.__main__ import cli as training_cli
 from training.data.prepare import vocabulary_size
@@ -70,7 +70,7 @@ def test_the_table_of_settings_has_each_with_its_default(name: str) -> None:
         for index, variable in enumerate(each):
             value = values[min(index, len(values) - 1)]
             told[PREFIX + variable.removeprefix(PREFIX).lstrip("_")] = "" if value in NOTHING else value
-    assert told == dict(line.split(" ", 1)[0].split("=", 1) for line in described().splitlines())
+    assert told == dict(line.split(" ", 1)[0].split("=", 1) for line in describe_settings().splitlines())
 
 
 def test_operators_are_told_of_every_metric() -> None:

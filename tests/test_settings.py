@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.__main__ import cli
-from app.settings import Settings, SettingsError, described, ignored_variables, load_settings
+from app.settings import Settings, SettingsError, describe_settings, ignored_variables, load_settings
 
 
 def test_every_limit_is_on_by_default() -> None:
@@ -104,7 +104,7 @@ def test_the_port_that_kubernetes_injects_is_not_ours(monkeypatch: pytest.Monkey
 
 
 def test_the_described_defaults_are_settings_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = described().splitlines()
+    lines = describe_settings().splitlines()
     assert len(lines) == len(Settings.model_fields)
     for line in lines:
         name, _, default = line.split(" ", 1)[0].partition("=")
@@ -116,5 +116,5 @@ def test_in_the_help_each_setting_is_a_line_of_a_terminal(monkeypatch: pytest.Mo
     monkeypatch.setenv("COLUMNS", "80")
     shown = [line.strip() for line in CliRunner().invoke(cli, ["serve", "--help"]).output.splitlines()]
     assert [line for line in shown if line.startswith("INTERLINEAR_")] == [
-        line.split(" ", 1)[0] for line in described().splitlines()
+        line.split(" ", 1)[0] for line in describe_settings().splitlines()
     ]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from app import formats
 from app.cli.exit_codes import UNREADABLE, WRONG_USAGE
-from app.cli.offline_engine import CommandError, Report, Session, windows_of
+from app.cli.offline_engine import CommandError, Report, Session, split_windows
 from app.markup.passage import Passage
 from app.markup.render import unchanged
 from app.translation.types import AUTO
 from model.atomic_files import write_atomically
 
 
-def output_of(path: Path, out: Path | None, target: str, replace: bool) -> Path:
+def output_path(path: Path, out: Path | None, target: str, replace: bool) -> Path:
     """The path for the translation of `path`: `out`, or "report.fr.docx" beside "report.docx". Raises CommandError."""
     output = out or path.with_name(formats.translated_name(path.name, target))
     if output.exists() and not replace:
@@ -46,10 +46,10 @@ async def translate_document(
     document: formats.Document, session: Session, report: Report, advance: Callable[[int], None]
 ) -> bytes:
     """The translated document. A passage that cannot be translated stays as it was, and is reported."""
-    room = asyncio.Semaphore(session.at_once)
+    free_slots = asyncio.Semaphore(session.max_windows)
 
     async def translated(first: int, window: Sequence[Passage]) -> list[str]:
-        async with room:
+        async with free_slots:
             done = await session.translate([[passage] for passage in window])
         for location, item in zip(document.locations[first:], done, strict=False):
             report.add(location, item)
@@ -59,7 +59,7 @@ async def translate_document(
     tasks, first = [], 0
     try:
         async with asyncio.TaskGroup() as group:
-            for window in windows_of(document.passages, lambda passage: passage.size):
+            for window in split_windows(document.passages, lambda passage: passage.size):
                 tasks.append(group.create_task(translated(first, window)))
                 first += len(window)
     except BaseExceptionGroup as errors:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-WELL, CANNOT_SERVE, WRONG_USAGE, SOME_FAILED, UNREADABLE = 0, 1, 2, 3, 4
-INTERRUPTED, NOBODY_READS = 128 + signal.SIGINT, 128 + signal.SIGPIPE
+OK, CANNOT_SERVE, WRONG_USAGE, SOME_FAILED, UNREADABLE = 0, 1, 2, 3, 4
+INTERRUPTED, BROKEN_PIPE = 128 + signal.SIGINT, 128 + signal.SIGPIPE
 EXIT_CODES = """0    all well
 1    cannot serve: no bundle, a wrong setting, no worker
 2    wrong usage, or a language pair that is not served

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import NamedTuple
 
 READ_BYTES = 1 << 16
-LINE_CHARS = 20_000
+MAX_LINE_CHARS = 20_000
 """A longer line is split into parts of at most this length."""
-BATCHES = 4
+MAX_QUEUED_BATCHES = 4
 """Chunks of input that are read ahead."""
 _SENTENCE_ENDS = (". ", "? ", "! ", "。", "？", "！")
 
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     end: str
 
 
-class Lines:
+class LineSplitter:
     """Assembles lines from chunks of bytes. Lines end at "\\n"; everything else is text."""
 
     def __init__(self) -> None:
@@ -39,20 +39,20 @@ class Lines:
     def add(self, piece: bytes) -> Iterator[Line]:
         """The lines that `piece` completes; an empty piece flushes the rest. Raises NotUTF8 after returning the lines
         before it."""
-        fault = None
+        error_at = None
         try:
             text = self._decoder.decode(piece, final=not piece)
         except UnicodeDecodeError as error:
-            fault, text = error, error.object[: error.start].decode()
-        *whole, self._rest = (self._rest + text).split("\n")
-        for line in whole:
-            *parts, last = _parts(line)
+            error_at, text = error, error.object[: error.start].decode()
+        *complete, self._rest = (self._rest + text).split("\n")
+        for line in complete:
+            *parts, last = _split_long(line)
             yield from (Line(self._number, part, "") for part in parts)
             yield Line(self._number, last, "\n")
             self._number += 1
-        if fault:
-            raise NotUTF8(f"line {self._number} of the input is not UTF-8 ({fault.reason})")
-        *parts, self._rest = _parts(self._rest)
+        if error_at:
+            raise NotUTF8(f"line {self._number} of the input is not UTF-8 ({error_at.reason})")
+        *parts, self._rest = _split_long(self._rest)
         yield from (Line(self._number, part, "") for part in parts)
         if not piece and self._rest:
             yield Line(self._number, self._rest, "")
@@ -65,10 +65,10 @@ async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
     """
     loop = asyncio.get_running_loop()
     batches: asyncio.Queue[list[Line] | Exception | None] = asyncio.Queue()
-    room = threading.Semaphore(BATCHES)
+    free_slots = threading.Semaphore(MAX_QUEUED_BATCHES)
 
     def put(batch: list[Line] | Exception | None) -> None:
-        room.acquire()
+        free_slots.acquire()
         loop.call_soon_threadsafe(batches.put_nowait, batch)
 
     def work() -> None:
@@ -82,7 +82,7 @@ async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
 
     threading.Thread(target=work, daemon=True, name="read-lines").start()
     while (batch := await batches.get()) is not None:
-        room.release()
+        free_slots.release()
         if isinstance(batch, Exception):
             raise batch
         if batch:
@@ -90,7 +90,7 @@ async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
 
 
 def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
-    lines = Lines()
+    lines = LineSplitter()
     piece = b"?"
     while piece:
         piece = read(READ_BYTES)
@@ -103,15 +103,15 @@ def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _parts(line: str) -> list[str]:
+def _split_long(line: str) -> list[str]:
     """`line`, cut after the last sentence end that fits, else after the last space, else at the limit."""
     parts, start = [], 0
-    while len(line) - start > LINE_CHARS:
-        end = start + LINE_CHARS
-        places = [
+    while len(line) - start > MAX_LINE_CHARS:
+        end = start + MAX_LINE_CHARS
+        sentence_ends = [
             line.rfind(mark, start + 1, end) + len(mark) for mark in _SENTENCE_ENDS if mark in line[start + 1 : end]
         ]
         space = line.rfind(" ", start + 1, end) + 1
-        parts.append(line[start : max(places, default=0) or space or end])
+        parts.append(line[start : max(sentence_ends, default=0) or space or end])
         start += len(parts[-1])
     return [*parts, line[start:]]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from app.cli.exit_codes import UNREADABLE
 from app.cli.line_reader import Line, NotUTF8, read_lines
-from app.cli.offline_engine import CommandError, Report, Session, Translate, windows_of
+from app.cli.offline_engine import CommandError, Report, Session, Translate, split_windows
 from app.formats import TextLocation
 from app.translation.types import TranslatedText
 
@@ -30,7 +30,7 @@ async def translate_lines(
 
     `advance` is called with the number of bytes done.
     """
-    windows: Windows = asyncio.Queue(session.at_once)
+    windows: Windows = asyncio.Queue(session.max_windows)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_feed(read, session.translate, windows, tasks))
@@ -52,7 +52,7 @@ async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Win
 
     try:
         async for batch in read_lines(read):
-            for window in windows_of(batch, lambda line: len(line.text)):
+            for window in split_windows(batch, lambda line: len(line.text)):
                 await windows.put(tasks.create_task(translated(window)))
         await windows.put(None)
     except (OSError, NotUTF8) as error:

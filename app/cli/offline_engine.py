@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from app.cli.exit_codes import CANNOT_SERVE, SOME_FAILED, UNREADABLE, WELL, WRONG_USAGE
+from app.cli.exit_codes import CANNOT_SERVE, OK, SOME_FAILED, UNREADABLE, WRONG_USAGE
 from app.engine.cache import Answers, cached
 from app.engine.engine import Engine
 from app.engine.launch import Launch
@@ -32,12 +32,12 @@ from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
 """Texts that are passed to the translator together."""
-WINDOWS, WINDOWS_A_WORKER = 4, 3
+BASE_WINDOWS, WINDOWS_PER_WORKER = 4, 3
 """Windows that are translated concurrently: they hold more sentences than the workers, but are few, since they end
 together."""
-NAMED = 20
+MAX_NAMED = 20
 """Maximum number of failed texts and of warnings to name; the rest are counted."""
-FOR_EVER_MS, NO_LIMIT = 10**12, 1 << 60
+NO_DEADLINE_MS, NO_LIMIT = 10**12, 1 << 60
 
 Translate = Callable[[Sequence[Item]], Awaitable[list[TranslatedText]]]
 
@@ -54,7 +54,7 @@ class CommandError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class Command:
     """What the command line asks for."""
 
     source: str
@@ -80,7 +80,7 @@ class Session:
     """A running engine: its translator, and how many windows keep its workers busy."""
 
     translate: Translate
-    at_once: int
+    max_windows: int
 
 
 class Report:
@@ -96,18 +96,18 @@ class Report:
         self.texts += 1
         if done.error:
             self.failed += 1
-            if self.failed <= NAMED:
+            if self.failed <= MAX_NAMED:
                 say(f"{location} was not translated: {done.error.detail}")
         elif found := done.located_warnings:
             self.warned += 1
             self.warnings += len(found)
             self._named += (
-                f"{location.at(offset)}: {warning}" for offset, warning in found[: NAMED - len(self._named)]
+                f"{location.at(offset)}: {warning}" for offset, warning in found[: MAX_NAMED - len(self._named)]
             )
 
     def close(self) -> int:
         """Prints the summary and returns the exit code."""
-        if self.failed > NAMED:
+        if self.failed > MAX_NAMED:
             say(f"{self.failed:,} of {self.texts:,} texts are not translated")
         if self.warned and not self.quiet:
             say(f"{self.warned:,} of {self.texts:,} texts have warnings:")
@@ -115,7 +115,7 @@ class Report:
                 say(warning)
             if self.warnings > len(self._named):
                 say(f"and {self.warnings - len(self._named):,} more")
-        return SOME_FAILED if self.failed else WELL
+        return SOME_FAILED if self.failed else OK
 
 
 def say(message: str) -> None:
@@ -123,27 +123,27 @@ def say(message: str) -> None:
 
 
 @asynccontextmanager
-async def translating(request: Request, launch: Launch) -> AsyncIterator[Session]:
+async def open_session(command: Command, launch: Launch) -> AsyncIterator[Session]:
     """Starts an engine without the limits that protect a service. Raises CommandError."""
     try:
-        settings = settings_of(request)
+        settings = load_command_settings(command)
         bundles = load_catalogue(settings)
-        source, target = bundles.codes(request.source, request.target)
-        request = replace(request, source=source, target=target)
+        source, target = bundles.codes(command.source, command.target)
+        command = replace(command, source=source, target=target)
         order = worker_order(settings, bundles)
         workers = worker_count(settings, bundles)
         glossaries = load_glossaries(settings.glossaries)
     except (SettingsError, BundleError) as error:
         raise CommandError(CANNOT_SERVE, str(error)) from None
-    check_languages(request, bundles)
-    options = Options(request.source, request.target, glossary_of(request, glossaries))
+    check_languages(command, bundles)
+    options = Options(command.source, command.target, load_glossary(command, glossaries))
     metrics = Metrics()
     engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
     decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 
     async def translate(items: Sequence[Item]) -> list[TranslatedText]:
-        if request.markup:
+        if command.markup:
             items = [pieces(item) if isinstance(item, str) else item for item in items]
         try:
             done = (await translator.translate(items, options)).items
@@ -158,24 +158,24 @@ async def translating(request: Request, launch: Launch) -> AsyncIterator[Session
 
     await engine.start()
     try:
-        yield Session(translate, WINDOWS + WINDOWS_A_WORKER * workers)
+        yield Session(translate, BASE_WINDOWS + WINDOWS_PER_WORKER * workers)
     finally:
         await engine.stop()
 
 
-def check_languages(request: Request, bundles: Catalogue) -> None:
+def check_languages(command: Command, bundles: Catalogue) -> None:
     """Raises CommandError if no bundle translates the languages asked for."""
-    if request.source == AUTO and any(bundle.target == request.target for bundle in bundles):
+    if command.source == AUTO and any(bundle.target == command.target for bundle in bundles):
         return
     try:
-        bundles.find(request.source, request.target)
+        bundles.find(command.source, command.target)
     except PairNotServed as error:
         raise CommandError(WRONG_USAGE, error.detail) from None
 
 
-def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str, str] | str | None:
+def load_glossary(command: Command, glossaries: Glossaries) -> Glossary | dict[str, str] | str | None:
     """The terms of a file, or a name. Raises CommandError."""
-    name = request.glossary
+    name = command.glossary
     if not name or name in glossaries.names:
         return name or None
     path = Path(name)
@@ -183,22 +183,27 @@ def glossary_of(request: Request, glossaries: Glossaries) -> Glossary | dict[str
         known = ", ".join(glossaries.names) or "none"
         raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a served glossary: {known}")
     try:
-        terms = read_file(path.name, path.read_bytes(), request.source, request.target)
-        return terms if request.source == AUTO else Glossary(terms, request.source)
+        terms = read_file(path.name, path.read_bytes(), command.source, command.target)
+        return terms if command.source == AUTO else Glossary(terms, command.source)
     except OSError as error:
         raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise CommandError(UNREADABLE, f"{path}: {error}") from None
 
 
-def settings_of(request: Request) -> Settings:
+def load_command_settings(command: Command) -> Settings:
     """The environment's settings, with the command line's options and without limits. Raises SettingsError."""
-    chosen = load_settings({"bundles": request.bundles, "workers": request.workers or None})
-    limits = {"max_text_chars": NO_LIMIT, "max_items": NO_LIMIT, "queue_tokens": NO_LIMIT, "deadline_ms": FOR_EVER_MS}
+    chosen = load_settings({"bundles": command.bundles, "workers": command.workers or None})
+    limits = {
+        "max_text_chars": NO_LIMIT,
+        "max_items": NO_LIMIT,
+        "queue_tokens": NO_LIMIT,
+        "deadline_ms": NO_DEADLINE_MS,
+    }
     return chosen.model_copy(update=limits)
 
 
-def windows_of(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:
+def split_windows(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:
     """Splits `texts` into windows for the translator; `length` gives the characters of one text."""
     start, chars = 0, 0
     for number, text in enumerate(texts):

@@ -34,7 +34,7 @@ TRAINER = {
 }
 
 
-def missing(requirements: Iterable[str], extra: str) -> list[str]:
+def missing_packages(requirements: Iterable[str], extra: str) -> list[str]:
     """The packages of `extra` that are not installed; `requirements` is in the format of
     `importlib.metadata.requires`."""
     found = []
@@ -48,23 +48,23 @@ def missing(requirements: Iterable[str], extra: str) -> list[str]:
     return found
 
 
-def trainer_missing() -> list[str]:
+def missing_for_trainer() -> list[str]:
     """The missing packages that keep the trainer from starting."""
     if find_spec("training") is None:
         return ["training"]
     try:
-        return missing(requires("interlinear") or (), "train")
+        return missing_packages(requires("interlinear") or (), "train")
     except PackageNotFoundError:  # a checkout that was not installed
         return []
 
 
-def starts(verb: Verb) -> Callable[[typer.Context], None]:
+def command_of(verb: Verb) -> Callable[[typer.Context], None]:
     """A command that runs `python -m training` with this `verb` and its arguments."""
 
-    def start(context: typer.Context) -> None:
-        if absent := trainer_missing():
+    def run_trainer(context: typer.Context) -> None:
+        if missing := missing_for_trainer():
             print(
-                f"interlinear: {context.info_name} needs the extra `train`, of which {', '.join(absent)} is missing: "
+                f"interlinear: {context.info_name} needs the extra `train`, of which {', '.join(missing)} is missing: "
                 "pip install 'interlinear[train]', or '.[train]' in a checkout",
                 file=sys.stderr,
             )
@@ -75,7 +75,7 @@ def starts(verb: Verb) -> Callable[[typer.Context], None]:
             raise typer.Exit(subprocess.call(command))
         os.execv(command[0], command)  # replaces this process, so that signals and exit codes are the trainer's
 
-    return start
+    return run_trainer
 
 
 def add_training_verbs(cli: typer.Typer) -> None:
@@ -87,4 +87,4 @@ def add_training_verbs(cli: typer.Typer) -> None:
             rich_help_panel="Training",
             add_help_option=False,  # the trainer answers `--help` itself
             context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        )(starts(verb))
+        )(command_of(verb))

@@ -12,42 +12,42 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from app.cli.documents import output_of, read_document, translate_document, write_file
-from app.cli.exit_codes import INTERRUPTED, NOBODY_READS
+from app.cli.documents import output_path, read_document, translate_document, write_file
+from app.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from app.cli.lines import translate_lines
-from app.cli.offline_engine import CommandError, Report, Request, say, translating
+from app.cli.offline_engine import Command, CommandError, Report, open_session, say
 from app.engine.launch import Launch, WorkerProcess
 
 
-def run(request: Request, launch: Launch = WorkerProcess) -> int:
+def run(command: Command, launch: Launch = WorkerProcess) -> int:
     """Translates standard input to standard output, and returns the exit code."""
     try:
-        return asyncio.run(_run(request, launch))
+        return asyncio.run(_run(command, launch))
     except CommandError as error:
         say(str(error))
         return error.status
     except BrokenPipeError:
         # Python itself would flush at exit, and print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NOBODY_READS
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _run(request: Request, launch: Launch) -> int:
-    report = Report(request.quiet)
-    if request.file is None:
-        async with translating(request, launch) as session:
-            shown = not request.quiet and not sys.stdout.isatty()
+async def _run(command: Command, launch: Launch) -> int:
+    report = Report(command.quiet)
+    if command.file is None:
+        async with open_session(command, launch) as session:
+            shown = not command.quiet and not sys.stdout.isatty()
             with progress(os.fstat(0).st_size, shown) as advance:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
-    path = output_of(request.file, request.out, request.target, request.replace)
+    path = output_path(command.file, command.out, command.target, command.replace)
     document = await asyncio.to_thread(
-        read_document, request.file, request.target, request.source, request.format_options
+        read_document, command.file, command.target, command.source, command.format_options
     )
-    async with translating(request, launch) as session:
-        with progress(sum(passage.size for passage in document.passages), not request.quiet) as advance:
+    async with open_session(command, launch) as session:
+        with progress(sum(passage.size for passage in document.passages), not command.quiet) as advance:
             content = await translate_document(document, session, report, advance)
     write_file(path, content)
     return report.close()
