@@ -133,9 +133,9 @@ class Traffic(RuleBasedStateMachine):
         assert job.deadline > 0 or self.deaths[job]
         assert job not in self.gone
         has_others = any(self.request_of[other] == self.request_of[job] for other in self.held)
-        assert job.ahead != has_others or self.deaths[job]
+        assert job.priority != has_others or self.deaths[job]
         if others:
-            assert len(others) < capacity.sequences + (capacity.priority_sequences if job.ahead else 0)
+            assert len(others) < capacity.sequences + (capacity.priority_sequences if job.priority else 0)
             assert sum(other.cost for other in [*others, job]) <= capacity.tokens
         last_chance = [other for other in [*others, job] if self.deaths[other] == DEATHS - 1]
         assert len(last_chance) <= 1
@@ -271,7 +271,7 @@ def test_spare_places_are_for_requests_that_have_none() -> None:
     assert queue.assign() == []  # it is the document's turn, and that waits for a place of its own
     assert [queue.cancel(job) for job in document] == [True, True, False, False]
     assert queue.assign() == single
-    assert single[0].ahead
+    assert single[0].priority
 
 
 def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:

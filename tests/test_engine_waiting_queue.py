@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.waiting_queue import TILE, Inbox, cost
+from app.engine.waiting_queue import TILE, WaitingQueue, cost
 
 
 @dataclass(eq=False)
@@ -27,18 +27,18 @@ def words(length: int = 5) -> Words:
     st.integers(0, 3),
 )
 def test_everyone_but_the_removed_is_taken_once_and_within_the_budget(
-    given: list[tuple[int, bool, bool]], rows: int, patience: int
+    given: list[tuple[int, bool, bool]], rows: int, max_held_steps: int
 ) -> None:
-    inbox: Inbox[Words] = Inbox(encode_tokens=128, patience=patience)
-    sentences = [(words(length), ahead, removed) for length, ahead, removed in given]
-    for sentence, ahead, _ in sentences:
-        inbox.add(sentence, ahead)
+    queue: WaitingQueue[Words] = WaitingQueue(encode_tokens=128, max_held_steps=max_held_steps)
+    sentences = [(words(length), priority, removed) for length, priority, removed in given]
+    for sentence, priority, _ in sentences:
+        queue.add(sentence, priority)
     removed = [sentence for sentence, _, removed in sentences if removed]
-    assert all(inbox.remove(sentence) for sentence in removed)
-    assert not any(inbox.remove(sentence) for sentence in removed)
+    assert all(queue.remove(sentence) for sentence in removed)
+    assert not any(queue.remove(sentence) for sentence in removed)
     taken: list[Words] = []
-    while len(inbox):
-        turns = [inbox.take(rows, 4 * rows) for _ in range(patience + 1)]
+    while len(queue):
+        turns = [queue.take(rows, 4 * rows) for _ in range(max_held_steps + 1)]
         assert any(turns)
         for turn in turns:
             assert len(turn) <= rows
@@ -48,50 +48,50 @@ def test_everyone_but_the_removed_is_taken_once_and_within_the_budget(
 
 
 def test_those_ahead_take_turns_with_those_that_were_there_before() -> None:
-    inbox: Inbox[Words] = Inbox()
+    queue: WaitingQueue[Words] = WaitingQueue()
     first, second, third, late = (words() for _ in range(4))
     for sentence in (first, second, third):
-        inbox.add(sentence)
-    inbox.add(late, ahead=True)
-    assert inbox.take(4, 4) == [late, first, second, third]
+        queue.add(sentence)
+    queue.add(late, priority=True)
+    assert queue.take(4, 4) == [late, first, second, third]
 
 
 def test_whoever_is_overtaken_all_the_time_is_taken_all_the_same() -> None:
-    inbox: Inbox[Words] = Inbox()
+    queue: WaitingQueue[Words] = WaitingQueue()
     patient = words()
-    inbox.add(patient)
+    queue.add(patient)
     turns = 0
-    while inbox.remove(patient):
-        inbox.add(patient)
-        inbox.add(words(), ahead=True)
-        inbox.add(words(), ahead=True)
-        if patient in inbox.take(2, 2):
+    while queue.remove(patient):
+        queue.add(patient)
+        queue.add(words(), priority=True)
+        queue.add(words(), priority=True)
+        if patient in queue.take(2, 2):
             break
         turns += 1
     assert turns <= 1
 
 
 def test_a_batch_that_is_nearly_full_is_filled_up_in_groups() -> None:
-    inbox: Inbox[Words] = Inbox(patience=2)
+    queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
     for _ in range(8):
-        inbox.add(words())
-    assert [len(inbox.take(free=2, rows=16)) for _ in range(6)] == [0, 0, 2, 0, 0, 2]
-    assert len(inbox.take(free=4, rows=16)) == 4
+        queue.add(words())
+    assert [len(queue.take(free=2, rows=16)) for _ in range(6)] == [0, 0, 2, 0, 0, 2]
+    assert len(queue.take(free=4, rows=16)) == 4
 
 
 def test_who_comes_alone_waits_a_few_turns_for_others_but_not_in_a_batch_of_few() -> None:
-    inbox: Inbox[Words] = Inbox(patience=2)
-    inbox.add(words())
-    assert [len(inbox.take(free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
-    inbox.add(words())
-    assert len(inbox.take(free=12, rows=16)) == 1
+    queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
+    queue.add(words())
+    assert [len(queue.take(free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
+    queue.add(words())
+    assert len(queue.take(free=12, rows=16)) == 1
 
 
 def test_a_sentence_over_the_budget_is_encoded_alone() -> None:
-    inbox: Inbox[Words] = Inbox(encode_tokens=32)
-    inbox.add(words(100))
-    inbox.add(words())
-    assert [len(inbox.take(8, 8)) for _ in range(2)] == [1, 1]
+    queue: WaitingQueue[Words] = WaitingQueue(encode_tokens=32)
+    queue.add(words(100))
+    queue.add(words())
+    assert [len(queue.take(8, 8)) for _ in range(2)] == [1, 1]
 
 
 def test_a_sentence_costs_its_tokens_and_its_end_symbol_in_whole_tiles() -> None:

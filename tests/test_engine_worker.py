@@ -19,11 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import WAIT_S
 
-from app.engine.executor import BundleExecutor, Task
+from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.ipc import FROM_FRONT, FROM_WORKER, Channel, Frames, frame
 from app.engine.launch import WorkerProcess
-from app.engine.messages import Assignments, Greeting, Order, Report, Result, ToFront, ToWorker
-from app.engine.messages import Task as Assigned
+from app.engine.messages import Assignments, Greeting, Order, Report, Result, Task, ToFront, ToWorker
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
 from model.bundle_weights import LoadedBundle, Samples, load_bundle
@@ -65,15 +64,17 @@ def executor(bundle: LoadedBundle, rows: int = 8) -> BundleExecutor:
     return BundleExecutor(TorchBackend(bundle.model), bundle, rows)
 
 
-def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[Task]:
+def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask]:
     sources = [bundle.tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
-    return [Task(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)]
+    return [
+        DecodingTask(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)
+    ]
 
 
-def turns(executor: BundleExecutor) -> tuple[list[Task], list[Task], int]:
+def turns(executor: BundleExecutor) -> tuple[list[DecodingTask], list[DecodingTask], int]:
     """Takes turns until nothing is left: the finished, the failed, how many turns."""
-    finished: list[Task] = []
-    failed: list[Task] = []
+    finished: list[DecodingTask] = []
+    failed: list[DecodingTask] = []
     count = 0
     while executor.busy:
         done, broken = executor.step()
@@ -91,7 +92,7 @@ def alone(bundle: LoadedBundle) -> dict[int, Hypothesis]:
     return dict(enumerate(greedy_decode(bundle.model, [task.source for task in everybody], bundle.limits)))
 
 
-def are_as_alone(tasks: list[Task], alone: dict[int, Hypothesis]) -> None:
+def are_as_alone(tasks: list[DecodingTask], alone: dict[int, Hypothesis]) -> None:
     for task in tasks:
         assert task.hypothesis.tokens == alone[task.number].tokens
         assert task.hypothesis.log_probs == pytest.approx(alone[task.number].log_probs, abs=1e-5)
@@ -212,7 +213,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
     with pytest.MonkeyPatch.context() as patch:
         decode_with(broken, patch)
         one = executor(bundle, rows=6)
-        arriving, there = list(everybody), dict[int, Task]()
+        arriving, there = list(everybody), dict[int, DecodingTask]()
         finished, failed, left = [], [], set()
         while arriving or one.busy:
             for _ in range(chance.randint(0, 4)):
@@ -348,7 +349,7 @@ def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle
     front = Front()
     front.ask(order(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
-    front.ours.sendall(frame(Assignments([Assigned(number, False, sequence) for number in range(500)], [])))
+    front.ours.sendall(frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
     front.close()
 
 
@@ -382,7 +383,7 @@ decoded = st.builds(Decoded, ids, floats, st.sampled_from(["stop", "length"]), i
         )
         | st.builds(
             Assignments,
-            st.lists(st.builds(Assigned, st.integers(0, 1 << 40), st.booleans(), sequences), max_size=3),
+            st.lists(st.builds(Task, st.integers(0, 1 << 40), st.booleans(), sequences), max_size=3),
             st.lists(st.integers(0, 1 << 40)),
         ),
         max_size=6,

@@ -183,7 +183,7 @@ class Engine:
     def _flush(self) -> None:
         self._flush_is_due = False
         for job in self.scheduler.assign():
-            self._slots[job.worker].tasks.append(Task(job.number, job.ahead, job.sequence))
+            self._slots[job.worker].tasks.append(Task(job.number, job.priority, job.sequence))
         for slot in self._slots:
             if slot.link and (slot.tasks or slot.cancelled):
                 slot.link.send(Assignments(slot.tasks, slot.cancelled))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from app.engine.waiting_queue import Inbox
+from app.engine.waiting_queue import WaitingQueue
 from model.bundle_weights import LoadedBundle
 from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class Task:
+class DecodingTask:
     """A sentence as the front gave it. `arrived` and `waited`: seconds, until it got its row."""
 
     number: int
     hypothesis: Hypothesis
-    ahead: bool
+    priority: bool
     arrived: float = field(default_factory=perf_counter)
     waited: float = 0.0
 
@@ -51,29 +51,29 @@ class BundleExecutor:
         self.backend, self.rows = backend, rows
         self.limits, self.samples = bundle.limits, bundle.samples
         self._batch = self.new_batch()
-        self._inbox: Inbox[Task] = Inbox()
-        self._suspects: list[Inbox[Task]] = []
-        self._inside: dict[Hypothesis, Task] = {}
+        self._waiting: WaitingQueue[DecodingTask] = WaitingQueue()
+        self._suspects: list[WaitingQueue[DecodingTask]] = []
+        self._inside: dict[Hypothesis, DecodingTask] = {}
 
     @property
     def busy(self) -> bool:
-        return bool(self._inside or len(self._inbox) or self._suspects)
+        return bool(self._inside or len(self._waiting) or self._suspects)
 
     @property
     def crowded(self) -> bool:
-        return len(self._inbox) > 0
+        return len(self._waiting) > 0
 
-    def add(self, task: Task) -> None:
-        self._inbox.add(task, task.ahead)
+    def add(self, task: DecodingTask) -> None:
+        self._waiting.add(task, task.priority)
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: DecodingTask) -> None:
         """Frees the place of a sentence that nobody waits for any more."""
         if self._inside.pop(task.hypothesis, None):
             self._batch.remove([task.hypothesis])
         else:
-            assert any(inbox.remove(task) for inbox in (self._inbox, *self._suspects))
+            assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
 
-    def step(self) -> tuple[list[Task], list[Task]]:
+    def step(self) -> tuple[list[DecodingTask], list[DecodingTask]]:
         """Admits, and makes one step for all. Returns the finished tasks and those that cannot be done.
 
         A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until
@@ -93,18 +93,18 @@ class BundleExecutor:
             self._clean(broken)
         return [task for task in done if task not in broken], broken
 
-    def _joining(self) -> list[Task]:
+    def _joining(self) -> list[DecodingTask]:
         """Who is admitted now. While there are suspects, they alone, and one group of them after the other."""
         while self._suspects and not self._suspects[-1] and not self._inside:
             self._suspects.pop()
-        inbox = self._suspects[-1] if self._suspects else self._inbox
-        joining = inbox.take(self._batch.free, self.rows)
+        queue = self._suspects[-1] if self._suspects else self._waiting
+        joining = queue.take(self._batch.free, self.rows)
         now = perf_counter()
         for task in joining:
             task.waited = now - task.arrived
         return joining
 
-    def _isolate(self, joining: list[Task], error: Exception) -> list[Task]:
+    def _isolate(self, joining: list[DecodingTask], error: Exception) -> list[DecodingTask]:
         """Divides those whose turn failed; returns the culprit once it is found."""
         running = [task for task in self._inside.values() if task not in joining]
         log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
@@ -129,21 +129,21 @@ class BundleExecutor:
         """
         self.samples.check(self._batch)
 
-    def _clean(self, broken: list[Task]) -> None:
+    def _clean(self, broken: list[DecodingTask]) -> None:
         """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
         log.error("%d sentences have no finite log probability", len(broken))
         others = [task for task in self._inside.values() if task not in broken]
         self._restart(others)
         self._suspect(others)
 
-    def _suspect(self, *groups: list[Task]) -> None:
+    def _suspect(self, *groups: list[DecodingTask]) -> None:
         for group in groups:
-            inbox: Inbox[Task] = Inbox()
+            queue: WaitingQueue[DecodingTask] = WaitingQueue()
             for task in group:
-                inbox.add(task)
-            self._suspects.append(inbox)
+                queue.add(task)
+            self._suspects.append(queue)
 
-    def _restart(self, tasks: list[Task]) -> None:
+    def _restart(self, tasks: list[DecodingTask]) -> None:
         self._inside.clear()
         for task in tasks:
             task.start_again()

@@ -34,7 +34,7 @@ class Job:
     """
 
     __slots__ = (
-        "ahead", "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position",
+        "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position", "priority",
         "sequence", "waited", "worker",
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ class Job:
         self.number = -1
         """Of its being given to a worker; a new one each time, and -1 while it waits."""
         self.worker: int
-        self.ahead: bool
+        self.priority: bool
         """Its request had no other job in a worker, so it need not wait there behind those that have."""
         self.waited: float
         """Seconds, before it was given to the worker."""

@@ -25,10 +25,10 @@ class Order(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Task(Struct, frozen=True, array_like=True):
-    """A sequence for a worker. `ahead`: it need not wait behind the others; see `app.engine.waiting_queue.Inbox`."""
+    """A sequence for a worker. `priority`: which lane of `app.engine.waiting_queue.WaitingQueue` it joins."""
 
     number: int
-    ahead: bool
+    priority: bool
     sequence: Sequence
 
 

@@ -43,12 +43,12 @@ class _Worker:
         self.total = 0
         self.doubted: set[str] = set()
 
-    def fits(self, job: Job, ahead: bool) -> bool:
+    def fits(self, job: Job, priority: bool) -> bool:
         model = job.group.model
         held = len(self.held.get(model, ()))
         if not held:
             return True
-        limit = self.capacity.sequences + (self.capacity.priority_sequences if ahead else 0)
+        limit = self.capacity.sequences + (self.capacity.priority_sequences if priority else 0)
         return held < limit and self.tokens[model] + job.cost <= self.capacity.tokens
 
     def add(self, job: Job) -> None:
@@ -218,10 +218,10 @@ class Scheduler:
         while requests:
             group = next(iter(requests))
             job = group.waiting[0]
-            ahead = not group.running
+            priority = not group.running
             worker = None
             if job.deadline > now:
-                worker = self._least_busy(job, ahead)
+                worker = self._least_busy(job, priority)
                 if worker is None:
                     return None
             group.waiting.popleft()
@@ -233,7 +233,7 @@ class Scheduler:
                 continue
             if group.waiting:
                 requests.move_to_end(group)
-            return self._occupy(worker, job, ahead, now)
+            return self._occupy(worker, job, priority, now)
         return None
 
     def _next_doubtful(self, model: str, now: float) -> Job | None:
@@ -241,21 +241,25 @@ class Scheduler:
         doubtful = self._doubtful.get(model)
         if not doubtful:
             return None
-        worker = self._least_busy(doubtful[0], ahead=True, doubted=True)
+        worker = self._least_busy(doubtful[0], priority=True, doubted=True)
         if worker is None:
             return None
         self._workers[worker].doubted.add(model)
         return self._occupy(worker, doubtful.popleft(), True, now)
 
-    def _least_busy(self, job: Job, ahead: bool, doubted: bool = False) -> int | None:
+    def _least_busy(self, job: Job, priority: bool, doubted: bool = False) -> int | None:
         best, least = None, math.inf
         for number, worker in self._workers.items():
-            if worker.total < least and worker.fits(job, ahead) and not (doubted and job.group.model in worker.doubted):
+            if (
+                worker.total < least
+                and worker.fits(job, priority)
+                and not (doubted and job.group.model in worker.doubted)
+            ):
                 best, least = number, worker.total
         return best
 
-    def _occupy(self, worker: int, job: Job, ahead: bool, now: float) -> Job:
-        job.number, job.worker, job.ahead, job.waited = next(self._numbers), worker, ahead, now - job.arrived
+    def _occupy(self, worker: int, job: Job, priority: bool, now: float) -> Job:
+        job.number, job.worker, job.priority, job.waited = next(self._numbers), worker, priority, now - job.arrived
         self._held[job.number] = job
         job.group.running += 1
         self._workers[worker].add(job)

@@ -11,7 +11,7 @@ TILE = 16
 ones are not free."""
 
 
-class Sentence(Protocol):
+class QueuedSentence(Protocol):
     """What waits: anything with source tokens, the end symbol not counted. Told apart by identity."""
 
     @property
@@ -23,31 +23,31 @@ class Sentence(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Sentence)
+S = TypeVar("S", bound=QueuedSentence)
 
 
-def cost(sentence: Sentence) -> int:
+def cost(sentence: QueuedSentence) -> int:
     """In tokens, as the queue and the encoder's budget count them."""
     return (len(sentence.source) // TILE + 1) * TILE * sentence.beam_size
 
 
-class Inbox(Generic[S]):
+class WaitingQueue(Generic[S]):
     """The sentences that a worker has been given and that have no row yet, in two lanes that take turns.
 
-    Those that are `ahead` need not wait for the others, nor can they keep the others waiting for ever.
+    Those that are `priority` need not wait for the others, nor can they keep the others waiting for ever.
     """
 
-    def __init__(self, encode_tokens: int = 2_048, patience: int = 4) -> None:
-        """`encode_tokens`: padded tokens encoded in one turn; `patience`: turns that a place may stay empty."""
-        self.encode_tokens, self.patience = encode_tokens, patience
+    def __init__(self, encode_tokens: int = 2_048, max_held_steps: int = 4) -> None:
+        """`encode_tokens`: padded tokens encoded in one turn; `max_held_steps`: turns that a place may stay empty."""
+        self.encode_tokens, self.max_held_steps = encode_tokens, max_held_steps
         self._lanes: tuple[deque[S], deque[S]] = (deque(), deque())
-        self._turns_held_back = 0
+        self._steps_held_back = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._lanes))
 
-    def add(self, sentence: S, ahead: bool = False) -> None:
-        self._lanes[not ahead].append(sentence)
+    def add(self, sentence: S, priority: bool = False) -> None:
+        self._lanes[not priority].append(sentence)
 
     def remove(self, sentence: S) -> bool:
         """Takes out one that shall not be decoded after all; False if it is not here."""
@@ -66,10 +66,10 @@ class Inbox(Generic[S]):
         if not len(self) or not free:
             return []
         few, busy = min(len(self), free) < rows // 4, rows - free > rows // 4
-        if few and busy and self._turns_held_back < self.patience:
-            self._turns_held_back += 1
+        if few and busy and self._steps_held_back < self.max_held_steps:
+            self._steps_held_back += 1
             return []
-        self._turns_held_back = 0
+        self._steps_held_back = 0
         taken: list[S] = []
         longest, number = 0, 0
         while len(self):

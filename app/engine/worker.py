@@ -18,7 +18,7 @@ from time import perf_counter
 
 import torch
 
-from app.engine.executor import BundleExecutor, Task
+from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.ipc import Channel
 from app.engine.messages import Assignments, Greeting, Order, Report, Result, Step
@@ -49,7 +49,7 @@ class WorkerLoop:
     def __init__(self, executors: Mapping[str, BundleExecutor]) -> None:
         """By bundle name."""
         self._executors = executors
-        self._tasks: dict[int, tuple[BundleExecutor, Task]] = {}
+        self._tasks: dict[int, tuple[BundleExecutor, DecodingTask]] = {}
 
     @property
     def busy(self) -> bool:
@@ -66,7 +66,7 @@ class WorkerLoop:
             executor = self._executors[sequence.model]
             # A beam is no wider than the batch, which only tests make so small.
             hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
-            self._tasks[given.number] = executor, Task(given.number, hypothesis, given.ahead)
+            self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.priority)
             executor.add(self._tasks[given.number][1])
         for number in message.cancelled:
             if number in self._tasks:  # else it was finished meanwhile
