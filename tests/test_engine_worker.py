@@ -22,7 +22,7 @@ from servers import WAIT_S
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.ipc import FROM_FRONT, FROM_WORKER, Channel, Frames, frame
 from app.engine.launch import WorkerProcess
-from app.engine.messages import Assignments, Greeting, Order, Report, Result, Task, ToFront, ToWorker
+from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
 from model.bundle_weights import LoadedBundle, Samples, load_bundle
@@ -273,25 +273,25 @@ class Front:
         assert not self.thread.is_alive()
 
 
-def order(bundle: LoadedBundle, name: str | None = None, precision: str = "float32") -> Order:
-    return Order([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
+def config(bundle: LoadedBundle, name: str | None = None, precision: str = "float32") -> WorkerConfig:
+    return WorkerConfig([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
 
 
-def refusal(front: Front, order: Order) -> str:
-    [greeting] = front.ask(order)
-    assert isinstance(greeting, Greeting)
-    return greeting.failure
+def refusal(front: Front, config: WorkerConfig) -> str:
+    [result] = front.ask(config)
+    assert isinstance(result, LoadResult)
+    return result.failure
 
 
 def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
     front = Front()
-    assert front.ask(order(bundle)) == [Greeting("", 4, {bundle.name: "float32"})]
+    assert front.ask(config(bundle)) == [LoadResult("", 4, {bundle.name: "float32"})]
     front.close()
 
 
 def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: LoadedBundle) -> None:
     front = Front()
-    failure = refusal(front, order(bundle, name="en-fr@000000000000"))
+    failure = refusal(front, config(bundle, name="en-fr@000000000000"))
     assert "was en-fr@000000000000 when the service read it" in failure
     front.close()
 
@@ -303,7 +303,7 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
     ours, theirs = socket.socketpair()
     with ours:
         worker = WorkerProcess(theirs)
-        ours.sendall(frame(order(bundle, name="en-fr@000000000000")))
+        ours.sendall(frame(config(bundle, name="en-fr@000000000000")))
         assert worker.wait() == "ended with status 0"
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [(line["level"], line["process"]) for line in lines] == [("critical", worker.pid)]
@@ -312,7 +312,7 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
 
 def test_a_precision_that_there_is_not_is_said(bundle: LoadedBundle) -> None:
     front = Front()
-    failure = refusal(front, order(bundle, precision="float16"))
+    failure = refusal(front, config(bundle, precision="float16"))
     assert "float16" in failure
     front.close()
 
@@ -332,7 +332,7 @@ def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
 
     monkeypatch.setattr("app.engine.worker.prepare", fail)
     front = Front()
-    assert front.ask(order(bundle)) == [Greeting(said)]
+    assert front.ask(config(bundle)) == [LoadResult(said)]
     front.close()
 
 
@@ -340,14 +340,14 @@ def test_a_wrong_sample_is_said(tmp_path: Path) -> None:
     sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
     wrong = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), CPU)
     front = Front()
-    failure = refusal(front, order(wrong))
+    failure = refusal(front, config(wrong))
     assert "'Hello.' is not translated as on export" in failure
     front.close()
 
 
 def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
     front = Front()
-    front.ask(order(bundle))
+    front.ask(config(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
     front.ours.sendall(frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
     front.close()
@@ -374,7 +374,7 @@ decoded = st.builds(Decoded, ids, floats, st.sampled_from(["stop", "length"]), i
 @given(
     st.lists(
         st.builds(
-            Order,
+            WorkerConfig,
             st.lists(st.tuples(st.text(), st.text())),
             st.text(),
             st.text(),
@@ -397,8 +397,10 @@ def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[T
     assert [message for piece in pieces for message in frames.add(piece)] == messages
 
 
-@given(st.builds(Report, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3)))
-def test_what_a_worker_reports_arrives_to_the_bit(report: Report) -> None:
+@given(
+    st.builds(StepReport, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3))
+)
+def test_what_a_worker_reports_arrives_to_the_bit(report: StepReport) -> None:
     assert list(Frames(FROM_WORKER).add(frame(report))) == [report]
 
 

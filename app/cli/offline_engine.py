@@ -22,7 +22,7 @@ from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import FormatOptions, TextLocation
 from app.markup.extract import pieces
 from app.runtime.metrics import Metrics
-from app.services.startup import load_catalogue, worker_count, worker_order
+from app.services.startup import load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError, load_settings
 from app.text.glossary import Glossaries, Glossary, load_glossaries
 from app.text.glossary_files import read_file
@@ -130,7 +130,7 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
         bundles = load_catalogue(settings)
         source, target = bundles.codes(command.source, command.target)
         command = replace(command, source=source, target=target)
-        order = worker_order(settings, bundles)
+        config = worker_config(settings, bundles)
         workers = worker_count(settings, bundles)
         glossaries = load_glossaries(settings.glossaries)
     except (SettingsError, BundleError) as error:
@@ -138,7 +138,7 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
     check_languages(command, bundles)
     options = Options(command.source, command.target, load_glossary(command, glossaries))
     metrics = Metrics()
-    engine = Engine(order, Scheduler(settings.queue_tokens), metrics, launch, workers)
+    engine = Engine(config, Scheduler(settings.queue_tokens), metrics, launch, workers)
     decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 

@@ -18,7 +18,7 @@ from app.engine.ipc import Link
 from app.engine.job import Job
 from app.engine.launch import Launch, connected
 from app.engine.launch import Worker as Started
-from app.engine.messages import Assignments, Greeting, Order, Result, Task, ToFront
+from app.engine.messages import Assignments, LoadResult, Result, Task, ToFront, WorkerConfig
 from app.engine.scheduler import Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
@@ -74,13 +74,15 @@ class Engine:
     `ready` once each has started or failed to, and as long as one is there; `failure` says why it is not.
     """
 
-    def __init__(self, order: Order, scheduler: Scheduler, metrics: Metrics, launch: Launch, workers: int = 1) -> None:
+    def __init__(
+        self, config: WorkerConfig, scheduler: Scheduler, metrics: Metrics, launch: Launch, workers: int = 1
+    ) -> None:
         self.scheduler, self.metrics = scheduler, metrics
         self.precisions: dict[str, str] = {}
         """By bundle name, as the workers report them."""
-        self.device = order.device
-        self._order, self._launch = order, launch
-        self._series = {name: ModelSeries(metrics, name) for _, name in order.bundles}
+        self.device = config.device
+        self._config, self._launch = config, launch
+        self._series = {name: ModelSeries(metrics, name) for _, name in config.bundles}
         self._slots = [WorkerSlot(number) for number in range(workers)]
         self._keepers: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
@@ -192,8 +194,8 @@ class Engine:
             self._idle.set()
 
     def _heard(self, slot: WorkerSlot, message: ToFront) -> None:
-        if isinstance(message, Greeting):
-            self._greeted(slot, message)
+        if isinstance(message, LoadResult):
+            self._on_load_result(slot, message)
             return
         slot.silent = 0
         busy = self.scheduler.waiting > 0  # so every worker has all it can hold
@@ -260,7 +262,7 @@ class Engine:
         """One worker from its start to its end; how it ended."""
         slot.silent = 0
         slot.link, slot.worker = await connected(self._launch, partial(self._heard, slot))
-        slot.link.send(self._order)
+        slot.link.send(self._config)
         if self._stopping:
             slot.link.close()
         await slot.link.closed
@@ -271,14 +273,14 @@ class Engine:
             slot.worker.kill()
         return await ended
 
-    def _greeted(self, slot: WorkerSlot, greeting: Greeting) -> None:
-        if greeting.failure:
-            slot.failure = greeting.failure  # and it ends
+    def _on_load_result(self, slot: WorkerSlot, result: LoadResult) -> None:
+        if result.failure:
+            slot.failure = result.failure  # and it ends
             return
         log.info("worker %d is ready", slot.number)
         slot.state, slot.failure, slot.silent = "working", None, 0
-        self.precisions = greeting.precisions
-        rows = greeting.rows
+        self.precisions = result.precisions
+        rows = result.rows
         self.scheduler.join(
             slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)
         )

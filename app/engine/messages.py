@@ -1,7 +1,7 @@
 """What the front and a worker say to each other: typed messages, as MessagePack over their socket.
 
-    front to worker   first  Order, then Assignments
-    worker to front   first  Greeting, then Reports
+    front to worker   first  WorkerConfig, then Assignments
+    worker to front   first  LoadResult, then StepReports
 
 A message that is not of these types raises msgspec.ValidationError where it is read.
 """
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from app.engine.sequence import Decoded, Sequence
 
 
-class Order(Struct, frozen=True, array_like=True, tag=True):
+class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
     """What a worker has to load: bundles as (folder, name), a device, a precision."""
 
     bundles: list[tuple[str, str]]
@@ -39,7 +39,7 @@ class Assignments(Struct, frozen=True, array_like=True, tag=True):
     cancelled: list[int]
 
 
-class Greeting(Struct, frozen=True, array_like=True, tag=True):
+class LoadResult(Struct, frozen=True, array_like=True, tag=True):
     """What a worker has loaded. If `failure` is not empty it could not, and ends."""
 
     failure: str
@@ -64,7 +64,7 @@ class Step(Struct, frozen=True, array_like=True):
     seconds: float
 
 
-class Report(Struct, array_like=True, tag=True):
+class StepReport(Struct, array_like=True, tag=True):
     """What came of the last turns."""
 
     results: list[Result] = field(default_factory=list)
@@ -73,5 +73,5 @@ class Report(Struct, array_like=True, tag=True):
     steps: list[Step] = field(default_factory=list)
 
 
-ToWorker = Order | Assignments
-ToFront = Greeting | Report
+ToWorker = WorkerConfig | Assignments
+ToFront = LoadResult | StepReport

@@ -21,7 +21,7 @@ import torch
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.ipc import Channel
-from app.engine.messages import Assignments, Greeting, Order, Report, Result, Step
+from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
 from model.backends import prepare
 from model.bundle import BundleError
@@ -36,7 +36,7 @@ TOGETHER_S = 0.004
 log = logging.getLogger(__name__)
 
 
-def is_due(report: Report, since: float, crowded: bool) -> bool:
+def is_due(report: StepReport, since: float, crowded: bool) -> bool:
     """Whether to send it. Answers may wait for others a moment if it is `crowded`, steps alone for longer."""
     if not (report.results or report.failures):
         return len(report.steps) >= 64
@@ -73,13 +73,13 @@ class WorkerLoop:
                 executor, task = self._tasks.pop(number)
                 executor.remove(task)
 
-    def step(self, report: Report) -> None:
+    def step(self, report: StepReport) -> None:
         """One turn of every bundle that has work."""
         for model, executor in self._executors.items():
             if executor.busy:
                 self._step(model, executor, report)
 
-    def _step(self, model: str, executor: BundleExecutor, report: Report) -> None:
+    def _step(self, model: str, executor: BundleExecutor, report: StepReport) -> None:
         started = perf_counter()
         finished, failed = executor.step()
         rows = executor.size + len(finished) + len(failed)
@@ -91,28 +91,30 @@ class WorkerLoop:
 
 
 def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> None:
-    """Loads what the front orders, says so, and serves it until the front is gone."""
+    """Loads what the front asks for, says so, and serves it until the front is gone."""
     first = channel.receive(wait=True)
     while first == []:
         first = channel.receive(wait=True)
     if first is None:
         return
-    [order] = first
-    assert isinstance(order, Order)
+    [config] = first
+    assert isinstance(config, WorkerConfig)
     try:
-        executors = _executors(order)
+        executors = _load_executors(config)
     except Exception as error:
         failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's have several
         log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
-        channel.send(Greeting(failure))
+        channel.send(LoadResult(failure))
         return
     rows = max(executor.rows for executor in executors.values())
-    if not channel.send(Greeting("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
+    if not channel.send(
+        LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})
+    ):
         return
     when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
-    loop, report, sent = WorkerLoop(executors), Report(), 0.0
+    loop, report, sent = WorkerLoop(executors), StepReport(), 0.0
     while (messages := channel.receive(wait=not loop.busy)) is not None:
         for message in messages:
             assert isinstance(message, Assignments)
@@ -121,22 +123,23 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
         if is_due(report, sent, loop.crowded):
             if not channel.send(report):
                 return
-            report, sent = Report(), perf_counter()
+            report, sent = StepReport(), perf_counter()
 
 
-def _executors(order: Order) -> dict[str, BundleExecutor]:
-    """By bundle name. Raises BundleError, in one line, for a bundle that is not the one ordered or comes out wrong."""
-    device = torch.device(order.device)
-    if order.threads:
-        torch.set_num_threads(order.threads)
+def _load_executors(config: WorkerConfig) -> dict[str, BundleExecutor]:
+    """Loads every bundle; executors by bundle name. Raises BundleError, in one line, also for a bundle that is not the
+    configured one or gives wrong results."""
+    device = torch.device(config.device)
+    if config.threads:
+        torch.set_num_threads(config.threads)
     executors: dict[str, BundleExecutor] = {}
-    for folder, name in order.bundles:
+    for folder, name in config.bundles:
         bundle = load_bundle(Path(folder), device)
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
-        backend = prepare(bundle.model, order.precision)
+        backend = prepare(bundle.model, config.precision)
         rows = ROWS_INT8 if backend.precision == "int8" else ROWS[device.type]
-        executors[name] = BundleExecutor(backend, bundle, order.rows or rows)
+        executors[name] = BundleExecutor(backend, bundle, config.rows or rows)
         executors[name].check_samples()
     return executors
 

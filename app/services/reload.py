@@ -22,7 +22,7 @@ from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
 from app.runtime.metrics import Metrics
 from app.runtime.polling import watch
-from app.services.startup import bundle_folders, load_catalogue, worker_count, worker_order
+from app.services.startup import bundle_folders, load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError
 from app.text.glossary import Glossaries
 from app.text.language_id import Libraries
@@ -171,8 +171,8 @@ class Deployments:
         """Raises SettingsError."""
         settings = self.settings
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
-        order = worker_order(settings, bundles)
-        engine = Engine(order, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
+        config = worker_config(settings, bundles)
+        engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
         made = Deployment(translator, engine, stamp)
         self._deployments.add(made)

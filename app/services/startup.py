@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.engine.messages import Order
+from app.engine.messages import WorkerConfig
 from app.engine.registry import Catalogue
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
@@ -58,14 +58,14 @@ def _folders_in(place: Path) -> list[Path]:
     return [path for path in found if not path.name.startswith(".") and path.name != "lost+found"]
 
 
-def worker_order(settings: Settings, bundles: Catalogue) -> Order:
+def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
     """What every worker loads. Raises SettingsError."""
     device = device_of(settings)
     offered = PRECISIONS[device]
     if settings.precision not in ("auto", *offered):
         raise SettingsError(f"INTERLINEAR_PRECISION={settings.precision}: on {device} there are {', '.join(offered)}")
     folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
-    return Order(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
+    return WorkerConfig(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
 
 
 WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
