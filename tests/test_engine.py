@@ -21,7 +21,7 @@ from conftest import Gate, decode_with, make_bundle
 from servers import WAIT_S
 
 from app.engine.engine import LOOK_S, LOOKS, Engine
-from app.engine.ipc import frame
+from app.engine.ipc import encode_frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.messages import LoadResult, WorkerConfig
 from app.engine.scheduler import DEATHS, Scheduler
@@ -374,7 +374,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
-            end.sendall(frame(LoadResult("", 8, {})))
+            end.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
             monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
@@ -409,7 +409,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
-            end.sendall(frame(LoadResult("", 8, {})))
+            end.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
             monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
@@ -485,7 +485,7 @@ def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle:
     engine = engine_of(bundle)
     [slot] = engine._slots
     slot.silent = LOOKS + 1
-    engine._heard(slot, LoadResult("", 8, {bundle.name: "float32"}))
+    engine._on_message(slot, LoadResult("", 8, {bundle.name: "float32"}))
     assert (slot.state, slot.silent) == ("working", 0)
 
 
@@ -501,7 +501,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
         def refuse(self, end: socket.socket) -> None:
             with end:
                 end.recv(1 << 16)
-                end.sendall(frame(LoadResult("why")))
+                end.sendall(encode_frame(LoadResult("why")))
 
         def kill(self) -> None:
             pass

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from servers import WAIT_S
 
 from app.engine.executor import BundleExecutor, DecodingTask
-from app.engine.ipc import FROM_FRONT, FROM_WORKER, Channel, Frames, frame
+from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnection, encode_frame
 from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
@@ -252,18 +252,18 @@ class Front:
     def __init__(self) -> None:
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(WAIT_S)
-        self._frames = Frames(FROM_WORKER)
+        self._frame_decoder = FrameDecoder(FROM_WORKER)
         self.thread = threading.Thread(target=self._work, args=(theirs,))
         self.thread.start()
 
     def _work(self, end: socket.socket) -> None:
         with end:
-            work(Channel(end))
+            work(FrontConnection(end))
 
     def ask(self, message: ToWorker) -> list[ToFront]:
         """The messages that come next."""
-        self.ours.sendall(frame(message))
-        while not (messages := list(self._frames.add(self.ours.recv(1 << 16)))):
+        self.ours.sendall(encode_frame(message))
+        while not (messages := list(self._frame_decoder.add(self.ours.recv(1 << 16)))):
             pass
         return messages
 
@@ -303,7 +303,7 @@ def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
     ours, theirs = socket.socketpair()
     with ours:
         worker = WorkerProcess(theirs)
-        ours.sendall(frame(config(bundle, name="en-fr@000000000000")))
+        ours.sendall(encode_frame(config(bundle, name="en-fr@000000000000")))
         assert worker.wait() == "ended with status 0"
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [(line["level"], line["process"]) for line in lines] == [("critical", worker.pid)]
@@ -349,7 +349,7 @@ def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle
     front = Front()
     front.ask(config(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
-    front.ours.sendall(frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
+    front.ours.sendall(encode_frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
     front.close()
 
 
@@ -391,19 +391,19 @@ decoded = st.builds(Decoded, ids, floats, st.sampled_from(["stop", "length"]), i
     st.integers(1, 40),
 )
 def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[ToWorker], size: int) -> None:
-    stream = b"".join(map(frame, messages))
-    frames = Frames(FROM_FRONT)
+    stream = b"".join(map(encode_frame, messages))
+    decoder = FrameDecoder(FROM_FRONT)
     pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
-    assert [message for piece in pieces for message in frames.add(piece)] == messages
+    assert [message for piece in pieces for message in decoder.add(piece)] == messages
 
 
 @given(
     st.builds(StepReport, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3))
 )
 def test_what_a_worker_reports_arrives_to_the_bit(report: StepReport) -> None:
-    assert list(Frames(FROM_WORKER).add(frame(report))) == [report]
+    assert list(FrameDecoder(FROM_WORKER).add(encode_frame(report))) == [report]
 
 
 def test_what_is_no_message_is_not_taken_for_one() -> None:
     with pytest.raises(msgspec.ValidationError):
-        list(Frames(FROM_WORKER).add(frame(Assignments([], []))))
+        list(FrameDecoder(FROM_WORKER).add(encode_frame(Assignments([], []))))

@@ -14,9 +14,9 @@ from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
 
-from app.engine.ipc import Link
+from app.engine.ipc import WorkerConnection
 from app.engine.job import Job
-from app.engine.launch import Launch, connected
+from app.engine.launch import Launch, launch_worker
 from app.engine.launch import Worker as Started
 from app.engine.messages import Assignments, LoadResult, Result, Task, ToFront, WorkerConfig
 from app.engine.scheduler import Scheduler, WorkerCapacity
@@ -60,7 +60,7 @@ class WorkerSlot:
         """"ending": the connection is closed, the process perhaps there yet; "dead" also while another is started."""
         self.failure: str | None = None
         """Why it is not working."""
-        self.link: Link | None = None
+        self.connection: WorkerConnection | None = None
         self.worker: Started | None = None
         self.tasks: list[Task] = []
         self.cancelled: list[int] = []
@@ -139,10 +139,10 @@ class Engine:
         if self._watcher:
             self._watcher.cancel()
         for keeper, slot in zip(self._keepers, self._slots, strict=True):
-            if not slot.link or not slot.worker:
+            if not slot.connection or not slot.worker:
                 keeper.cancel()  # it waits for the time to start another
             elif slot.state == "working":
-                slot.link.close()
+                slot.connection.close()
             else:
                 slot.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -187,13 +187,13 @@ class Engine:
         for job in self.scheduler.assign():
             self._slots[job.worker].tasks.append(Task(job.number, job.priority, job.sequence))
         for slot in self._slots:
-            if slot.link and (slot.tasks or slot.cancelled):
-                slot.link.send(Assignments(slot.tasks, slot.cancelled))
+            if slot.connection and (slot.tasks or slot.cancelled):
+                slot.connection.send(Assignments(slot.tasks, slot.cancelled))
             slot.tasks, slot.cancelled = [], []
         if self._stopping and self.scheduler.is_empty:
             self._idle.set()
 
-    def _heard(self, slot: WorkerSlot, message: ToFront) -> None:
+    def _on_message(self, slot: WorkerSlot, message: ToFront) -> None:
         if isinstance(message, LoadResult):
             self._on_load_result(slot, message)
             return
@@ -250,22 +250,22 @@ class Engine:
             await asyncio.sleep(LOOK_S)
             for slot in self._slots:
                 working = slot.state == "working"
-                loading = slot.link is not None and not slot.link.closed.done()
+                loading = slot.connection is not None and not slot.connection.closed.done()
                 expected = self.scheduler.holds(slot.number) if working else loading
                 slot.silent = slot.silent + 1 if expected else 0
-                if slot.silent > (LOOKS if working else LOOKS_AT_A_START) and slot.worker and slot.link:
+                if slot.silent > (LOOKS if working else LOOKS_AT_A_START) and slot.worker and slot.connection:
                     log.critical("worker %d hangs", slot.number)
                     slot.worker.kill()
-                    slot.link.abort()  # one that cannot even be killed must not be given any more
+                    slot.connection.abort()  # one that cannot even be killed must not be given any more
 
     async def _live(self, slot: WorkerSlot) -> str:
         """One worker from its start to its end; how it ended."""
         slot.silent = 0
-        slot.link, slot.worker = await connected(self._launch, partial(self._heard, slot))
-        slot.link.send(self._config)
+        slot.connection, slot.worker = await launch_worker(self._launch, partial(self._on_message, slot))
+        slot.connection.send(self._config)
         if self._stopping:
-            slot.link.close()
-        await slot.link.closed
+            slot.connection.close()
+        await slot.connection.closed
         self._gone(slot)
         ended = asyncio.create_task(asyncio.to_thread(slot.worker.wait))
         await asyncio.wait({ended}, timeout=END_S)
@@ -300,7 +300,7 @@ class Engine:
             log.critical("worker %d has died: %s", slot.number, reason)
             if has_worked or not slot.failure:
                 slot.failure = f"The workers have died: {reason}."
-        slot.state, slot.link = "dead", None
+        slot.state, slot.connection = "dead", None
         self._see_whether_settled()
         self.scheduler.leave(slot.number)
         if (self._stopping or not has_worked) and not self._hopeful:

@@ -25,13 +25,13 @@ FROM_FRONT: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker
 FROM_WORKER: msgspec.msgpack.Decoder[ToFront] = msgspec.msgpack.Decoder(ToFront)
 
 
-def frame(message: ToWorker | ToFront) -> bytes:
+def encode_frame(message: ToWorker | ToFront) -> bytes:
     """A message as it goes over the socket."""
     content = _encode(message)
     return _LENGTH.pack(len(content)) + content
 
 
-class Frames(Generic[M]):
+class FrameDecoder(Generic[M]):
     """Puts messages together from the pieces that a socket gives."""
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
@@ -53,11 +53,11 @@ class Frames(Generic[M]):
         del self._buffer[:start]
 
 
-class Channel:
+class FrontConnection:
     """The worker's end. It may wait, since a worker without work has nothing else to do."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket, self._frames = end, Frames(FROM_FRONT)
+        self._socket, self._frame_decoder = end, FrameDecoder(FROM_FRONT)
 
     def receive(self, wait: bool) -> list[ToWorker] | None:
         """The messages that have arrived, or if `wait` at least a piece of one; None once the front is gone."""
@@ -67,30 +67,33 @@ class Channel:
             return []
         except OSError:
             return None
-        return list(self._frames.add(piece)) if piece else None
+        return list(self._frame_decoder.add(piece)) if piece else None
 
     def send(self, message: ToFront) -> bool:
         """False if the front is gone."""
         try:
-            self._socket.sendall(frame(message))
+            self._socket.sendall(encode_frame(message))
         except OSError:
             return False
         return True
 
 
-class Link(asyncio.Protocol):
-    """The front's end, on its event loop. `heard` is given each message; `closed` is done once the worker is gone."""
+class WorkerConnection(asyncio.Protocol):
+    """The front's end, on its event loop. Calls `on_message` with each message.
 
-    def __init__(self, heard: Callable[[ToFront], None]) -> None:
+    `closed` is done once the worker is gone.
+    """
+
+    def __init__(self, on_message: Callable[[ToFront], None]) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._heard, self._frames = heard, Frames(FROM_WORKER)
+        self._on_message, self._frame_decoder = on_message, FrameDecoder(FROM_WORKER)
         self._transport: asyncio.Transport | None = None
 
     def send(self, message: ToWorker) -> None:
         """Never waits; what the socket does not take yet is kept. To a worker that is gone nothing is sent."""
         assert self._transport is not None
         if not self._transport.is_closing():  # uvloop raises, where asyncio does not
-            self._transport.write(frame(message))
+            self._transport.write(encode_frame(message))
 
     def close(self) -> None:
         """Tells the worker to end."""
@@ -106,8 +109,8 @@ class Link(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no common class
 
     def data_received(self, data: bytes) -> None:
-        for message in self._frames.add(data):
-            self._heard(message)
+        for message in self._frame_decoder.add(data):
+            self._on_message(message)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.closed.done():

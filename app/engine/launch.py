@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from app.engine.ipc import Channel, Link
+from app.engine.ipc import FrontConnection, WorkerConnection
 from app.engine.messages import ToFront
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -82,13 +82,13 @@ class InProcessWorker:
 
         with self._end:
             try:
-                work(Channel(self._end))
+                work(FrontConnection(self._end))
             except BaseException as error:
                 log.critical("the worker stopped", exc_info=error)
                 self._reason = f"{type(error).__name__}: {error}"
 
 
-async def connected(launch: Launch, heard: Callable[[ToFront], None]) -> tuple[Link, Worker]:
+async def launch_worker(launch: Launch, on_message: Callable[[ToFront], None]) -> tuple[WorkerConnection, Worker]:
     """Starts a worker and the connection with it. Raises what `launch` does."""
     ours, theirs = socket.socketpair()
     begun = False
@@ -105,5 +105,7 @@ async def connected(launch: Launch, heard: Callable[[ToFront], None]) -> tuple[L
         if not begun:  # cancelled before a thread was free: nobody else closes it
             theirs.close()
         raise
-    _, link = await asyncio.get_running_loop().create_unix_connection(lambda: Link(heard), sock=ours)
-    return link, worker
+    _, connection = await asyncio.get_running_loop().create_unix_connection(
+        lambda: WorkerConnection(on_message), sock=ours
+    )
+    return connection, worker

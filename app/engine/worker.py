@@ -20,7 +20,7 @@ import torch
 
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.hypotheses import decoded_of, hypothesis_of
-from app.engine.ipc import Channel
+from app.engine.ipc import FrontConnection
 from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
 from model.backends import prepare
@@ -90,11 +90,11 @@ class WorkerLoop:
             del self._tasks[task.number]
 
 
-def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> None:
+def work(front: FrontConnection, when_loaded: Callable[[], object] = lambda: None) -> None:
     """Loads what the front asks for, says so, and serves it until the front is gone."""
-    first = channel.receive(wait=True)
+    first = front.receive(wait=True)
     while first == []:
-        first = channel.receive(wait=True)
+        first = front.receive(wait=True)
     if first is None:
         return
     [config] = first
@@ -104,24 +104,22 @@ def work(channel: Channel, when_loaded: Callable[[], object] = lambda: None) -> 
     except Exception as error:
         failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's have several
         log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
-        channel.send(LoadResult(failure))
+        front.send(LoadResult(failure))
         return
     rows = max(executor.rows for executor in executors.values())
-    if not channel.send(
-        LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})
-    ):
+    if not front.send(LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
         return
     when_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
     loop, report, sent = WorkerLoop(executors), StepReport(), 0.0
-    while (messages := channel.receive(wait=not loop.busy)) is not None:
+    while (messages := front.receive(wait=not loop.busy)) is not None:
         for message in messages:
             assert isinstance(message, Assignments)
             loop.accept(message)
         loop.step(report)
         if is_due(report, sent, loop.crowded):
-            if not channel.send(report):
+            if not front.send(report):
                 return
             report, sent = StepReport(), perf_counter()
 
@@ -151,7 +149,7 @@ def main(descriptor: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     log_to_stderr()
     with socket.socket(fileno=descriptor) as end:
-        work(Channel(end), when_loaded=keep_freed_memory)
+        work(FrontConnection(end), when_loaded=keep_freed_memory)
     # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.
     sys.stderr.flush()
     os._exit(0)
