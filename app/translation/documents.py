@@ -1,4 +1,4 @@
-"""Translates files: from a document's bytes to its translation's. Knows no request; formats are app.formats'."""
+"""Translates documents, from bytes to bytes; app.formats reads and writes them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText, Translations
 
 _MAX_DETECTION_CHARS = 10_000
-"""Characters of a document that its language is told by."""
+"""How much of a document is used to detect its language."""
 _MARKUP_SUFFIXES = {".docx", ".xliff", ".xlf"}
 _MAX_TEXT_BYTES = 4 << 20
-"""Of a file that is text, and not mostly markup or pictures: a novel has a fourth of it. While more is taken apart, in
-single steps, all others would wait for seconds."""
+"""Limit for files that are text, rather than mostly markup or pictures; a novel has a fourth of it. Parsing a larger
+file, in single steps, would delay all other requests by seconds."""
 _MAX_BATCH_CHARS = 10_000
-"""Characters of a document that are one request, where it is translated in many."""
+"""Characters per request if a document is translated in several."""
 _DOCUMENT_THREADS = ThreadPoolExecutor(2, "documents")
-"""Documents are taken apart and put together two at a time, for seconds each: the threads in which texts are cut, a few
-times the cores, would all be taken."""
+"""Reading or writing a document can take seconds. With threads of their own, two at a time, documents cannot occupy all
+the threads that prepare texts."""
 MIN_PAUSE_S = 1.0
-"""The shortest, before what was refused for load is tried again."""
+"""Minimum pause before a request that was refused as overload is repeated."""
 T = TypeVar("T")
 
 
@@ -41,11 +41,9 @@ async def open_document(
     source: str = AUTO,
     format_options: formats.FormatOptions | None = None,
 ) -> Document:
-    """The document in `content`, of the format that `name` ends in, which is to be translated from `source` into
-    `target`.
+    """Reads `content` as a document to translate from `source` into `target`; the suffix of `name` decides its format.
 
-    Raises WrongContentType, InvalidFields, and TooMuchText if there is more in it than in the texts that a request
-    may have.
+    Raises WrongContentType, InvalidFields, and TooMuchText if it has more text than a request may have.
     """
     if len(content) > _MAX_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKUP_SUFFIXES:
         raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
@@ -67,9 +65,9 @@ async def open_document(
 async def translate_document(
     translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption = None
 ) -> tuple[bytes, Translations]:
-    """The translated file, and what was done for it. `source` may be AUTO. Raises what the translator does.
+    """Returns the translated file and the translations of its passages. `source` may be AUTO.
 
-    A file with holes is not given: the first error of a passage is raised.
+    Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
     options = await _options(translator, document, source, target, glossary)
     done = await translator.translate([[passage] for passage in document.passages], options)
@@ -79,9 +77,9 @@ async def translate_document(
 async def translate_in_batches(
     translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
 ) -> bytes:
-    """The translated file, as of `translate_document`, made of many requests one after another, each as long as may be.
+    """Translates like `translate_document`, but in several requests, one after another.
 
-    Others have their turn between them, and one that is refused for load is made again.
+    Other requests are served between them. A request that is refused as overload is repeated.
     """
     options = await _options(translator, document, source, target, glossary)
     items: list[TranslatedText] = []
@@ -91,7 +89,7 @@ async def translate_in_batches(
 
 
 async def retry_while_overloaded(work: Callable[[], Awaitable[T]]) -> T:
-    """Returns what `work` returns, calling it again after a pause for as long as it is refused for load."""
+    """Returns the result of `work`, called again after a pause as long as it raises Overloaded."""
     while True:
         try:
             return await work()
@@ -126,7 +124,7 @@ async def _in_document_thread(work: Callable[[], T]) -> T:
 
 
 def _without_stop_iteration(work: Callable[[], T]) -> T:
-    """What `work` returns. A future takes no StopIteration, and whoever waited for it would wait for ever."""
+    """Calls `work`. A future does not accept StopIteration: a task that awaits it would wait for ever."""
     try:
         return work()
     except StopIteration as error:
@@ -143,10 +141,10 @@ async def _options(
 
 
 def _document_language(translator: Translator, document: Document, target: str) -> str:
-    """The language of the document: told by all of it, since a cell of a table may be a word.
+    """The language of the whole document, since a passage, such as a table's cell, may be a single word.
 
-    If it has none, or the one wanted, nothing is to be translated, which the translator finds for each passage. Raises
-    PairNotServed if it seems to be in no language served, which of a single passage often cannot be told.
+    AUTO if it has no words, or is in `target`: then the translator finds for each passage that there is nothing to
+    translate. Raises PairNotServed if it seems to be in no served language, which a single passage often cannot show.
     """
     text, length = [], 0
     for passage in document.passages:
@@ -157,5 +155,5 @@ def _document_language(translator: Translator, document: Document, target: str) 
     chosen = translator.languages(target).choose("\n".join(text)[:_MAX_DETECTION_CHARS])
     if chosen.error:
         raise chosen.error
-    told = chosen.detected.language
-    return AUTO if told is None or told == target else told
+    language = chosen.detected.language
+    return AUTO if language is None or language == target else language

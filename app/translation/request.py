@@ -1,7 +1,4 @@
-"""One request on its way: planned (its texts cut for the bundles of their languages), decoded, and answered.
-
-Knows the policy; how a text is cut, and where its tags go, is said elsewhere; who is decoded when is the engine's.
-"""
+"""The stages of a translation request: plan its texts, decode their sentences, and render the translations."""
 
 from __future__ import annotations
 
@@ -37,12 +34,12 @@ from model.hypothesis import FinishReason
 from model.languages import is_traditional, language_name
 
 MAX_INLINE_CHARS = 2_000
-"""Characters of a request that are prepared on the event loop, in about a millisecond; more would hold up the others,
-and is done in a thread; the way there and back costs as much as a short sentence does."""
+"""A request up to this size is prepared on the event loop, in about a millisecond. A larger one would delay others, and
+is prepared in a thread; switching to it costs as much as a short sentence."""
 UNDETERMINED = "und"
-"""The language of what holds no words (BCP 47)."""
+"""The language of a text without words (BCP 47)."""
 MIN_BEAM_SIZE = 4
-"""The least width of a beam: with less, the best few of many are not among those looked at."""
+"""Minimum beam size for alternatives: a smaller beam misses good ones."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +55,10 @@ class Services:
 
 
 class TranslationRequest:
-    """One request on its way: first `prepare`, then `decode` and `finish`, or `parts` meanwhile, then `answer`.
+    """A translation request.
 
-    Whoever gives it up calls `leave`.
+    Call `prepare`, then `decode`, then `finish`, or iterate over `parts` meanwhile, then `answer`. Call `cancel` at the
+    end, or to abandon it earlier.
     """
 
     def __init__(self, services: Services, items: Sequence[Item], options: Options, deadline: float) -> None:
@@ -75,7 +73,7 @@ class TranslationRequest:
         self._bundles = [bundle for bundle in services.catalogue if bundle.target == options.target]
         self._glossaries: dict[str, Glossary | None] = {}
         self._futures: dict[Sentence, Future[Decoded]] = {}
-        """Of those that were asked for and not looked after yet."""
+        """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._is_short = sum(map(_item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
 
@@ -84,7 +82,7 @@ class TranslationRequest:
         return SourceLanguages(self.services.catalogue, self.services.detector, self.options.target)
 
     async def prepare(self) -> None:
-        """Cuts all items into sentences."""
+        """Plans all items: splits them into sentences."""
         if self.options.source != AUTO or not self._bundles:
             self.services.catalogue.find(self.options.source, self.options.target)
         is_quick = self._is_short and (self.options.source != AUTO or self.services.detector.ready)
@@ -93,15 +91,15 @@ class TranslationRequest:
         self.sentences = [sentence for plan in plans for sentence in plan.sentences]
 
     async def decode(self, sentences: Sequence[Sentence]) -> None:
-        """Asks for what the sentences need to be decoded."""
+        """Submits the sentences to the engine."""
         sequences = [sentence.sequence for sentence in sentences]
         futures = await self.services.engine.decode(sequences, self.deadline)
         self._futures.update(zip(sentences, futures, strict=True))
 
     async def finish(self, sentences: Sequence[Sentence]) -> None:
-        """Returns when those of `sentences` that were asked for are mended, or have an error.
+        """Waits until all submitted `sentences` are checked or have an error.
 
-        Those that lack terms are decoded again together, until none does.
+        Those that lack terms are decoded again, together, until none does.
         """
         while sentences:
             again: list[Sentence] = []
@@ -110,7 +108,7 @@ class TranslationRequest:
                 if future is None:
                     continue
                 if number and future.done():
-                    await asyncio.sleep(0)  # between two sentences all others have their turn
+                    await asyncio.sleep(0)  # lets other requests run between two sentences
                 if await self._finish_one(sentence, future):
                     again.append(sentence)
             if again:
@@ -122,7 +120,7 @@ class TranslationRequest:
         try:
             decoded = await future
         except ServiceError as error:
-            sentence.error = error.with_traceback(None)  # that would hold what holds the error
+            sentence.error = error.with_traceback(None)  # the traceback would keep its frames alive
             return False
         finally:
             self._futures.pop(sentence, None)
@@ -130,24 +128,24 @@ class TranslationRequest:
         if _prepare_retry(sentence):
             return True
         check_translation(sentence)
-        sentence.render(sentence.best)  # which it keeps
+        sentence.render(sentence.best)  # cached
         return False
 
     def cancel(self) -> None:
-        """Whatever is not decoded need not be any more."""
+        """Cancels the decoding of sentences that are not finished."""
         for future in self._futures.values():
             future.cancel()
 
     async def answer(self) -> Translations:
         """The translations, made in a thread if that may take long. Raises the first item's error if all have one."""
-        # The alignment of a short sentence takes 0.3 ms, two hundred times what putting its text in place does.
+        # The alignment of a short sentence takes 0.3 ms, two hundred times as long as its rendering.
         more = self.options.alternatives or self.options.alignment
-        # And to load the libraries of detection takes most of a second.
+        # Loading the libraries for language detection takes most of a second.
         loads = not self.services.checks.ready and any(map(_has_suspects, self.plans))
         return self._answer() if self._is_short and not (more or loads) else await asyncio.to_thread(self._answer)
 
     async def parts(self) -> AsyncGenerator[TranslatedPart, None]:
-        """The parts in order, each as soon as it is there, of each item up to the first that failed."""
+        """Yields the parts of each item in order, as soon as they are decoded, up to the first that failed."""
         for number, plan in enumerate(self.plans):
             if isinstance(plan, ServiceError):
                 continue
@@ -155,7 +153,7 @@ class TranslationRequest:
             await self.finish_in_time(nested)
             if any(inner.error for inner in nested):
                 continue
-            if plan.label:  # its mark may come anywhere
+            if plan.label:  # the mark may be in any sentence
                 await self.finish_in_time(plan.sentences)
                 if not any(sentence.error for sentence in plan.sentences):
                     score = mean_score([sentence.best for sentence in plan.sentences])
@@ -173,19 +171,19 @@ class TranslationRequest:
                 end = part.start + len(part.passage.text)
                 span = (start, end) if self._is_plain(self.items[number]) else None
                 yield TranslatedPart(number, plan.resolve_nested(text), span, part.best.decoded.score)
-                await asyncio.sleep(0)  # where all is there already, others have their turn between two
+                await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", end
             else:
                 if text:
                     yield TranslatedPart(number, plan.resolve_nested(text), None, None)
 
     async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
-        """As `finish`. Raises TimeoutError if the deadline comes first."""
+        """Like `finish`; raises TimeoutError if the deadline passes first."""
         async with asyncio.timeout(self.deadline - monotonic()):
             await self.finish(sentences)
 
     def _is_plain(self, item: Item) -> bool:
-        """Whether its sentences stand in it as they are."""
+        """Whether its sentences are slices of it."""
         return isinstance(item, str) and not self.options.html and not has_choice(item)
 
     def _answer(self) -> Translations:
@@ -248,7 +246,7 @@ class TranslationRequest:
         return plan
 
     def _glossary(self, bundle: Bundle) -> Glossary | None:
-        """The request's, for this bundle's source. Raises InvalidFields."""
+        """The request's glossary, for this bundle's source. Raises InvalidFields."""
         wanted = self.options.glossary
         if wanted is None or isinstance(wanted, Glossary):
             return wanted
@@ -304,19 +302,19 @@ def _prepare_retry(sentence: Sentence) -> bool:
     if again:
         sentence.sequence = again
     else:
-        sentence.protect_terms()  # all: it may become another sentence, without those that it has now
+        sentence.protect_terms()  # all, since the new translation may lack terms that this one has
     return True
 
 
 def check_length(characters: int, settings: Settings) -> None:
-    """Raises TooMuchText if a text may not have so many characters."""
+    """Raises TooMuchText if a text of that length is over the limit."""
     limit = settings.max_text_chars
     if characters > limit:
         raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
 
 
 def _label(item: Item, options: Options) -> Label | None:
-    """The label that a plain text is, if it has a mnemonic. Where words are aligned, each stays where it is."""
+    """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
     if not isinstance(item, str) or options.html or options.alignment:
         return None
     found = without(item)
@@ -328,7 +326,7 @@ def _pieces(item: Item, options: Options) -> Sequence[Piece]:
         return item
     if options.html:
         return markup_pieces(item)
-    # With its words in its branches, a message does not show which of its own words became which.
+    # A message whose words move into its branches cannot be aligned.
     return (None if options.alignment else message_pieces(item)) or [Passage(item)]
 
 
@@ -337,5 +335,5 @@ def _text_of(pieces: Sequence[Piece]) -> str:
 
 
 def _item_length(item: Item) -> int:
-    """In characters."""
+    """Number of characters."""
     return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else p.size for p in item)

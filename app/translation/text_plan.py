@@ -1,7 +1,4 @@
-"""A text on its way: what is copied, and in their places the sentences being decoded; and what becomes of them.
-
-Knows one bundle and one text. Which bundle that is, and when it is decoded, is the translator's.
-"""
+"""Plans the translation of a text: splits it into sentences and copied text, and renders the result."""
 
 from __future__ import annotations
 
@@ -35,16 +32,16 @@ from model.normalisation import normalise_source
 
 _best_of = attrgetter("best")
 _OPENING = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
-"""What opens the sentence that follows it, where it stands between two."""
+"""Text between two sentences that belongs to the second: no space after it."""
 _END: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
 
 
 LocatedWarning = tuple[int, str]
-"""A warning, after the offset in the passage of what it is about."""
+"""An offset in the passage, and the warning about the text there."""
 
 
 class BudgetExceeded(Exception):
-    """A text costs more than there is room for."""
+    """A text costs more than its budget."""
 
 
 class Label(NamedTuple):
@@ -57,22 +54,22 @@ class Label(NamedTuple):
 
 @dataclass
 class TextPlan:
-    """A text cut for `bundle`, or for none where it is copied."""
+    """A text split into parts for `bundle`; without one, all of it is copied."""
 
     bundle: Bundle | None
     parts: list[str | Sentence] = field(default_factory=list)
     nested: dict[int, list[str | Sentence]] = field(default_factory=dict)
     """The parts of the nested passages that `parts` refer to, by number."""
     warnings: list[LocatedWarning] = field(default_factory=list)
-    """Those that are not one sentence's."""
+    """Warnings that belong to no single sentence."""
     cost: int = 0
-    """Of its sentences, in the queue's tokens."""
+    """Cost of the sentences, in tokens of the queue."""
     label: Label | None = None
-    """The label that the text is, if its mnemonic was taken out."""
+    """The label, if its mnemonic was removed from the text."""
 
     @cached_property
     def sentences(self) -> list[Sentence]:
-        """To be asked for when it is whole."""
+        """All sentences to decode."""
         return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
 
     def render(self, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
@@ -96,7 +93,7 @@ class TextPlan:
         return resolve_references(text, nested)
 
     def paragraphs(self) -> Iterator[list[str | Sentence]]:
-        """Its parts in the order of the text, cut behind line ends."""
+        """The parts in order, split after line ends."""
         paragraph: list[str | Sentence] = []
         for part in self.parts:
             paragraph.append(part)
@@ -107,27 +104,26 @@ class TextPlan:
             yield paragraph
 
     def located_warnings(self) -> list[LocatedWarning]:
-        """What seems wrong. The sentences must have been `mend`ed."""
+        """All warnings. The sentences must be checked."""
         found = [*self.warnings]
         nested = {id(part) for parts in self.nested.values() for part in parts}
         for sentence in self.sentences:
-            start = (
-                0 if id(sentence) in nested else sentence.start
-            )  # a nested passage has no offset in the passage's text
+            start = 0 if id(sentence) in nested else sentence.start  # a nested passage has no offset in the text
             found += ((start, warning) for warning in sentence.warnings)
             if sentence.untranslated_words:
                 found.append((start, untranslated_warning(sentence.untranslated_words)))
         return found
 
     def alternatives(self, count: int) -> list[tuple[str, float]]:
-        """At most `count` more translations and their scores, the best first: other hypotheses of some sentences."""
+        """Up to `count` other translations and their scores, the best first, from other candidates for some
+        sentences."""
         text, found = self.render(), dict[str, float]()
         sentences = list(self.sentences)
         options = [_acceptable_candidates(sentence) for sentence in sentences]
         combinations = best_combinations(
             [[candidate.decoded.score for candidate in candidates] for candidates in options]
         )
-        for combination in islice(combinations, 4 * count + 1):  # some may be the same text in other tokens
+        for combination in islice(combinations, 4 * count + 1):  # several may render to the same text
             numbers = (combination.get(place, 0) for place in range(len(sentences)))
             chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
             other = self.render(chosen.__getitem__)
@@ -143,7 +139,7 @@ def _join(parts: Iterable[str | Sentence], choose: Callable[[Sentence], Candidat
 
 
 def mean_score(candidates: Iterable[Candidate]) -> float:
-    """Of all their tokens; 0 if there are none."""
+    """Mean log probability of all tokens; 0 if there are none."""
     log_probs = [value for candidate in candidates for value in candidate.decoded.log_probs]
     return sum(log_probs) / len(log_probs) if log_probs else 0.0
 
@@ -156,7 +152,7 @@ def plan_copy(pieces: Sequence[Piece]) -> TextPlan:
 def plan_text(
     bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, budget: int
 ) -> TextPlan:
-    """`pieces` cut into sentences of beams so wide. Raises TooLong as soon as they cost over `room`."""
+    """Splits `pieces` into sentences. Raises BudgetExceeded as soon as they cost more than `budget`."""
     plan = TextPlan(bundle)
 
     def cut(passage: Passage) -> Iterator[str | Sentence]:
@@ -177,7 +173,7 @@ def plan_text(
 
 
 class _PassagePlanner:
-    """Makes one passage's parts."""
+    """Splits a passage into parts."""
 
     def __init__(
         self,
@@ -204,7 +200,7 @@ class _PassagePlanner:
         if self.passage.tags:
             found = list(found)
             tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
-        follows = False  # on a sentence
+        follows = False  # whether the previous segment was a sentence
         for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_END])), tags, strict=False):
             if segment.translate:
                 if follows and self.joint:
@@ -229,7 +225,7 @@ class _PassagePlanner:
         return unchanged(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
 
     def _copy_between(self, segment: Segment) -> str:
-        """What is copied between two sentences, with the space that the target's have between them."""
+        """Copied text between two sentences, with the space that the target language has there."""
         text = self.passage.text[segment.start : segment.end]
         part = slice_passage(self.passage, self.protected, (), segment.start, segment.end)
         if text.isspace() and not part.protected:
@@ -239,8 +235,7 @@ class _PassagePlanner:
         return (space if opens else "") + self._copy(segment) + ("" if opens else space)
 
     def _split_to_fit(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
-        """`segment` with its tokens; one that is too long, or has more kept than there are symbols, is cut, and warned
-        of."""
+        """`segment` with its tokens. Splits a segment with too many tokens or protected spans, and adds a warning."""
         ids = self._encode(segment.start, segment.end) if segment.translate else []
         limit = self.bundle.limits.max_source
         if ids is not None and len(ids) <= limit:
@@ -262,13 +257,13 @@ class _PassagePlanner:
         return self.bundle.limits.max_source + 1 if ids is None else len(ids)
 
     def _encode(self, start: int, end: int) -> list[int] | None:
-        """The tokens of characters [start, end); None if too much is kept in them."""
+        """The tokens of characters [start, end); None if they contain too many protected spans."""
         tokenizer = self.bundle.tokenizer
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
             changed = text.isupper() or text.istitle() or has_rows(text)
             if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
-                # Most are, and this is what `model_input` makes of them.
+                # As for most texts; `model_input` would return the same.
                 return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
             return tokenizer.encode_source("".join(map(str, model_input(Passage(text), self.bundle))))
         part = slice_passage(self.passage, self.protected, (), start, end)
@@ -280,20 +275,20 @@ class _PassagePlanner:
 
 
 def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
-    """What the format keeps, placeholders, and symbols of which the model knows nothing, in order."""
+    """The passage's protected spans, placeholders, and symbols unknown to the model, in order."""
     found = merged(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
         return list(passage.protected)
     if passage.write is not as_it_is:
         found = [one._replace(raw=passage.write(one.raw)) for one in found]
     places = [tag.at for tag in passage.tags]
-    # No tag is inside what is kept.
+    # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
     return merged(passage.protected, found)
 
 
 def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:
-    """What was found, the best first, less what lacks a term of the glossary that the best has."""
+    """The candidates, the best first, without those that lack more terms than the best."""
     best, *others = sentence.candidates
     return [
         best,
