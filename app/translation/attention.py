@@ -1,7 +1,4 @@
-"""Reads the attention of one decoded sentence: its tokens, its weights, which token came from which.
-
-Knows arrays; how they are asked for and sent is the route's.
-"""
+"""Decodes one sentence and returns its attention weights, with its tokens and their alignment."""
 
 from __future__ import annotations
 
@@ -30,7 +27,10 @@ START, END = "<s>", "</s>"
 
 @dataclass(frozen=True)
 class Attention:
-    """A sentence decoded with its weights. Spans are code points, of the text sent and of the translation."""
+    """A decoded sentence with its attention weights.
+
+    Offsets of source tokens are code points of `text`, those of target tokens of `translation`.
+    """
 
     bundle: Bundle
     text: str
@@ -41,7 +41,7 @@ class Attention:
     alignment: list[tuple[int, int]]
 
     def axes(self, kind: Kind) -> tuple[list[str], list[str]]:
-        """The tokens that the queries and the keys of a kind's weights stand for."""
+        """The tokens of the queries and of the keys of a kind's weights."""
         source = [token.piece for token in self.source_tokens]
         target = [token.piece for token in self.target_tokens]
         if kind == "encoder":
@@ -51,14 +51,14 @@ class Attention:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which weights are wanted; None means all."""
+    """Which weights to return; None means all."""
 
     kinds: Sequence[Kind]
     layers: Sequence[int] | None = None
     heads: Sequence[int] | None = None
 
     def check(self, config: ModelConfig) -> None:
-        """Raises InvalidFields, naming the place, if the model has no such layer or head."""
+        """Raises InvalidFields, with the index's pointer, if the model has no such layer or head."""
         depths = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
         depth = min(depths[kind] for kind in self.kinds)
         faults = [*_beyond("layer", self.layers, depth), *_beyond("head", self.heads, config.num_heads)]
@@ -74,10 +74,10 @@ class Selection:
 async def attend(
     translator: Translator, source: str, target: str, text: str, target_text: str | None, selection: Selection
 ) -> Attention:
-    """Translates `text` as one sentence, white space around it left out as in translation, and keeps the weights.
+    """Translates `text`, without surrounding white space, as one sentence, and records its attention.
 
     `target_text` forces the translation. Raises InvalidFields, TooMuchText if there are more tokens than the model
-    takes, and what `Translator.translate` does.
+    accepts, and the errors of `Translator.translate`.
     """
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.architecture)
@@ -132,7 +132,7 @@ def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piec
     """The generated tokens with the code points of `translation` that each adds."""
     tokenizer = bundle.tokenizer
     texts = tokenizer.spelt(tokens)
-    begun = len("".join(texts)) - len(translation)  # the space before the first, which is none of the translation's
+    begun = len("".join(texts)) - len(translation)  # the space before the first word is not in the translation
     ends = [max(0, end - begun) for end in accumulate(map(len, texts))]
     return [
         Piece(token, END if token == tokenizer.eos_id else tokenizer.piece(token), start, end)

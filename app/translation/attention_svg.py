@@ -1,6 +1,6 @@
-"""Draws a sentence's attention as an SVG picture: the alignment as lines, every matrix as a heat map.
+"""Draws a sentence's attention as SVG: the alignment as lines, and each matrix as a heat map.
 
-Knows shapes, colours and XML. The document stands alone: no script, no font, nothing to be fetched.
+The document is self-contained: it has no scripts or fonts, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from app.errors import TooMuchText
 from app.translation.attention import Attention, Kind, Selection, Weights
 
 MAX_WEIGHTS = 1_000_000
-"""In one picture: every one is a pixel at least."""
+"""Maximum number of weights in a picture; each takes at least one pixel."""
 _MAX_LABELLED_WEIGHTS = 3_000
-"""So many weights at most are told each by itself; that takes a hundred times the room of its pixel."""
+"""Maximum number of weights that get a title each, which takes a hundred times as many bytes as a pixel."""
 _MARGIN = 24.0
 _CELL = 12.0
 _WORD, _LABEL = 14.0, 10.0
-"""Sizes of letters: of the sentences and of the axes."""
+"""Font sizes: of the sentences, and of the axes."""
 _SLOT = 112.0
 """Width of "layer 10, head 10"."""
 _NARROW, _WIDE = 0.62, 1.05
-"""Advances in a monospaced font, in its size, and a little more: which font will be there is not known."""
+"""Character widths in a monospaced font, relative to its size, with a margin for unknown fonts."""
 _VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421, 0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
-"""What XML may not hold or no reader would see, as characters that show it."""
+"""Visible characters for those that XML forbids or that are invisible."""
 _AXES: dict[Kind, tuple[str, str]] = {
     "encoder": ("Encoder", "rows: source tokens; columns: the source tokens they look at"),
     "decoder": ("Decoder", "rows: target tokens; columns: the tokens before them that they look at"),
@@ -57,7 +57,7 @@ _DEFINITIONS = (
 
 @dataclass(frozen=True)
 class _Block:
-    """A part of the picture, drawn from its own top left corner; in pixels."""
+    """A part of the picture. Sizes are in pixels; `elements` are drawn from its top left corner."""
 
     width: float
     height: float
@@ -66,21 +66,21 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The heat maps of one kind: a row a layer, a column a head. All have the same axes."""
+    """The heat maps of one kind: a row per layer, a column per head. All have the same axes."""
 
     kind: Kind
     weights: Weights
     layers: Sequence[int]
     heads: Sequence[int]
-    """Their numbers in the model."""
+    """Indices of the layers and heads in the model."""
     queries: list[str]
     keys: list[str]
     labelled: bool
-    """Whether each weight is told by itself."""
+    """Whether each weight has a title."""
 
 
 def draw(attention: Attention, selection: Selection) -> str:
-    """An SVG document of the weights `shown`, which `selection` chose. Raises TooMuchText."""
+    """An SVG document of `attention`, whose weights are those of `selection`. Raises TooMuchText."""
     count = sum(weights.size for weights in attention.weights.values())
     if count > MAX_WEIGHTS:
         raise TooMuchText(
@@ -122,7 +122,7 @@ def _heading(attention: Attention) -> _Block:
 
 
 def _alignment(attention: Attention) -> _Block:
-    """The two sentences, one above the other, and lines from each target token to the source token it came from."""
+    """The two sentences, one above the other, with a line from each target token to its source token."""
     rows = [[token.piece for token in tokens] for tokens in (attention.source_tokens, attention.target_tokens)]
     advances = [[(_advance(word) + 1) * _WORD for word in row] for row in rows]
     width = max(map(sum, advances))
@@ -142,7 +142,7 @@ def _alignment(attention: Attention) -> _Block:
 
 
 def _scale() -> _Block:
-    """What the shades mean. They go with the square root: most weights are small."""
+    """The colour scale. Opacity is the square root of the weight, since most weights are small."""
     ticks = [
         f'<text x="{200 * weight**0.5:g}" y="26" text-anchor="middle">{weight:g}</text>'
         for weight in (0, 0.05, 0.25, 0.5, 1)
@@ -175,7 +175,7 @@ def _draw_grid(grid: _Grid) -> _Block:
 
 
 def _labels(grid: _Grid) -> str:
-    """Both axes, written once for all heat maps."""
+    """Both axes, defined once for all heat maps."""
     rows = "".join(
         f'<text x="-4" y="{(number + 0.75) * _CELL:g}">{_escaped(token)}</text>'
         for number, token in enumerate(grid.queries)
@@ -204,18 +204,18 @@ def _map(grid: _Grid, row: int, column: int) -> Iterator[str]:
 def _labelled_cells(weights: Weights, queries: Sequence[str], keys: Sequence[str]) -> Iterator[str]:
     for y, (query, row) in enumerate(zip(queries, weights.tolist(), strict=True)):
         for x, (key, weight) in enumerate(zip(keys, row, strict=True)):
-            # The tokens may be of languages written from right to left; isolated, they leave the arrow as it is.
+            # Tokens may be written from right to left; isolates keep the order around the arrow.
             title = f"\u2068{_escaped(query)}\u2069 → \u2068{_escaped(key)}\u2069: {weight:.4g}"
             yield f'<rect x="{x}" y="{y}" width="1" height="1"><title>{title}</title></rect>'
 
 
 def _png(weights: Weights) -> bytes:
-    """[query, key] as an image of a pixel a weight, black and the more opaque the larger (PNG, ISO/IEC 15948)."""
+    """[query, key] as a PNG image (ISO/IEC 15948) with a black pixel per weight, more opaque for larger weights."""
     rows, columns = weights.shape
     lines = np.zeros((rows, 1 + 2 * columns), np.uint8)  # [query, filter type and (grey, alpha) of each key]
     lines[:, 2::2] = np.rint(255 * np.sqrt(np.clip(weights, 0, 1)))
     header = pack(">IIBBBBB", columns, rows, 8, 4, 0, 0, 0)  # 8 bits of grey and of alpha
-    pixels = compress(lines.tobytes(), 4)  # no larger than at level 9, which takes 15 times as long
+    pixels = compress(lines.tobytes(), 4)  # as small as at level 9, which takes 15 times as long
     chunks = [(b"IHDR", header), (b"IDAT", pixels), (b"IEND", b"")]
     packed = [pack(">I", len(data)) + name + data + pack(">I", crc32(name + data)) for name, data in chunks]
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
@@ -232,7 +232,7 @@ def _middles(advances: Sequence[float], start: float) -> list[float]:
 
 
 def _advance(text: str) -> float:
-    """About the width of `text`, in the size of its letters."""
+    """The approximate width of `text`, relative to its font size."""
     return sum(
         0 if combining(character) else _WIDE if east_asian_width(character) in "WF" else _NARROW for character in text
     )

@@ -1,6 +1,6 @@
-"""Notices by their language texts that are not in the one they were sent as, and words that were not translated.
+"""Detects texts in another language than the client named, and copied words that are not in the target language.
 
-Knows detection. A look takes as long as a short request, so only what is suspicious gets one.
+Detection takes as long as a short request, so only suspect texts are examined.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from model.bundle import Bundle
 from model.languages import NAMES, language_alone, language_name
 
 SUSPECT_SCORE = -0.6
-"""Translations with a lower score may be of texts in another language: so are 95 in 100 of these, unless they are
-copies, and 16 in 100 of Tatoeba's sentences in the right one."""
+"""A text whose translation has a lower score is suspect: so are 95 in 100 texts in another language that are not
+copied, and 16 in 100 of Tatoeba's sentences in the right language."""
 MAX_CHARS_EXAMINED = 300
-"""Characters of a text that tell its language."""
+"""How much of a text is used to detect its language."""
 MIN_SOURCE_PROBABILITY = 0.7
-"""The least probability, of source and target language, of the source for a few words copied to be warned of: what both
-languages have, such as "Orientation", is under it."""
+"""A few copied words cause a warning if they are in the source rather than the target language with at least this
+probability; words of both languages, such as "Orientation", are below it."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 class LanguageChecks:
-    """Warnings that detection gives reason for. Safe in threads; what was looked at lately is remembered."""
+    """Warnings based on language detection. Thread-safe; recent results are cached."""
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
@@ -39,11 +39,11 @@ class LanguageChecks:
 
     @property
     def ready(self) -> bool:
-        """Whether the checks are quick; the first loads the libraries of detection."""
+        """Whether the checks are fast; the first one loads the libraries for detection."""
         return self._detector.ready
 
     def warn(self, plan: TextPlan, is_given: bool) -> None:
-        """Adds warnings to a plan whose sentences are decoded, and to its sentences.
+        """Adds warnings to a plan whose sentences are checked, and to its sentences.
 
         `is_given`: the client named the text's language.
         """
@@ -57,7 +57,7 @@ class LanguageChecks:
             plan.warnings += self._other_languages(plan, plan.bundle.source)
 
     def _other_languages(self, plan: TextPlan, source: str) -> Iterator[LocatedWarning]:
-        """Of paragraphs one after another that look to be in the same other language, the first is told of."""
+        """A warning for each run of paragraphs that seem to be in the same other language, at the first of them."""
         before = None
         for paragraph in plan.paragraphs():
             if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
@@ -69,19 +69,19 @@ class LanguageChecks:
             before = warning
 
     def other_language(self, text: str, source: str) -> str | None:
-        """A warning if `text` is clearly in another language than `source`, and not perhaps a name."""
+        """A warning if `text` is clearly in another language than `source`, unless it may be a name."""
         other = self._other(text, language_alone(source))
         return other and f"The text looks {other}, not {language_name(source)}."
 
     def is_untranslated(self, words: str, bundle: Bundle) -> bool:
-        """Whether `words`, of the source and in the translation, are none of the target's, nor perhaps a name."""
+        """Whether `words`, copied to the translation, are not in the target language, unless they may be a name."""
         if may_be_name(words, bundle):
             return False
         found = self._detector.among([bundle.source, bundle.target]).detect(words)
         return found.language == bundle.source and found.confidence >= MIN_SOURCE_PROBABILITY
 
     def _other_language(self, text: str, source: str) -> str | None:
-        """The name of the language that `text` is in, if it is not `source`."""
+        """The name of the language of `text`, if it is certainly not `source`."""
         if self._detector.at_a_glance(text) == source:
             return None
         if self._detector.among([source]).detect(text).confidence >= IMPLAUSIBLE_PROBABILITY:
@@ -93,8 +93,8 @@ class LanguageChecks:
 
 
 def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
-    """Whether it may be in another language than its bundle's: by its score, its copies, or if nothing of its words is
-    translated."""
+    """Whether a paragraph may be in another language than its bundle's source: its score is low, a sentence is a copy,
+    or it has words but no sentence."""
     sentences = [part for part in paragraph if isinstance(part, Sentence)]
     if not sentences:
         return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
@@ -107,8 +107,8 @@ def _text_of(part: str | Sentence) -> str:
 
 
 def may_be_name(words: str, bundle: Bundle) -> bool:
-    """Whether each word begins with a capital, and none is known in small letters: as a label of user interfaces, or as
-    one piece of the vocabulary."""
+    """Whether each word begins with a capital letter and none is known in small letters, as a label of user interfaces
+    or as a single piece of the vocabulary."""
     if not all_capitalised(words) or language_alone(bundle.source) in known_shares(words):
         return False
     return not any(len(bundle.tokenizer.encode(word.lower())) == 1 for word in _WORD.findall(words))
