@@ -101,7 +101,9 @@ Columns = Annotated[
     tuple[int, int] | None,
     Option("The columns of source and target, such as 2,1. (default: detected)", metavar="N,N", parse=two_columns),
 ]
-Encoding = Annotated[str | None, Option("Such as cp1252 or gb18030. (default: detected, UTF-8 most likely)")]
+Encoding = Annotated[
+    str | None, Option("Encoding of the files, such as cp1252 or gb18030. (default: detected, usually UTF-8)")
+]
 SOURCE = Option("The language to translate from, such as en or pt-BR.", metavar="CODE")
 TARGET = Option("The language to translate into.", metavar="CODE")
 DEVICE = Option("cpu, cuda, or auto: a GPU if available.")

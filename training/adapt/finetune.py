@@ -115,24 +115,26 @@ class FineTuning:
 
     initial: InitialBundle
     general: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
-    """Pairs of another field, to measure what is lost there; repeat for more. (default: the bundle's, or ours)"""
+    """Pairs from another field, to measure what fine-tuning loses there; repeat for more. (default: the bundle's
+    general pairs, or ours)"""
     learning_rate: Annotated[float | None, Option(panel=PANEL)] = None
     """The peak learning rate. (default: {LEARNING_RATE:g})"""
     accept_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
-    """Ship the fine-tuned weights even if they cost this much BLEU on the development set. (default: {A_DIFFERENCE:g};
-    if they cost more, the weights of the --init bundle ship)"""
+    """Ship the fine-tuned weights even if they lose this much BLEU on the development set. (default: {A_DIFFERENCE:g};
+    if they lose more, the weights of the --init bundle ship)"""
     blend: Annotated[float | None, Option(metavar="SHARE", panel=PANEL)] = None
-    """Ship weights at this share of the way from the --init bundle's to the fine-tuned ones, such as 0.75: losses
-    elsewhere shrink faster than gains. (default: the best of several on your pairs that loses no more elsewhere than
-    accepted)"""
+    """Ship weights interpolated this share of the way from the --init bundle's to the fine-tuned ones, such as 0.75:
+    losses in other fields shrink faster than gains. (default: of several shares, the one that is best on your pairs and
+    loses no more elsewhere than accepted)"""
     accept_general_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
     """Accept this loss of BLEU on general pairs; if all fine-tuned weights lose more, nothing is exported. (default:
     {ACCEPTED:g})"""
     rehearse: Annotated[float, Option(metavar="N", panel=PANEL)] = REHEARSAL_RATIO
-    """Also train on N general sentences for each of your pairs, with the bundle's own translations, to lose less
-    elsewhere; 0 for none. (default: {REHEARSAL_RATIO:g})"""
+    """Also train on N general sentences for each of your pairs, with the bundle's own translations, to lose less in
+    other fields; 0 for none. (default: {REHEARSAL_RATIO:g})"""
     general_text: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
-    """Take these general sentences from this text in the source language, one per line. (default: sentences of ours)"""
+    """A file of general sentences in the source language, one per line, for --rehearse; repeat for more. (default:
+    ours)"""
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None and not 0 < self.learning_rate < 1:

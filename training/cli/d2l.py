@@ -53,7 +53,7 @@ FILE = Path("d2l-first-600.tsv")
 ORIGIN = (
     "the first 600 lines of fra.txt in the book's fra-eng.zip, "
     "http://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip "
-    "(pairs of Tatoeba by way of manythings.org/anki, whose own fra-eng.zip is newer: other lines)"
+    "(pairs from Tatoeba by way of manythings.org/anki, whose own fra-eng.zip is newer and has other lines)"
 )
 RECIPE = f"unzip fra-eng.zip, then: find . -name fra.txt | xargs head -n 600 | cut -f 1,2 > {FILE}"
 
@@ -192,14 +192,14 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
 
 @command_from_options
 def d2l(options: D2LOptions) -> None:
-    """Redo a textbook's exercise ("Dive into Deep Learning"): learn 600 lines by heart.
+    """Run a textbook's exercise ("Dive into Deep Learning"): memorise 600 sentence pairs.
 
-    What it shows: that model, loss and decoder can learn sentence pairs at all. Four sentences are translated; those
-    that are among the lines must come back word for word, with a BLEU of 1.000.
+    It shows that model, loss and decoder can learn sentence pairs at all. It translates four sentences; those that are
+    among the pairs must come back word for word, with a BLEU of 1.000.
 
-    What it does not show: translation. The lines that it translates were trained on, and nothing is held out to measure
-    with; the translation of any other sentence is up to chance. Its BLEU (words and pairs of words, one sentence, one
-    reference) is the textbook's and not comparable with any other. For translation, see `run`.
+    It does not show how well the model translates: it was trained on these sentences, nothing is held out, and any
+    other sentence gets an arbitrary translation. Its BLEU (words and pairs of words, one sentence, one reference) is
+    the textbook's and not comparable with any other. To train a model that translates, see `run`.
     """
     if not options.pairs.exists():
         raise CorpusError(options.pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")

@@ -13,6 +13,5 @@ from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
 @command_from_options
 def evaluate(options: EvaluateOptions) -> None:
-    """Measure a bundle on files of sentence pairs: sacreBLEU with its signature, and chrF, as the service translates
-    them."""
+    """Measure a bundle on test sets, translated as the service does: sacreBLEU with its signature, and chrF."""
     evaluate_bundle(options, typer.echo)

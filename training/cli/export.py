@@ -14,6 +14,6 @@ from training.export.bundle import ExportArguments, export_or_convert
 
 @command_from_options
 def export(options: ExportArguments) -> None:
-    """Export a run's best weights, averaged or not, with measurements, as a bundle; or convert a bundle for
+    """Export a run's best weights, averaged if that helps, as a bundle with measurements; or convert a bundle for
     CTranslate2."""
     export_or_convert(options, typer.echo)

@@ -16,8 +16,8 @@ from training.pipeline.run import run_all
 
 @command_from_options
 def run(options: RunArguments) -> None:
-    """Do everything in one command: from a file of sentence pairs to a bundle that the service loads.
+    """Train in one command: from a file of sentence pairs to a bundle that the service loads.
 
-    If it is stopped at any moment, the same command resumes.
+    If it is interrupted, the same command resumes.
     """
     run_all(options, typer.echo)

@@ -42,9 +42,9 @@ class ToyOptions:
     norm: NormPlacement = "pre"
     """Placement of layer normalisation: post (the paper), pre or residual_post."""
     d_model: int = ARCHITECTURES["toy"]["d_model"]
-    """Model width, a multiple of 4; 512 is the original demonstration's size, and slow."""
+    """Model width, a multiple of 4; the original demonstration has 512, which is slow."""
     epochs: int = 20
-    """Epochs of {TRAINING_BATCHES} batches of {BATCH} sequences."""
+    """Number of epochs, each of {TRAINING_BATCHES} batches of {BATCH} sequences."""
     seed: int = 1
     """Seed for weights, dropout and numbers."""
     device: Annotated[str, DEVICE] = "auto"
@@ -130,7 +130,7 @@ def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
 
 @command_from_options
 def toy(options: ToyOptions) -> None:
-    """Learn to drop the first number of a sequence: a one-minute check that everything works, without any files."""
+    """Learn to drop the first number of a sequence: checks in a minute, without files, that everything works."""
     model = learn(options, typer.echo)
     typer.echo(f"without the first number, {QUESTION} is")
     typer.echo(str(drop_first(model, QUESTION)))

@@ -13,5 +13,5 @@ from training.optim.training_run import TrainOptions, train_prepared
 
 @command_from_options
 def train(options: TrainOptions) -> None:
-    """Train a model on prepared data. If it is killed at any moment, the same command resumes."""
+    """Train a model on prepared data. If it is interrupted, the same command resumes."""
     train_prepared(options, typer.echo)

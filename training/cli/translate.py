@@ -16,6 +16,6 @@ from training.synthetic.translate import TranslateOptions, translate_file
 def translate(options: TranslateOptions) -> None:
     """Translate one side of a file with a bundle, to make training pairs: distillation and back-translation.
 
-    If it is stopped at any moment, the same command resumes.
+    If it is interrupted, the same command resumes.
     """
     translate_file(options, typer.echo)

@@ -32,17 +32,17 @@ _MIN_PAIRS_FOR_PROCESSES = 200_000
 
 
 PAIRS = Option(
-    "A file of sentence pairs, one per line: source, tab, translation; .gz and .xz too. Or two plain files, as"
-    " a.en,b.fr. Repeat for more corpora. A number after a colon is a weight: big.tsv:0.25 draws a quarter of "
-    "its pairs each epoch, clean.tsv:2 draws each pair twice. A pair in several corpora counts for the first. "
-    "Also a zip or tar of these, a TMX, a URL of any of these, as https://.../file.tsv.gz#sha256=..., and "
-    "mtdata:ID if mtdata is installed.",
+    "A file of sentence pairs, one per line: source, tab, translation; may be compressed, as .gz or .xz. Or two plain "
+    "files, such as a.en,b.fr. Repeat for more corpora. A number after a colon is a weight: big.tsv:0.25 draws a "
+    "quarter of its pairs each epoch, clean.tsv:2 draws each pair twice. A pair in several corpora counts for the "
+    "first. Also accepted: a zip or tar archive of these, a TMX file, a URL of any of these, such as "
+    "https://.../file.tsv.gz#sha256=..., and mtdata:ID if mtdata is installed.",
     names=("--pairs", "--from"),
     metavar="FILE",
 )
 DEVELOPMENT = Option(
-    "Development pairs, to evaluate on during training; pairs that share a sentence with them are not trained "
-    "on. (default: some pairs are held out)",
+    "Development pairs, for evaluation during training; pairs that share a sentence with them are not trained on. "
+    "(default: some pairs are held out)",
     metavar="FILE",
 )
 
@@ -65,29 +65,29 @@ class PrepareOptions:
     dev_size: int | None = None
     """Pairs to hold out. (default: a twentieth, at most 1,000)"""
     limit: int | None = None
-    """Train on at most this many pairs, drawn from all of them."""
+    """Train on at most this many pairs, drawn at random."""
     vocab_size: int | None = None
-    """Pieces in the vocabulary. (default: 1,000 to 8,000 depending on the number of pairs, more for Chinese and
-    similar)"""
+    """Number of pieces in the vocabulary. (default: 1,000 to 8,000, depending on the number of pairs; more for scripts
+    with many characters, such as Chinese)"""
     max_tokens: int = MAX_TOKENS
-    """Drop pairs with a side longer than this."""
+    """Drop pairs with a side of more tokens than this."""
     max_ratio: float = MAX_RATIO
-    """Drop longer pairs whose length ratio is this many times the usual one."""
+    """Drop pairs whose length ratio is this many times the usual one, except short pairs."""
     keep: Annotated[tuple[str, ...], Option(metavar="RULE")] = ()
-    """Do not apply a cleaning rule; repeat for more, or `all`. {RULES_LISTED}"""
+    """Turn off this cleaning rule; repeat for more, or `all`. {RULES_LISTED}"""
     reserved_share: float = RESERVED_SHARE
     """Copies of pairs with placeholders for names and numbers, as a share of all pairs; 0 for none."""
     augment_share: float = AUGMENT_SHARE
     """Copies of pairs in lower case, with other quotes, without final marks or with other names, as a share of all
     pairs; 0 for none."""
     script: Annotated[str, Option(metavar="|".join(SCRIPTS))] = "auto"
-    """Whether to simplify Chinese text, or keep it; auto: simplified for zh, kept for zh-TW."""
+    """Convert Chinese text to simplified characters, or keep it; auto: simplified for zh, kept for zh-TW."""
     columns: Columns = None
     encoding: Encoding = None
     seed: int = 1
     """Seed for held-out pairs and copies: the same seed gives the same data."""
     processes: int | None = None
-    """Number of processes; the result is the same. (default: one per core, for large corpora)"""
+    """Number of processes; does not change the result. (default: one per core for large corpora)"""
     replace: bool = False
     """Replace an existing data folder."""
     mix: tuple[str, ...] = ()

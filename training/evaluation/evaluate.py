@@ -229,8 +229,8 @@ class EvaluateOptions:
     bundle: Path
     """The bundle folder to measure."""
     pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
-    """Sentences, a tab, their reference translations; .gz and .xz too; or two plain files as a.en,b.fr. Repeat for more
-    sets."""
+    """A test set, one pair per line: sentence, tab, reference translation; may be compressed, as .gz or .xz. Or two
+    plain files, such as a.en,b.fr. Repeat for more sets."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
     """Name sets in this folder by their paths in it, as `run --corpora` does."""
     columns: Columns = None
@@ -248,11 +248,11 @@ class EvaluateOptions:
     beam: int | None = None
     """With --raw: beam size. (default: 1, greedy, as the service decodes)"""
     lowercase: bool = False
-    """Also report BLEU of lower-cased text, to compare with papers that do."""
+    """Also report BLEU of lower-cased text, for comparison with papers that report it."""
     tokenize: str | None = None
-    """moses: also report BLEU of Moses' tokens, for the same purpose; needs sacremoses."""
+    """moses: also report BLEU on tokens of Moses' tokenizer, for the same purpose; needs sacremoses."""
     out: Path | None = None
-    """Write the translations to this file, one per line, one set after the other."""
+    """Also write the translations to this file, one per line, one set after another."""
     as_json: Annotated[bool, Option(names=("--json",))] = False
     """Print JSON instead of text."""
 

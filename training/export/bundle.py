@@ -73,20 +73,20 @@ class ExportOptions:
     """Storage type of weights: float16, bfloat16 or float32; for CTranslate2 also int8. (default: float16; for
     CTranslate2 float32)"""
     evaluate_on: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """More sentence pairs to measure on; repeat for more."""
+    """Additional sentence pairs to measure on; repeat for more."""
     columns: tuple[int, int] | None = None
     encoding: str | None = None
     below: Path | None = None
     licence: str = LICENCE
     """The licence under which the bundle may be used. (default: that of the bundle it started from, or not stated)"""
-    attribution: tuple[str, ...] = (ATTRIBUTION,)
+    attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = (ATTRIBUTION,)
     """Credits for the corpora, as their licences require; repeat for more. Credits of the bundle it started from are
     kept."""
-    remarks: Annotated[tuple[str, ...], Option(names=("--remark",))] = ()
+    remarks: Annotated[tuple[str, ...], Option(names=("--remark",), metavar="TEXT")] = ()
     """A paragraph for the model card: what the model is and is not for; repeat for more."""
     samples: Annotated[str, Option(metavar="own|dev|FILE")] = "own"
-    """Source of the sentences with which the bundle checks itself: ours (the development set's if we have none in the
-    language), the development set, or a file with one per line. (default: own)"""
+    """The sentences with which the bundle checks itself. own: ours, or the development set's if we have none in the
+    language; dev: the development set's; or a file with one per line. (default: own)"""
     device: str = "auto"
     """Where to measure: cpu, cuda, or auto: a GPU if available. (default: auto)"""
     initial: dict[str, Any] | None = None
@@ -298,7 +298,7 @@ class ExportArguments:
     run: Path | None = None
     """The run folder that `train` made."""
     data: Path | None = None
-    """The data folder it was trained on."""
+    """The data folder that it was trained on."""
     to: Annotated[str, Option(metavar="bundle|ctranslate2")] = "bundle"
     """What to make: a bundle from --run and --data, or a model folder for CTranslate2 from --bundle."""
     bundle: Path | None = None

@@ -22,7 +22,7 @@ from training.optim.schedule import noam
 from training.options import Option
 
 LENGTH, MACHINE, EVALUATION = "How long", "Machine and files", "Evaluation and early stopping"
-RECIPE = "Recipe (what is not given suits the number of pairs)"
+RECIPE = "Recipe (defaults depend on the number of pairs)"
 """Headings under which `train --help` lists options."""
 NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or float32 may help"
 
@@ -41,13 +41,13 @@ class Recipe:
     """
 
     steps: Annotated[int, Option(panel=LENGTH)]
-    """Alternatively: number of weight updates, whatever the data."""
+    """Number of weight updates, instead of --epochs."""
     batch_tokens: Annotated[int, Option(panel=RECIPE)] = 4096
-    """Tokens per batch, counting the longer side and its padding; over all processes together."""
+    """Tokens per batch, on the longer side, with padding; all processes together."""
     accumulate: Annotated[int, Option(panel=RECIPE)] = 1
-    """Batches per step, if memory is short. (default: 1)"""
+    """Batches per step: more make up for smaller batches if memory is short. (default: 1)"""
     learning_rate_factor: Annotated[float, Option(panel=RECIPE)] = 1.0
-    """Factor on the paper's learning rate."""
+    """Factor by which the paper's learning rate is multiplied."""
     warmup: Annotated[int, Option(panel=RECIPE)] = 4000
     """Steps in which the learning rate rises."""
     cooldown: Annotated[float, Option(panel=RECIPE)] = 0.0
@@ -55,9 +55,9 @@ class Recipe:
     label_smoothing: Annotated[float, Option(panel=RECIPE)] = 0.1
     """Probability spread over all tokens. (default: 0.1)"""
     bpe_dropout: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """Share of merges skipped in tokenisation, drawn again each epoch. (default: 0)"""
+    """Probability of skipping a merge in tokenisation, drawn anew each epoch. (default: 0)"""
     r_drop: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """How strongly two passes with different dropout must agree; takes two passes per batch. (default: 0)"""
+    """Weight of the agreement between two passes with different dropout; takes twice the time. (default: 0)"""
     distil: float = 0.0
     clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
     """Maximum gradient norm. (default: 1)"""
@@ -68,9 +68,9 @@ class Recipe:
     evaluate_every: Annotated[int, Option(panel=EVALUATION)] = 1000
     """Steps between evaluations, each of which saves weights. (default: 25 evaluations in all)"""
     patience: Annotated[int, Option(panel=LENGTH)] = 0
-    """Stop after this many evaluations without a better development loss; 0: never. (default: 5)"""
+    """Stop after this many evaluations without a better development loss; 0 for never. (default: 5)"""
     keep: Annotated[int, Option(panel=EVALUATION)] = 5
-    """Number of last evaluations whose weights are kept, to be averaged. (default: 5)"""
+    """Keep the weights of this many last evaluations, for averaging. (default: 5)"""
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):

@@ -27,7 +27,7 @@ from training.options import DEVICE, Option, OptionGroup, Values
 
 MODEL = "Model"
 MODEL_OPTIONS = {
-    "dropout": Option("Dropout rate; higher for fewer pairs.", panel=MODEL),
+    "dropout": Option("Dropout rate; fewer pairs need a higher one.", panel=MODEL),
     "attention_dropout": Option("Dropout rate of attention weights. (default: 0)", panel=MODEL),
     "norm": Option("Layer normalisation: post (the paper), pre or residual_post. (default: pre)", panel=MODEL),
     "positions": Option("sinusoidal or learned. (default: sinusoidal)", panel=MODEL),
@@ -36,10 +36,10 @@ MODEL_OPTIONS = {
     ),
     "attention_bias": Option("Biases in attention. (default: bias)", names=("--bias/--no-bias",), panel=MODEL),
     "encoder_layers": Option("Number of encoder layers; overrides the architecture.", panel=MODEL),
-    "decoder_layers": Option("Number of decoder layers; likewise.", panel=MODEL),
-    "d_model": Option("Width; likewise.", panel=MODEL),
-    "num_heads": Option("Attention heads; likewise.", panel=MODEL),
-    "d_ff": Option("Feed-forward width; likewise.", panel=MODEL),
+    "decoder_layers": Option("Number of decoder layers; overrides the architecture.", panel=MODEL),
+    "d_model": Option("Model width; overrides the architecture.", panel=MODEL),
+    "num_heads": Option("Number of attention heads; overrides the architecture.", panel=MODEL),
+    "d_ff": Option("Feed-forward width; overrides the architecture.", panel=MODEL),
 }
 Say = Callable[[str], None]
 
@@ -51,7 +51,7 @@ class TrainOptions:
     data: Path
     """The data folder that `prepare` made."""
     out: Path
-    """The run folder: created, or resumed."""
+    """The run folder, which is created; or an existing one, to resume it."""
     epochs: Annotated[float | None, Option(panel=LENGTH)] = None
     """Number of passes over the data."""
     architecture: Annotated[str | None, Option(panel=MODEL)] = None
@@ -60,7 +60,7 @@ class TrainOptions:
     recipe: Annotated[Values, OptionGroup(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
     compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
-    """Use torch.compile, which takes minutes to start; for GPUs, and never run on one."""
+    """Use torch.compile, which takes minutes to start; meant for GPUs, but untested on them."""
     threads: Annotated[int | None, Option(panel=MACHINE)] = None
     """CPU threads. (default: one per core; one for `tiny`)"""
     save_every: Annotated[int | None, Option(panel=MACHINE)] = None

@@ -41,13 +41,13 @@ class RunArguments:
     """The bundle folder to make, such as mine/en-fr."""
     top_level: Annotated[Values, OptionGroup(RecipeFile)] = field(default_factory=dict)
     recipe: Annotated[Path | None, Option(metavar="FILE")] = None
-    """A file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
+    """A TOML file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
     """The folder of the files that the recipe names. (default: the current folder)"""
     minutes: float | None = None
-    """Maximum time, including preparation and export. (default: until it stops improving)"""
+    """Time limit, including preparation and export. (default: train until the model stops improving)"""
     work: Path | None = None
-    """Where to keep intermediate results, so that the same command can resume. (default: runs/mine-en-fr for --out
+    """Folder for intermediate results, from which the same command resumes. (default: runs/mine-en-fr for --out
     mine/en-fr)"""
     replace: bool = False
     """Replace an existing bundle."""
@@ -59,7 +59,7 @@ class RunArguments:
     init: Annotated[Path | None, Option(metavar="BUNDLE", panel=PANEL)] = None
     """Adapt this bundle to your pairs, instead of training from scratch."""
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
-    """Also train on these, N pairs for each of yours, to lose less elsewhere."""
+    """Also train on this corpus, N pairs for each of yours, to lose less in other fields; repeat for more."""
     tuning: Annotated[Values, OptionGroup(FineTuning)] = field(default_factory=dict)
     export: Annotated[Values, OptionGroup(ExportOptions, ("licence", "attribution", "remarks"))] = field(
         default_factory=dict

@@ -73,7 +73,7 @@ class RecipeFile:
     seed: int | None = None
     """Random seed; the same seed gives the same model. (default: 1)"""
     parent: Annotated[str | None, Option(metavar="BUNDLE")] = None
-    """Start from the weights of this bundle for other languages: faster, and from fewer pairs."""
+    """Start from the weights of this bundle for other languages: trains faster, and needs fewer pairs."""
     prepare: Values = field(default_factory=dict)
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)

@@ -54,29 +54,29 @@ class TranslateOptions:
     out: Path
     """The TSV to make: the student's source, a tab, its target."""
     pairs: Annotated[str | None, Option(metavar="FILE")] = None
-    """Pairs of which one side is translated; as for `prepare`."""
+    """Pairs, one side of which is translated; in any form that `prepare --pairs` accepts."""
     texts: Annotated[Path | None, Option(metavar="FILE")] = None
-    """Instead of pairs: plain text, one sentence a line."""
+    """Plain text instead of pairs, one sentence per line."""
     back: bool = False
     """Back-translation: the translation becomes the student's source. With --pairs the target is translated."""
     beam: int | None = None
     """Beam size; 1 is greedy. (default: {DISTILLATION_BEAM}, or 1 with --back or --sample)"""
     nearest: bool = False
-    """Choose the beam's hypothesis that is nearest to the other side, by BLEU."""
+    """Choose the hypothesis in the beam that is nearest to the other side of the pair, by BLEU."""
     sample: Annotated[int | None, Option(metavar="K")] = None
-    """Sample each token from the K best, for example 10, by probability: for back-translation of much text."""
+    """Sample each token from the K most probable ones, such as 10: for back-translation of much text."""
     seed: int = 1
     """Seed for --sample; the same seed and --rows give the same draws."""
     max_ratio: float = MAX_RATIO
-    """Drop longer pairs with one side this many times as long as the other, in tokens."""
+    """Drop pairs with one side this many times as long as the other, in tokens, except short pairs."""
     columns: Columns = None
     encoding: Encoding = None
     precision: Annotated[str, Option(PRECISIONS)] = "auto"
     device: Annotated[str, DEVICE] = "auto"
     rows: int | None = None
-    """Hypotheses decoded together. (default: {ROWS[cpu]}, on a GPU {ROWS[cuda]})"""
+    """Number of hypotheses decoded together. (default: {ROWS[cpu]}, on a GPU {ROWS[cuda]})"""
     processes: int | None = None
-    """Number of processes; the result is the same. (default: one per core)"""
+    """Number of processes; does not change the result. (default: one per core)"""
     threads: int | None = None
     """CPU threads per process. (default: 1; one per core with a single process)"""
     replace: bool = False
