@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from app.formats import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
 from app.markup.passage import Passage
-from app.markup.render import unchanged
+from app.markup.render import render_source
 
 HTML = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>A title</title>
 <script>var a = "Hello";</script></head>
@@ -97,12 +97,12 @@ ENCODINGS: list[Callable[[str], bytes]] = [
 
 
 def as_it_was(document: Document) -> bytes:
-    return document.write([unchanged(passage) for passage in document.passages])
+    return document.write([render_source(passage) for passage in document.passages])
 
 
 def shouted(document: Document) -> bytes:
     """Its texts in capitals, what is kept and tags where they are."""
-    return document.write([unchanged(_loud(passage)) for passage in document.passages])
+    return document.write([render_source(_loud(passage)) for passage in document.passages])
 
 
 def _loud(passage: Passage) -> Passage:

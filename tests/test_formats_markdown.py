@@ -16,7 +16,7 @@ from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
 from app.markup.passage import NestedPassage, Passage, Tag
-from app.markup.render import unchanged
+from app.markup.render import render_source
 
 MARKDOWN = """---
 title: A title
@@ -178,7 +178,9 @@ def test_a_title_may_be_anything(title: str, marks: str) -> None:
     document = read("a.md", f"[a](u {marks[0]}t{marks[1]})".encode())
     (passage,) = document.passages
     ((number, inner),) = passage.nested
-    written = document.write([unchanged(replace(passage, nested=(NestedPassage(number, replace(inner, text=title)),)))])
+    written = document.write(
+        [render_source(replace(passage, nested=(NestedPassage(number, replace(inner, text=title)),)))]
+    )
     (link, *_) = PARSER.parse(written.decode())[1].children or []
     assert (link.attrs["href"], link.attrs["title"]) == ("u", title)
 
@@ -247,9 +249,9 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
     translation = text.strip() or "a"
     document = read("a.md", source.encode())
     number = next(i for i, passage in enumerate(document.passages) if "hello" in passage.text)
-    translations = [unchanged(passage) for passage in document.passages]
+    translations = [render_source(passage) for passage in document.passages]
     passage = document.passages[number]
-    translations[number] = unchanged(
+    translations[number] = render_source(
         replace(passage, text=passage.text.replace("hello", translation), tags=_moved(passage, len(translation) - 5))
     )
     written = document.write(translations).decode()
@@ -270,7 +272,7 @@ def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, t
     passage = document.passages[0]
     ((number, inner),) = passage.nested
     written = document.write(
-        [unchanged(replace(passage, nested=(NestedPassage(number, replace(inner, text=text)),)))]
+        [render_source(replace(passage, nested=(NestedPassage(number, replace(inner, text=text)),)))]
     ).decode()
     assert structure(written) == structure(around), written
     (image,) = (t for block in PARSER.parse(written) for t in block.children or [] if t.type == "image")

@@ -21,7 +21,7 @@ from app.markup.extract import located, phrase, pieces
 from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
 from app.markup.html_tokenizer import tokens
 from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.text.tag_projection import render_tags
 
 TAGS = [
@@ -95,7 +95,7 @@ def soup(*kinds: list[str]) -> st.SearchStrategy[str]:
 
 
 def written(found: list[Piece]) -> str:
-    return "".join(piece if isinstance(piece, str) else unchanged(piece) for piece in found)
+    return "".join(piece if isinstance(piece, str) else render_source(piece) for piece in found)
 
 
 def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
@@ -105,7 +105,7 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
             protected = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.protected)
-            found.append(unchanged(Passage(passage.text, protected, tags, nested=passage.nested)))
+            found.append(render_source(Passage(passage.text, protected, tags, nested=passage.nested)))
     return found
 
 
@@ -142,7 +142,7 @@ def read(markup: str) -> list[str]:
 def test_passages_are_where_they_say(markup: str) -> None:
     found = located(markup)
     assert [place.passage.text for place in found] == [p.text for p in pieces(markup) if isinstance(p, Passage)]
-    assert all(read(markup[start:end]) == read(unchanged(passage)) for start, end, passage in found)
+    assert all(read(markup[start:end]) == read(render_source(passage)) for start, end, passage in found)
     assert all(first.end < second.start for first, second in pairwise(found))
 
 

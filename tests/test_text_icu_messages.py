@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import Passage
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.text.icu_messages import has_choice, pieces_of
 from model.bundle import Bundle
 
@@ -23,7 +23,7 @@ def passages(text: str) -> list[str]:
 
 def shouted(text: str) -> str:
     """With its passages in capitals, what is kept as it is."""
-    loud = (p if isinstance(p, str) else unchanged(replace(p, text=p.text.upper())) for p in pieces_of(text) or [])
+    loud = (p if isinstance(p, str) else render_source(replace(p, text=p.text.upper())) for p in pieces_of(text) or [])
     return "".join(loud)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.text.tag_projection import render_tags, shares
 
 TAG = re.compile(r"<[^>]*>|~")
@@ -181,7 +181,7 @@ def test_tags_are_shared_among_the_segments_they_belong_to(markup: str, expected
     cuts = [(0, 4), (4, 5), (5, 9)]
     found = shares(passage.tags, cuts)
     assert [
-        unchanged(Passage(passage.text[a:b], tags=tuple(t))) for (a, b), t in zip(cuts, found, strict=True)
+        render_source(Passage(passage.text[a:b], tags=tuple(t))) for (a, b), t in zip(cuts, found, strict=True)
     ] == expected
 
 
@@ -274,7 +274,7 @@ def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
     segments = list(pairwise(cuts)) or [(0, 0)]
     found = shares(source.tags, segments)
     parts = [Passage(source.text[a:b], tags=tuple(tags)) for (a, b), tags in zip(segments, found, strict=True)]
-    assert "".join(map(unchanged, parts)) == unchanged(source)
+    assert "".join(map(render_source, parts)) == render_source(source)
 
 
 @given(passages())
@@ -283,7 +283,7 @@ def test_words_that_keep_their_order_keep_their_tags(source: Passage) -> None:
     aligned_spans = [AlignedSpan(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
     letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
     found = render_tags([letters.text], letters.tags, len(letters.text), aligned_spans, str)
-    assert around(found) == around(unchanged(letters))
+    assert around(found) == around(render_source(letters))
 
 
 def around(markup: str) -> list[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from app import formats
 from app.cli.exit_codes import UNREADABLE, WRONG_USAGE
 from app.cli.offline_engine import CommandError, Report, Session, split_windows
 from app.markup.passage import Passage
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.translation.types import AUTO
 from model.atomic_files import write_atomically
 
@@ -54,7 +54,7 @@ async def translate_document(
         for location, item in zip(document.locations[first:], done, strict=False):
             report.add(location, item)
         advance(sum(passage.size for passage in window))
-        return [unchanged(p) if d.text is None else d.text for p, d in zip(window, done, strict=True)]
+        return [render_source(p) if d.text is None else d.text for p, d in zip(window, done, strict=True)]
 
     tasks, first = [], 0
     try:

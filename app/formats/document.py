@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 from app.markup.passage import Passage, Piece
-from app.markup.render import unchanged
+from app.markup.render import render_source
 
 T = TypeVar("T")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -116,7 +116,7 @@ def content_of_slots(text: str, slots: Sequence[Slot], encode: Callable[[str], b
         parts, end, remaining = [], 0, iter(translations)
         for slot in slots:
             translated = fill(slot.pieces, remaining)
-            same = translated == fill(slot.pieces, map(unchanged, slot.passages))
+            same = translated == fill(slot.pieces, map(render_source, slot.passages))
             parts += [text[end : slot.start], text[slot.start : slot.end] if same else slot.encode(translated)]
             end = slot.end
         assert next(remaining, None) is None

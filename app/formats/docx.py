@@ -17,7 +17,7 @@ from app.formats.docx_paragraphs import Paragraph, paragraphs
 from app.formats.package import Package
 from app.formats.xml_parts import Element, clean, local_name, parse_xml, serialize
 from app.markup.passage import Passage
-from app.markup.render import unchanged
+from app.markup.render import render_source
 
 _WORD = "wordprocessingml."
 _MAIN = "wordprocessingml.document.main+xml"
@@ -111,7 +111,7 @@ def _fill_part(root: Element, remaining: Iterator[str]) -> bool:
     for number, item in zip(_translation_numbers(items), items, strict=True):
         if number == len(translations):
             translations.append(next(remaining))
-        if translations[number] != unchanged(item.passage):
+        if translations[number] != render_source(item.passage):
             item.fill(translations[number])
             is_changed = True
     return is_changed

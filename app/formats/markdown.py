@@ -21,7 +21,7 @@ from app.formats.encodings import decode
 from app.formats.front_matter import slots as front_matter_slots
 from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
 from app.formats.passage_builder import PassageBuilder
-from app.markup.passage import OBJECT, NestedPassage, Passage, can_refer, reference
+from app.markup.passage import OBJECT, NestedPassage, Passage, has_no_references, reference
 
 _SPECIAL = re.compile(
     r"[`\[\]]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|~(?=~)|(?<=~)~|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
@@ -52,7 +52,7 @@ def read(content: bytes) -> Content:
 
 
 def _slots(text: str) -> Iterator[Slot]:
-    can_nest = can_refer(text)
+    can_nest = has_no_references(text)
     for block in blocks(text):
         if isinstance(block, FrontMatter):
             yield from front_matter_slots(text, block.start, block.end)

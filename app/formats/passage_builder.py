@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 
-from app.markup.passage import Passage, ProtectedSpan, Tag, as_it_is
+from app.markup.passage import Passage, ProtectedSpan, Tag, write_plain
 
 
 class PassageBuilder:
@@ -52,7 +52,7 @@ class PassageBuilder:
         self._tags[opening] = self._tags[opening]._replace(kind="open")
         self._tags.append(Tag(self.length, raw, "close"))
 
-    def build_translatable(self, write: Callable[[str], str] = as_it_is) -> Passage | None:
+    def build_translatable(self, write: Callable[[str], str] = write_plain) -> Passage | None:
         """None if there is nothing to translate: no letters outside protected text."""
         whole = self.build(write)
         text = whole.text

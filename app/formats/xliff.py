@@ -17,7 +17,7 @@ from app.formats.document import Content, TextLocation, UnreadableDocument, boun
 from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, serialize, split_references, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.text.mnemonics import Mnemonic, marks_in, without
 from model.languages import language_alone
 
@@ -49,7 +49,7 @@ def read(content: bytes, target: str = "") -> Content:
         by_number = dict(zip(chosen, translations, strict=True))
         for number, target_element in enumerate(list(_insert_targets(root))):
             inline = _Inline(target_element, marks)
-            if number in by_number and inline.passage and by_number[number] != unchanged(inline.passage):
+            if number in by_number and inline.passage and by_number[number] != render_source(inline.passage):
                 translation = by_number[number]
                 inline.fill(inline.mnemonic.put(translation, target) if inline.mnemonic else translation)
         if target:

@@ -43,7 +43,17 @@ from app.markup.html_elements import (
 )
 from app.markup.html_tokenizer import Token, tokens
 from app.markup.inline_text import SPACE, Item, items
-from app.markup.passage import OBJECT, VALUE, NestedPassage, Passage, Piece, ProtectedSpan, Tag, can_refer, reference
+from app.markup.passage import (
+    OBJECT,
+    VALUE,
+    NestedPassage,
+    Passage,
+    Piece,
+    ProtectedSpan,
+    Tag,
+    has_no_references,
+    reference,
+)
 
 _LINK = re.compile(r"<a\b", re.IGNORECASE)
 _CODE = ("<%=", "<?=", "<?php")
@@ -77,7 +87,7 @@ def located(markup: str, rules: Rules = NO_RULES) -> list[Located]:
     """The passages of `pieces(markup)`, each with its place."""
     found = list(tokens(markup))
     elements = structure(found, rules)
-    elements.attributes = elements.attributes and can_refer(markup)
+    elements.attributes = elements.attributes and has_no_references(markup)
     return list(_located(found, elements, boundaries(found, elements)))
 
 

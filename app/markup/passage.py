@@ -61,7 +61,7 @@ def reference(number: int) -> str:
     return f"{_BEGIN}{number}{_END}"
 
 
-def can_refer(text: str) -> bool:
+def has_no_references(text: str) -> bool:
     """Whether `text` has nothing that looks like a reference."""
     return _BEGIN not in text
 
@@ -73,10 +73,10 @@ def resolve_references(text: str, nested: Callable[[int], str | None]) -> str:
         inner = nested(int(reference[1]))
         return reference[0] if inner is None else inner
 
-    return text if can_refer(text) else _REFERENCE.sub(resolved, text)
+    return text if has_no_references(text) else _REFERENCE.sub(resolved, text)
 
 
-def as_it_is(text: str) -> str:
+def write_plain(text: str) -> str:
     """Encodes text as plain text."""
     return text
 
@@ -93,7 +93,7 @@ class Passage:
     text: str
     protected: tuple[ProtectedSpan, ...] = ()
     tags: tuple[Tag, ...] = ()
-    write: Callable[[str], str] = as_it_is
+    write: Callable[[str], str] = write_plain
     whole: bool = False
     nested: tuple[NestedPassage, ...] = ()
 

@@ -75,7 +75,7 @@ def insertions(root: Node) -> Iterator[Insertion]:
         waiting.extend(sorted(node.children, key=lambda child: child.place)[::-1])
 
 
-def unchanged(passage: Passage) -> str:
+def render_source(passage: Passage) -> str:
     """The source of `passage`: its own text with its tags and protected parts, encoded for its format."""
     pieces: list[str | ProtectedSpan] = []
     moved, shift, end = [], 0, 0
@@ -91,7 +91,7 @@ def unchanged(passage: Passage) -> str:
     text = joined([*pieces, passage.text[end:]], moved, passage.write)
     if not passage.nested:
         return text
-    nested = {inner.number: unchanged(inner.passage) for inner in passage.nested}
+    nested = {inner.number: render_source(inner.passage) for inner in passage.nested}
     return resolve_references(text, nested.get)
 
 

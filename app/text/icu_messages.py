@@ -13,7 +13,7 @@ from functools import partial
 from itertools import groupby
 
 from app.markup.passage import Passage, Piece, ProtectedSpan
-from app.markup.render import unchanged
+from app.markup.render import render_source
 
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
 _ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}")
@@ -199,7 +199,7 @@ class _Writer:
                 said = said or any(map(str.isalpha, part.text))
         write = partial(_written, self.doubled, in_plural)
         if not said:
-            self.found.append(unchanged(Passage(text, tuple(protected), write=write)))
+            self.found.append(render_source(Passage(text, tuple(protected), write=write)))
             return
         start, end = len(text) - len(text.lstrip()), len(text.rstrip())
         moved = tuple(ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected)

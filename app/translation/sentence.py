@@ -12,7 +12,7 @@ from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
-from app.markup.render import unchanged
+from app.markup.render import render_source
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import with_rows
 from app.text.stray_blanks import without_stray_blanks
@@ -123,7 +123,7 @@ class Sentence:
             return passage.write(text if text.strip() else passage.text)
         pieces = self.pieces(candidate)
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
-            return unchanged(passage)
+            return render_source(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
         return render_tags(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
 

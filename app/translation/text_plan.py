@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.engine.waiting_queue import cost
-from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, as_it_is, resolve_references
-from app.markup.render import unchanged
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
+from app.markup.render import render_source
 from app.text.glossary import Glossary, merged
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
@@ -146,7 +146,7 @@ def mean_score(candidates: Iterable[Candidate]) -> float:
 
 def plan_copy(pieces: Sequence[Piece]) -> TextPlan:
     """A plan that copies the whole text."""
-    return TextPlan(None, ["".join(piece if isinstance(piece, str) else unchanged(piece) for piece in pieces)])
+    return TextPlan(None, ["".join(piece if isinstance(piece, str) else render_source(piece) for piece in pieces)])
 
 
 def plan_text(
@@ -222,7 +222,7 @@ class _PassagePlanner:
     def _copy(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
         if not (self.protected or share):
             return self.passage.write(self.passage.text[segment.start : segment.end])
-        return unchanged(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
+        return render_source(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
 
     def _copy_between(self, segment: Segment) -> str:
         """Copied text between two sentences, with the space that the target language has there."""
@@ -279,7 +279,7 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     found = merged(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
         return list(passage.protected)
-    if passage.write is not as_it_is:
+    if passage.write is not write_plain:
         found = [one._replace(raw=passage.write(one.raw)) for one in found]
     places = [tag.at for tag in passage.tags]
     # Tags must not be inside a protected span.
