@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import render_source
-from app.text.tag_projection import render_tags, shares
+from app.text.tag_projection import render_tags, split_tags
 
 TAG = re.compile(r"<[^>]*>|~")
 """In these tests `<br/>` is a mark, and `~` one that is a space."""
@@ -179,7 +179,7 @@ def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
 def test_tags_are_shared_among_the_segments_they_belong_to(markup: str, expected: list[str]) -> None:
     passage = parsed(markup)
     cuts = [(0, 4), (4, 5), (5, 9)]
-    found = shares(passage.tags, cuts)
+    found = split_tags(passage.tags, cuts)
     assert [
         render_source(Passage(passage.text[a:b], tags=tuple(t))) for (a, b), t in zip(cuts, found, strict=True)
     ] == expected
@@ -261,7 +261,7 @@ def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObje
     cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
     segments = list(pairwise(cuts)) or [(0, 0)]
     parts: list[str] = []
-    for (start, end), tags in zip(segments, shares(source.tags, segments), strict=True):
+    for (start, end), tags in zip(segments, split_tags(source.tags, segments), strict=True):
         pieces, aligned_spans = data.draw(aligned(end - start))
         parts.append(render_tags(pieces, tags, end - start, aligned_spans, str))
     assert parents("".join(parts)) == parents("".join(tag.raw for tag in source.tags))
@@ -272,7 +272,7 @@ def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
     source = data.draw(passages())
     cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
     segments = list(pairwise(cuts)) or [(0, 0)]
-    found = shares(source.tags, segments)
+    found = split_tags(source.tags, segments)
     parts = [Passage(source.text[a:b], tags=tuple(tags)) for (a, b), tags in zip(segments, found, strict=True)]
     assert "".join(map(render_source, parts)) == render_source(source)
 

@@ -21,49 +21,49 @@ class Insertion(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class TagNode:
     """An element, or a mark (`start == end`, no children), and later its place in the translation."""
 
     start: int
     end: int
     opening: str = ""
     closing: str = ""
-    begun: bool = False
+    opened_before: bool = False
     """Opened in an earlier sentence."""
-    goes_on: bool = False
+    closed_after: bool = False
     """Closed in a later one."""
     space: bool = False
-    children: list[Node] = field(default_factory=list)
+    children: list[TagNode] = field(default_factory=list)
     units: tuple[int, int] = (0, 0)
     place: tuple[int, int] = (0, 0)
     """Characters of the translation; for a space mark, the space that it replaces."""
 
 
-def tree(tags: Sequence[Tag], length: int) -> Node:
+def tag_tree(tags: Sequence[Tag], length: int) -> TagNode:
     """A root node for a text of `length` characters, with nodes for its tags.
 
     An unpaired tag belongs to an element that begins before the text or ends after it.
     """
-    root = Node(0, length)
+    root = TagNode(0, length)
     open_nodes = [root]
     for tag in tags:
         if tag.kind == "mark":
-            open_nodes[-1].children.append(Node(tag.at, tag.at, tag.raw, space=tag.space))
+            open_nodes[-1].children.append(TagNode(tag.at, tag.at, tag.raw, space=tag.space))
         elif tag.kind == "open":
-            node = Node(tag.at, length, tag.raw, goes_on=True)
+            node = TagNode(tag.at, length, tag.raw, closed_after=True)
             open_nodes[-1].children.append(node)
             open_nodes.append(node)
         elif len(open_nodes) > 1:
             node = open_nodes.pop()
-            node.end, node.closing, node.goes_on = tag.at, tag.raw, False
+            node.end, node.closing, node.closed_after = tag.at, tag.raw, False
         else:
-            root.children = [Node(0, tag.at, closing=tag.raw, begun=True, children=root.children)]
+            root.children = [TagNode(0, tag.at, closing=tag.raw, opened_before=True, children=root.children)]
     return root
 
 
-def insertions(root: Node) -> Iterator[Insertion]:
+def insertions(root: TagNode) -> Iterator[Insertion]:
     """The tags in target order."""
-    waiting: list[Node | Insertion] = [root]
+    waiting: list[TagNode | Insertion] = [root]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Insertion):
@@ -88,14 +88,16 @@ def render_source(passage: Passage) -> str:
             following = next(protected)
         if tag:
             moved.append(Insertion(tag.at + shift, tag.at + shift + _covers(passage.text, tag), tag.raw))
-    text = joined([*pieces, passage.text[end:]], moved, passage.write)
+    text = render_pieces([*pieces, passage.text[end:]], moved, passage.write)
     if not passage.nested:
         return text
     nested = {inner.number: render_source(inner.passage) for inner in passage.nested}
     return resolve_references(text, nested.get)
 
 
-def joined(pieces: Iterable[str | ProtectedSpan], insertions: Iterable[Insertion], write: Callable[[str], str]) -> str:
+def render_pieces(
+    pieces: Iterable[str | ProtectedSpan], insertions: Iterable[Insertion], write: Callable[[str], str]
+) -> str:
     """`pieces`, encoded, with the insertions, which are in order."""
     parts: list[str] = []
     waiting = iter(insertions)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
-from app.markup.render import Node, insertions, joined, tree
+from app.markup.render import TagNode, insertions, render_pieces, tag_tree
 from app.text.word_units import OPAQUE, AlignedWords, UnitAlignment
 
-_OUTSIDE = 2
+_MAX_OUTSIDE_CHARS = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
 
 
-def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[list[Tag]]:
+def split_tags(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[list[Tag]]:
     """The tags of each of the consecutive `segments`, which cover the text; `at` counts from the segment's start.
 
     Where two segments meet, closing tags belong to the first and opening tags to the second, even if one of them is
@@ -22,7 +22,7 @@ def shares(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[lis
     that it replaces. The two tags of an element may go to different segments.
     """
     found: list[list[Tag]] = [[] for _ in segments]
-    sides = _sides(tags)
+    sides = _tag_sides(tags)
     after = 0
     for at, group in groupby(range(len(tags)), key=lambda index: tags[index].at):
         while after + 1 < len(segments) and segments[after][1] <= at:
@@ -52,23 +52,23 @@ def render_tags(
     space nearby.
     """
     text = AlignedWords(translation, aligned_spans)
-    root = tree(tags, length)
+    root = tag_tree(tags, length)
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}
     waiting = [(root, text.alignments)]
     while waiting:
         node, alignments = waiting.pop()
-        waiting += _Family(node, alignments, text, spaces).placed()
-    return joined(translation, insertions(root), write)
+        waiting += _ChildPlacer(node, alignments, text, spaces).place_children()
+    return render_pieces(translation, insertions(root), write)
 
 
-class _Family:
+class _ChildPlacer:
     """A placed node, whose children are placed within it.
 
     `alignments` are those of its source characters and units. Elements with more aligned characters choose first.
     """
 
-    def __init__(self, node: Node, alignments: list[UnitAlignment], text: AlignedWords, spaces: set[int]) -> None:
+    def __init__(self, node: TagNode, alignments: list[UnitAlignment], text: AlignedWords, spaces: set[int]) -> None:
         self.node, self.alignments, self.text, self.spaces = node, alignments, text, spaces
         self.elements = [child for child in node.children if child.end > child.start]
         self.runs: list[tuple[int, int]] = []
@@ -80,54 +80,60 @@ class _Family:
         """Bounds for elements that are only in this sentence: after those begun earlier, before those that continue."""
         self.by_source: list[UnitAlignment] | None = None
 
-    def placed(self) -> Iterator[tuple[Node, list[UnitAlignment]]]:
+    def place_children(self) -> Iterator[tuple[TagNode, list[UnitAlignment]]]:
         """Places the children; yields those that have children, with their alignments."""
-        shared = dict(zip(self.elements, self._shared(), strict=True))
-        for child in self._by_weight(shared):
-            if run := self._run(child, shared[child]):
-                self._settle(child, run)
+        alignments_of = dict(zip(self.elements, self._alignments_by_element(), strict=True))
+        for child in self._in_order_of_choice(alignments_of):
+            if run := self._choose_run(child, alignments_of[child]):
+                self._place_run(child, run)
         for child in self.node.children:
             if child.units == (0, 0):
-                self._put(child)
+                self._place_mark(child)
             if child.children:
                 first, end = child.units
-                alignments = shared.get(child, [])
+                alignments = alignments_of.get(child, [])
                 whole = child.units == self.node.units
                 yield child, alignments if whole else [one for one in alignments if first <= one.unit < end]
 
-    def _by_weight(self, shared: dict[Node, list[UnitAlignment]]) -> list[Node]:
-        if len(shared) < 2:
-            return list(shared)
-        weights = {child: sum(one.weight for one in alignments) for child, alignments in shared.items()}
-        return sorted(shared, key=lambda child: (not (child.begun or child.goes_on), -weights[child]))
+    def _in_order_of_choice(self, alignments_of: dict[TagNode, list[UnitAlignment]]) -> list[TagNode]:
+        if len(alignments_of) < 2:
+            return list(alignments_of)
+        weights = {child: sum(one.weight for one in alignments) for child, alignments in alignments_of.items()}
+        return sorted(
+            alignments_of, key=lambda child: (not (child.opened_before or child.closed_after), -weights[child])
+        )
 
-    def _shared(self) -> list[list[UnitAlignment]]:
+    def _alignments_by_element(self) -> list[list[UnitAlignment]]:
         """For each element, the alignments whose source is in it."""
         if len(self.elements) == 1 and self._is_whole(self.elements[0]):
             return [self.alignments]
-        shared: list[list[UnitAlignment]] = [[] for _ in self.elements]
+        alignments_of: list[list[UnitAlignment]] = [[] for _ in self.elements]
         starts = [2 * child.start for child in self.elements]
         for alignment in self.alignments if starts else ():
             i = bisect_right(starts, alignment.centre) - 1
             if i >= 0 and alignment.centre < 2 * self.elements[i].end:
-                shared[i].append(alignment)
-        return shared
+                alignments_of[i].append(alignment)
+        return alignments_of
 
-    def _is_whole(self, child: Node) -> bool:
+    def _is_whole(self, child: TagNode) -> bool:
         return (child.start, child.end) == (self.node.start, self.node.end)
 
-    def _run(self, child: Node, alignments: list[UnitAlignment]) -> tuple[int, int] | None:
+    def _choose_run(self, child: TagNode, alignments: list[UnitAlignment]) -> tuple[int, int] | None:
         """The units of `child`; None if it gets no word."""
         first, end = self._all_words(child)
-        if first < end and not self._taken(first, end):
+        if first < end and not self._is_taken(first, end):
             return first, end
         aligned = [
             (unit, sum(one.weight for one in group)) for unit, group in groupby(alignments, key=lambda one: one.unit)
         ]
-        run = self._one_sided(child, aligned) if child.begun or child.goes_on else self._best(aligned)
+        run = (
+            self._best_run_at_edge(child, aligned)
+            if child.opened_before or child.closed_after
+            else self._best_run(aligned)
+        )
         return self._with_edges(child, *run) if run else None
 
-    def _with_edges(self, child: Node, start: int, end: int) -> tuple[int, int]:
+    def _with_edges(self, child: TagNode, start: int, end: int) -> tuple[int, int]:
         """The run, extended by punctuation at its parent's edges if the source element reaches them, otherwise without
         it."""
         first, last = self.node.units
@@ -142,7 +148,7 @@ class _Family:
             end = last = end - 1
         return start, end
 
-    def _all_words(self, child: Node) -> tuple[int, int]:
+    def _all_words(self, child: TagNode) -> tuple[int, int]:
         """The units of an element that has all words of its parent; empty for others.
 
         An element counts as having all words of a sentence if it leaves out only a character or two, where the
@@ -150,7 +156,7 @@ class _Family:
         """
         first, end = self.node.units
         before, after = child.start - self.node.start, self.node.end - child.end
-        if max(before, after) > _OUTSIDE:
+        if max(before, after) > _MAX_OUTSIDE_CHARS:
             return 0, 0
         inner_first, inner_end = first, end
         while before and inner_first < end and not self.text.units[inner_first].is_word:
@@ -161,19 +167,19 @@ class _Family:
             return 0, 0
         return inner_first, inner_end
 
-    def _one_sided(self, child: Node, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
+    def _best_run_at_edge(self, child: TagNode, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
         """The best run that starts where the parent does, or ends where it does."""
         first, end = self.node.units
         best, best_score, inside = None, 0, 0
-        for unit, weight in aligned if child.begun else reversed(aligned):
+        for unit, weight in aligned if child.opened_before else reversed(aligned):
             inside += weight
-            run = (first, unit + 1) if child.begun else (unit, end)
+            run = (first, unit + 1) if child.opened_before else (unit, end)
             score = 2 * inside - self.text.weight(*run)
-            if (best is None or score >= best_score) and not self._taken(*run):
+            if (best is None or score >= best_score) and not self._is_taken(*run):
                 best, best_score = run, score
         return best
 
-    def _best(self, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
+    def _best_run(self, aligned: list[tuple[int, int]]) -> tuple[int, int] | None:
         """The free run that maximises characters aligned to the element minus those that are not (Kadane's algorithm).
 
         A run continues where that costs nothing: an element's words mostly stay together.
@@ -181,10 +187,10 @@ class _Family:
         best, best_score = None, 0
         first, end, score = 0, 0, 0
         for unit, weight in aligned:
-            if self._taken(unit, unit + 1):
+            if self._is_taken(unit, unit + 1):
                 continue
             score -= self.text.weight(end, unit)
-            if score < 0 or first == end or self._taken(first, unit):
+            if score < 0 or first == end or self._is_taken(first, unit):
                 first, score = unit, 0
             end = unit + 1
             score += 2 * weight - self.text.weight(unit, end)
@@ -192,14 +198,14 @@ class _Family:
                 best, best_score = (first, end), score
         return best
 
-    def _taken(self, first: int, end: int) -> bool:
+    def _is_taken(self, first: int, end: int) -> bool:
         i = bisect_left(self.runs, (end, end))
         return i > 0 and self.runs[i - 1][1] > first
 
     def _is_free_punctuation(self, first: int, end: int) -> bool:
-        return first < end and not self._taken(first, end) and self.text.is_punctuation(first, end)
+        return first < end and not self._is_taken(first, end) and self.text.is_punctuation(first, end)
 
-    def _settle(self, child: Node, run: tuple[int, int]) -> None:
+    def _place_run(self, child: TagNode, run: tuple[int, int]) -> None:
         units, (low, high) = self.text.units, self.node.place
         start, end = units[run[0]].start, units[run[1] - 1].end
         # A space mark that is first or last in the element needs that space inside.
@@ -207,10 +213,13 @@ class _Family:
             start -= 1
         if child.end - 1 in self.spaces and end < high and self._is_space(end):
             end += 1
-        child.units, child.place = run, (low if child.begun else start, high if child.goes_on else end)
-        if child.begun:
+        child.units, child.place = (
+            run,
+            (low if child.opened_before else start, high if child.closed_after else end),
+        )
+        if child.opened_before:
             self.low = end
-        if child.goes_on:
+        if child.closed_after:
             self.high = start
         i = bisect_left(self.runs, run)
         self.runs.insert(i, run)
@@ -218,15 +227,15 @@ class _Family:
 
     def _is_space(self, character: int) -> bool:
         """Whether it is a space outside the children."""
-        return self.text.shown[character : character + 1].isspace() and self._around(character) is None
+        return self.text.shown[character : character + 1].isspace() and self._child_around(character) is None
 
-    def _around(self, character: int) -> tuple[int, int] | None:
+    def _child_around(self, character: int) -> tuple[int, int] | None:
         i = bisect_right(self.places, (character, len(self.text.shown))) - 1
         return self.places[i] if i >= 0 and self.places[i][1] > character else None
 
-    def _put(self, child: Node) -> None:
+    def _place_mark(self, child: TagNode) -> None:
         """Places a mark, or an element without words, between words."""
-        point = min(max(self._point(child), self.low), self.high)
+        point = min(max(self._insertion_point(child), self.low), self.high)
         child.place = (point, point)
         if child.space:
             found = next((c for c in self._spaces_near(point) if self._may_replace(c, child)), None)
@@ -236,11 +245,11 @@ class _Family:
             elif child.opening.isspace():
                 child.opening = ""
 
-    def _point(self, child: Node) -> int:
+    def _insertion_point(self, child: TagNode) -> int:
         """Beside the word that its adjacent source word went to: the one before it, if it touches both or none."""
-        if child.begun or child.start == self.node.start:
+        if child.opened_before or child.start == self.node.start:
             return self.low
-        if child.goes_on or child.end == self.node.end:
+        if child.closed_after or child.end == self.node.end:
             return self.high
         if self.by_source is None:
             self.by_source = sorted(self.alignments, key=lambda one: (one.centre, one.unit))
@@ -252,7 +261,7 @@ class _Family:
 
     def _beside(self, unit: int, side: int) -> int:
         start, end, _ = self.text.units[unit]
-        return (self._around(start) or (start, end))[side]
+        return (self._child_around(start) or (start, end))[side]
 
     def _spaces_near(self, point: int) -> Iterator[int]:
         """Spaces beside `point`, or after the punctuation that follows it."""
@@ -263,13 +272,13 @@ class _Family:
         if point < self.high:
             yield point
 
-    def _may_replace(self, character: int, mark: Node) -> bool:
+    def _may_replace(self, character: int, mark: TagNode) -> bool:
         # A line break of the source must not replace a space that keeps a line together.
         breaks = mark.opening.isspace() and self.text.shown[character] != " "
         return self._is_space(character) and character not in self.used and not breaks
 
 
-def _sides(tags: Sequence[Tag]) -> list[int]:
+def _tag_sides(tags: Sequence[Tag]) -> list[int]:
     """For each tag, whether it belongs to the characters before it (-1), after it (1), or neither (0)."""
     sides = [1 if tag.space or tag.kind == "open" else 0 for tag in tags]
     opened: list[int] = []

@@ -20,7 +20,7 @@ from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import placeholders
 from app.text.repeated_punctuation import has_rows
 from app.text.segmentation import Segment, cut, segments
-from app.text.tag_projection import shares
+from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import untranslated_warning
@@ -199,7 +199,7 @@ class _PassagePlanner:
         tags: Iterable[Sequence[Tag]] = repeat(())
         if self.passage.tags:
             found = list(found)
-            tags = shares(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
+            tags = split_tags(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
         follows = False  # whether the previous segment was a sentence
         for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_END])), tags, strict=False):
             if segment.translate:
