@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.markup.char_refs import parts
-from app.markup.extract import located, phrase, pieces
-from app.markup.html_elements import NO_RULES, Rules, boundaries, structure
+from app.markup.char_refs import split_references
+from app.markup.extract import inline_pieces, locate_passages, markup_pieces
+from app.markup.html_elements import NO_RULES, Rules, parse_elements, passage_boundaries
 from app.markup.html_tokenizer import tokens
 from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan
 from app.markup.render import render_source
@@ -101,7 +101,7 @@ def written(found: list[Piece]) -> str:
 def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
     """What is translated, with tags and what is kept in it: `[..]` are marks that are spaces, `{..}` is kept."""
     found = []
-    for passage in pieces(markup, rules):
+    for passage in markup_pieces(markup, rules):
         if isinstance(passage, Passage):
             tags = tuple(tag._replace(raw=f"[{tag.raw}]" if tag.space else tag.raw) for tag in passage.tags)
             protected = tuple(part._replace(raw=f"{{{part.raw}}}") for part in passage.protected)
@@ -112,19 +112,19 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
 @given(soup(TAGS, TEXT))
 def test_what_is_not_translated_comes_back_to_the_byte(markup: str) -> None:
     # A "<" that is text is none of these: see below.
-    assert written(pieces(markup)) == markup
-    assert written(phrase(markup)) == markup
+    assert written(markup_pieces(markup)) == markup
+    assert written(inline_pieces(markup)) == markup
 
 
 @given(soup(TAGS, [text for text in TEXT if text not in "é\"'"], REFERENCES))
 def test_references_come_back_as_they_were(markup: str) -> None:
-    assert written(pieces(markup)) == markup
+    assert written(markup_pieces(markup)) == markup
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
 def test_any_input_comes_back_with_the_same_characters(markup: str) -> None:
-    assert read(written(pieces(markup))) == read(markup)
-    assert read(written(phrase(markup))) == read(markup)
+    assert read(written(markup_pieces(markup))) == read(markup)
+    assert read(written(inline_pieces(markup))) == read(markup)
 
 
 def read(markup: str) -> list[str]:
@@ -132,7 +132,7 @@ def read(markup: str) -> list[str]:
     found = [""]
     for token in tokens(markup):
         if token.kind == "text":
-            found[-1] += "".join(part.raw if part.text is None else part.text for part in parts(token.raw))
+            found[-1] += "".join(part.raw if part.text is None else part.text for part in split_references(token.raw))
         else:
             found += [token.raw, ""]
     return found
@@ -140,15 +140,15 @@ def read(markup: str) -> list[str]:
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
 def test_passages_are_where_they_say(markup: str) -> None:
-    found = located(markup)
-    assert [place.passage.text for place in found] == [p.text for p in pieces(markup) if isinstance(p, Passage)]
+    found = locate_passages(markup)
+    assert [place.passage.text for place in found] == [p.text for p in markup_pieces(markup) if isinstance(p, Passage)]
     assert all(read(markup[start:end]) == read(render_source(passage)) for start, end, passage in found)
     assert all(first.end < second.start for first, second in pairwise(found))
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
 def test_passages_keep_their_promise(markup: str) -> None:
-    for passage in (piece for piece in (*pieces(markup), *phrase(markup)) if isinstance(piece, Passage)):
+    for passage in (piece for piece in (*markup_pieces(markup), *inline_pieces(markup)) if isinstance(piece, Passage)):
         end = 0
         for protected in passage.protected:
             assert end <= protected.start < protected.end
@@ -176,14 +176,14 @@ def test_tokens_are_the_input_and_tags_are_whole(markup: str) -> None:
 
 @given(st.text() | soup(TEXT, REFERENCES, BROKEN))
 def test_references_are_read_as_html_reads_them(text: str) -> None:
-    found = list(parts(text))
+    found = list(split_references(text))
     assert "".join(part.raw for part in found) == text
     assert "".join(part.raw if part.text is None else part.text for part in found) == unescape(text)
 
 
 @given(st.text())
 def test_what_a_model_writes_is_no_markup(text: str) -> None:
-    (passage,) = (piece for piece in pieces("<p>x &lt; y</p>") if isinstance(piece, Passage))
+    (passage,) = (piece for piece in markup_pieces("<p>x &lt; y</p>") if isinstance(piece, Passage))
     assert unescape(passage.write(text)) == unescape(text.replace("&", "&amp;"))
     assert not any(token.name for token in tokens(passage.write(text) + "<b>") if token.raw != "<b>")
 
@@ -251,7 +251,7 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
 )
 def test_what_is_translated(markup: str, expected: list[str]) -> None:
     assert passages(markup) == expected
-    assert written(pieces(markup)) == markup
+    assert written(markup_pieces(markup)) == markup
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_what_is_translated(markup: str, expected: list[str]) -> None:
 )
 def test_attributes_that_are_text_are_translated(markup: str, expected: list[str]) -> None:
     assert passages(markup) == expected
-    assert written(pieces(markup)) == markup
+    assert written(markup_pieces(markup)) == markup
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_translated_attribute_is_quoted_as_it_was(markup: str, expected: str) 
         text = passage.text.upper() if "cat" not in passage.text.lower() and passage.text != "A" else 'UN "CHAT" D\'UN'
         return replace(passage, text=text, nested=nested)
 
-    assert written([piece if isinstance(piece, str) else loud(piece) for piece in pieces(markup)]) == expected
+    assert written([piece if isinstance(piece, str) else loud(piece) for piece in markup_pieces(markup)]) == expected
 
 
 def test_attributes_are_left_alone_where_a_request_or_the_text_itself_forbids() -> None:
@@ -326,13 +326,13 @@ def test_attributes_are_left_alone_where_a_request_or_the_text_itself_forbids() 
     ],
 )
 def test_characters_are_spelt_as_the_passage_does_else_the_document(markup: str, text: str, expected: str) -> None:
-    passage = next(piece for piece in pieces(markup) if isinstance(piece, Passage))
+    passage = next(piece for piece in markup_pieces(markup) if isinstance(piece, Passage))
     assert passage.write(text) == expected
 
 
 def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() -> None:
     markup = "".join(f"&#{0x20000 + number};" for number in range(3_000)) + "a<br>" * 200
-    found = [piece for piece in pieces(markup) if isinstance(piece, Passage)]
+    found = [piece for piece in markup_pieces(markup) if isinstance(piece, Passage)]
     tracemalloc.start()
     assert {passage.write("é \U00020001 &") for passage in found} == {"é &#131073; &amp;"}
     taken = tracemalloc.get_traced_memory()[1]
@@ -344,9 +344,9 @@ def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() ->
 @pytest.mark.parametrize(
     ("markup", "rules", "expected"),
     [
-        ("a <x>b</x> c", Rules(untouched=frozenset({"x"})), ["a {<x>b</x>} c"]),
-        ("a <X>b <p>c</p></X> d", Rules(untouched=frozenset({"x"})), ["a", "d"]),
-        ("<x>b</x><y>c</y>", Rules(untouched=frozenset({"x"})), ["c"]),
+        ("a <x>b</x> c", Rules(untranslated=frozenset({"x"})), ["a {<x>b</x>} c"]),
+        ("a <X>b <p>c</p></X> d", Rules(untranslated=frozenset({"x"})), ["a", "d"]),
+        ("<x>b</x><y>c</y>", Rules(untranslated=frozenset({"x"})), ["c"]),
         ("a <b>b</b> c", Rules(splitting=frozenset({"b"})), ["a", "b", "c"]),
         ("<x>a</x><p>b</p>", Rules(joining=frozenset({"x", "p"})), ["<x>a</x><p>b</p>"]),
         ("<p>a</p><p>b</p></p> c", Rules(outline=False), ["<p>a</p><p>b</p></p> c"]),
@@ -355,11 +355,11 @@ def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() ->
 )
 def test_a_request_may_say_what_elements_mean(markup: str, rules: Rules, expected: list[str]) -> None:
     assert passages(markup, rules) == expected
-    assert written(pieces(markup, rules)) == markup
+    assert written(markup_pieces(markup, rules)) == markup
 
 
 def test_a_phrase_has_no_blocks() -> None:
-    found = phrase("<title>One</title> and <p>two</p><br> three</p>")
+    found = inline_pieces("<title>One</title> and <p>two</p><br> three</p>")
     assert [piece.text for piece in found if isinstance(piece, Passage)] == ["One and two three"]
 
 
@@ -399,7 +399,7 @@ def scrambled(passage: Passage) -> str:
 @given(trees())
 def test_a_translated_document_is_the_same_tree(tree: ElementTree.Element) -> None:
     markup = ElementTree.tostring(tree, encoding="unicode")
-    found = ElementTree.fromstring("".join(p if isinstance(p, str) else scrambled(p) for p in pieces(markup)))
+    found = ElementTree.fromstring("".join(p if isinstance(p, str) else scrambled(p) for p in markup_pieces(markup)))
     assert nested(found) == nested(tree)
 
 
@@ -447,7 +447,7 @@ HOSTILE += [
 def test_hostile_input_is_read(part: str) -> None:
     # Reading that takes the square of the length is seen here: HTMLParser takes half a minute for the first of these.
     markup = (part * 50_000)[:49_999] + ">"
-    assert read(written(pieces(markup))) == read(markup)
+    assert read(written(markup_pieces(markup))) == read(markup)
 
 
 @pytest.mark.parametrize("name", ["svg", "math", "template", "b", "p", "li", "code", "x"])
@@ -466,6 +466,6 @@ def steps(markup: str) -> int:
 
     before = sys.gettrace()
     sys.settrace(step)
-    boundaries(found, structure(found))
+    passage_boundaries(found, parse_elements(found))
     sys.settrace(before)
     return lines

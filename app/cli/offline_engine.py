@@ -20,7 +20,7 @@ from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import FormatOptions, TextLocation
-from app.markup.extract import pieces
+from app.markup.extract import markup_pieces
 from app.runtime.metrics import Metrics
 from app.services.startup import load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError, load_settings
@@ -144,7 +144,7 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
 
     async def translate(items: Sequence[Item]) -> list[TranslatedText]:
         if command.markup:
-            items = [pieces(item) if isinstance(item, str) else item for item in items]
+            items = [markup_pieces(item) if isinstance(item, str) else item for item in items]
         try:
             done = (await translator.translate(items, options)).items
         except InvalidFields as error:

@@ -6,7 +6,7 @@ import re
 
 from app.formats.document import Content, Slot, content_of_slots
 from app.formats.encodings import check_declared_encoding, decode
-from app.markup.extract import located
+from app.markup.extract import locate_passages
 from app.markup.html_tokenizer import tokens, value_spans
 from model.languages import language_alone
 
@@ -26,7 +26,7 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
     check_declared_encoding(_META_CHARSET.search(text, 0, _HEAD_CHARS))
     text_in_target = _declare_language(text, source, target)
     return content_of_slots(
-        text_in_target, [Slot(start, end, passage) for start, end, passage in located(text_in_target)], encode
+        text_in_target, [Slot(start, end, passage) for start, end, passage in locate_passages(text_in_target)], encode
     )
 
 

@@ -20,7 +20,7 @@ _OPENING = re.compile(r"<(?=[A-Za-z/!?%_:\u0080-\U0010ffff]|\Z)")
 """A "<" that a parser may take for the beginning of a tag."""
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A stretch of markup's text: plain characters, for which `raw == text`, or one reference.
 
     `text` is None for a reference that only the document's own definitions explain.
@@ -30,24 +30,24 @@ class Part(NamedTuple):
     text: str | None
 
 
-def parts(text: str) -> Iterator[Part]:
+def split_references(text: str) -> Iterator[TextPart]:
     """The parts of `text`, whose `raw` joined are `text`. A stray "&" counts as plain."""
     done = 0
     for found in _REFERENCE.finditer(text):
-        raw = _known(found[0])
+        raw = _known_prefix(found[0])
         if not raw and found[0][1] != "#" and found[0].endswith(";"):
             raw = found[0]
         if not raw:
             continue
         if done < found.start():
-            yield Part(text[done : found.start()], text[done : found.start()])
-        yield Part(raw, unescape(raw) if _known(raw) else None)
+            yield TextPart(text[done : found.start()], text[done : found.start()])
+        yield TextPart(raw, unescape(raw) if _known_prefix(raw) else None)
         done = found.start() + len(raw)
     if done < len(text):
-        yield Part(text[done:], text[done:])
+        yield TextPart(text[done:], text[done:])
 
 
-def _known(reference: str) -> str:
+def _known_prefix(reference: str) -> str:
     """The longest prefix that HTML knows, or nothing. Legacy names need no semicolon: `&copy2020`."""
     if reference[1] == "#":
         return reference
@@ -64,7 +64,7 @@ class Spellings:
     references: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: TextPart) -> None:
         """Records the spelling of `part`."""
         if part.raw == part.text:
             self.plain.update(part.text)
@@ -94,7 +94,7 @@ class Writer:
     def __call__(self, text: str) -> str:
         """`text` as markup between tags, or as an attribute's value."""
         if self._spelling("&") == "&":
-            text = _REFERENCE.sub(lambda found: ("&amp;" if _known(found[0]) else "&") + found[0][1:], text)
+            text = _REFERENCE.sub(lambda found: ("&amp;" if _known_prefix(found[0]) else "&") + found[0][1:], text)
         text = text.translate(self._table(set(text)))
         if self.quote is not None:
             return text.translate(_IN_VALUE[self.quote])

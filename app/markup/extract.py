@@ -27,22 +27,22 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from app.markup.char_refs import Part, Spellings, Writer, parts
+from app.markup.char_refs import Spellings, TextPart, Writer, split_references
 from app.markup.html_attributes import text_attributes
 from app.markup.html_elements import (
+    HIDDEN,
     NO_RULES,
     OBJECTS,
-    UNSEEN,
     VALUES,
     Element,
+    MarkupTree,
     Rules,
-    Structure,
-    boundaries,
-    local,
-    structure,
+    local_name,
+    parse_elements,
+    passage_boundaries,
 )
 from app.markup.html_tokenizer import Token, tokens
-from app.markup.inline_text import SPACE, Item, items
+from app.markup.inline_text import SPACE, InlineItem, inline_items
 from app.markup.passage import (
     OBJECT,
     VALUE,
@@ -55,12 +55,12 @@ from app.markup.passage import (
     reference,
 )
 
-_LINK = re.compile(r"<a\b", re.IGNORECASE)
-_CODE = ("<%=", "<?=", "<?php")
+_ANCHOR = re.compile(r"<a\b", re.IGNORECASE)
+_TEMPLATE_CODE = ("<%=", "<?=", "<?php")
 """Begins a value that a template inserts: counts as a word."""
 
 
-class Located(NamedTuple):
+class LocatedPassage(NamedTuple):
     """A passage and its characters [start, end) in the markup, regardless of how it would be written."""
 
     start: int
@@ -68,14 +68,14 @@ class Located(NamedTuple):
     passage: Passage
 
 
-def pieces(markup: str, rules: Rules = NO_RULES) -> list[Piece]:
+def markup_pieces(markup: str, rules: Rules = NO_RULES) -> list[Piece]:
     """The pieces of an HTML or XML document or fragment, however broken, in linear time.
 
     Written unchanged they equal `markup`, except for references as described above.
     """
     found: list[Piece] = []
     done = 0
-    for start, end, passage in located(markup, rules):
+    for start, end, passage in locate_passages(markup, rules):
         if done < start:
             found.append(markup[done:start])
         found.append(passage)
@@ -83,195 +83,198 @@ def pieces(markup: str, rules: Rules = NO_RULES) -> list[Piece]:
     return [*found, markup[done:]] if done < len(markup) else found
 
 
-def located(markup: str, rules: Rules = NO_RULES) -> list[Located]:
-    """The passages of `pieces(markup)`, each with its place."""
+def locate_passages(markup: str, rules: Rules = NO_RULES) -> list[LocatedPassage]:
+    """The passages of `markup_pieces(markup)`, each with its place."""
     found = list(tokens(markup))
-    elements = structure(found, rules)
+    elements = parse_elements(found, rules)
     elements.attributes = elements.attributes and has_no_references(markup)
-    return list(_located(found, elements, boundaries(found, elements)))
+    return list(_locate(found, elements, passage_boundaries(found, elements)))
 
 
-def phrase(markup: str) -> list[Piece]:
-    """The pieces of a catalogue's string: like `pieces`, but every element is inline. Usually it is one passage."""
-    return pieces(markup, Rules(outline=False))
+def inline_pieces(markup: str) -> list[Piece]:
+    """The pieces of a catalogue's string: like `markup_pieces`, but every element is inline. Usually it is one
+    passage."""
+    return markup_pieces(markup, Rules(outline=False))
 
 
-def _located(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[Located]:
+def _locate(found: Sequence[Token], elements: MarkupTree, ends: Sequence[bool]) -> Iterator[LocatedPassage]:
     document = Spellings()
     for token in found:
         if token.kind == "text":
-            for part in parts(token.raw):
+            for part in split_references(token.raw):
                 document.add(part)
-    values = deque(_values(found, elements, document))
+    values = deque(_attribute_passages(found, elements, document))
     at = 0
     for line in _lines(found, elements, ends):
         if isinstance(line, str):
             at += len(line)
             continue
-        first, end = _bounds(line)
+        first, end = _trimmed_bounds(line)
         places = list(accumulate((len(item.raw) for item in line), initial=at))
         at = places[-1]
         if first < end:
-            yield from _before(places[first], values)
-            inside = list(_before(places[end], values))
+            yield from _take_before(places[first], values)
+            inside = list(_take_before(places[end], values))
             nested = tuple(NestedPassage(value.start, value.passage) for value in inside)
-            referring = list(_referring(line[first:end], places[first], inside))
-            yield Located(places[first], places[end], replace(_passage(referring, document), nested=nested))
+            referring = list(_with_references(line[first:end], places[first], inside))
+            yield LocatedPassage(
+                places[first], places[end], replace(_build_passage(referring, document), nested=nested)
+            )
     yield from values
 
 
-def _values(found: Sequence[Token], elements: Structure, document: Spellings) -> Iterator[Located]:
+def _attribute_passages(found: Sequence[Token], elements: MarkupTree, document: Spellings) -> Iterator[LocatedPassage]:
     """The values of text attributes."""
     at = 0
     for i, (token, owner) in enumerate(zip(found, elements.owners, strict=True)):
         if elements.attributes and owner.first == i and owner.attributes:
             for value in text_attributes(token):
-                shown = list(items(token.raw[value.start : value.end]))
-                first, end = _bounds(shown)
+                shown = list(inline_items(token.raw[value.start : value.end]))
+                first, end = _trimmed_bounds(shown)
                 places = list(accumulate((len(item.raw) for item in shown), initial=at + value.start))
                 if first < end:
-                    passage = _passage(shown[first:end], document, value.quote)
-                    yield Located(places[first], places[end], passage)
+                    passage = _build_passage(shown[first:end], document, value.quote)
+                    yield LocatedPassage(places[first], places[end], passage)
         at += len(token.raw)
 
 
-def _before(place: int, values: deque[Located]) -> Iterator[Located]:
+def _take_before(place: int, values: deque[LocatedPassage]) -> Iterator[LocatedPassage]:
     """Takes those of `values` that end before `place`."""
     while values and values[0].end <= place:
         yield values.popleft()
 
 
-def _referring(line: Sequence[Item], at: int, values: Sequence[Located]) -> Iterator[Item]:
+def _with_references(line: Sequence[InlineItem], at: int, values: Sequence[LocatedPassage]) -> Iterator[InlineItem]:
     """`line`, whose first item is at `at`, with references in the places of `values`."""
     waiting = deque(values)
     for item in line:
-        pieces, done = list[str](), at
+        slices, done = list[str](), at
         at += len(item.raw)
-        for value in _before(at, waiting):
-            pieces += [item.raw[done - at : value.start - at], reference(value.start)]
+        for value in _take_before(at, waiting):
+            slices += [item.raw[done - at : value.start - at], reference(value.start)]
             done = value.end
-        yield item._replace(raw="".join([*pieces, item.raw[done - at :]])) if pieces else item
+        yield item._replace(raw="".join([*slices, item.raw[done - at :]])) if slices else item
 
 
-def _lines(found: Sequence[Token], elements: Structure, ends: Sequence[bool]) -> Iterator[str | list[Item]]:
+def _lines(found: Sequence[Token], elements: MarkupTree, ends: Sequence[bool]) -> Iterator[str | list[InlineItem]]:
     """Copied markup, alternating with the items of one passage each."""
-    line: list[Item] = []
+    line: list[InlineItem] = []
     i = 0
     while i < len(found):
         token, owner = found[i], elements.owners[i]
-        if ends[i] or (token.kind == "text" and not owner.on):
-            yield from _entries(line)
+        if ends[i] or (token.kind == "text" and not owner.is_translated):
+            yield from _split_links(line)
             line = []
             yield token.raw
-        elif token.kind == "open" and not owner.on and owner.last is not None:
-            line.append(_untouched(owner, found[i : owner.last + 1]))
+        elif token.kind == "open" and not owner.is_translated and owner.last is not None:
+            line.append(_untranslated_item(owner, found[i : owner.last + 1]))
             i = owner.last
         elif token.kind == "text":
-            line += items(token.raw)
+            line += inline_items(token.raw)
         else:
-            line.append(_tag(i, token, owner))
+            line.append(_tag_item(i, token, owner))
         i += 1
-    yield from _entries(line)
+    yield from _split_links(line)
 
 
-def _entries(line: list[Item]) -> Iterator[list[Item]]:
+def _split_links(line: list[InlineItem]) -> Iterator[list[InlineItem]]:
     """Splits a line that consists only of links, such as a menu, into one line per link; other lines stay whole."""
-    mates = _mates(line)
+    counterparts = _counterparts(line)
     cuts = [0]
     i = 0
     while i < len(line):
-        item, mate = line[i], mates[i]
-        if mate is not None and _LINK.match(item.raw):
-            cuts += [i, mate + 1]
-        elif mate is not None or _is_speech(item.text):
+        item, counterpart = line[i], counterparts[i]
+        if counterpart is not None and _ANCHOR.match(item.raw):
+            cuts += [i, counterpart + 1]
+        elif counterpart is not None or _has_letters_or_digits(item.text):
             yield line
             return
-        i = i + 1 if mate is None else mate + 1
+        i = i + 1 if counterpart is None else counterpart + 1
     for start, end in pairwise([*cuts, len(line)]):
         yield line[start:end]
 
 
-def _tag(i: int, token: Token, owner: Element) -> Item:
+def _tag_item(i: int, token: Token, owner: Element) -> InlineItem:
     if token.kind == "open" and owner.last not in (None, i):
-        return Item("open", token.raw)
+        return InlineItem("open", token.raw)
     if token.kind == "close" and owner.last == i:
-        return Item("close", token.raw)
+        return InlineItem("close", token.raw)
     if token.kind in ("open", "empty") and owner.last == i:
-        return _protected(token.raw, _thing(owner.name))
-    return _protected(token.raw, token.raw if token.raw.startswith(_CODE) else _shown(token))
+        return _protected_item(token.raw, _placeholder(owner.name))
+    return _protected_item(token.raw, token.raw if token.raw.startswith(_TEMPLATE_CODE) else _displayed(token))
 
 
-def _untouched(element: Element, inside: Sequence[Token]) -> Item:
-    shown = _thing(element.name)
-    if shown != OBJECT and local(element.name) not in UNSEEN:
-        shown = "".join(map(_shown, inside)).strip() or shown
-    return _protected("".join(token.raw for token in inside), shown)
+def _untranslated_item(element: Element, inside: Sequence[Token]) -> InlineItem:
+    shown = _placeholder(element.name)
+    if shown != OBJECT and local_name(element.name) not in HIDDEN:
+        shown = "".join(map(_displayed, inside)).strip() or shown
+    return _protected_item("".join(token.raw for token in inside), shown)
 
 
-def _thing(name: str) -> str:
+def _placeholder(name: str) -> str:
     """The placeholder that an element without text displays."""
-    return OBJECT if local(name) in OBJECTS else VALUE if local(name) in VALUES else ""
+    return OBJECT if local_name(name) in OBJECTS else VALUE if local_name(name) in VALUES else ""
 
 
-def _protected(raw: str, shown: str) -> Item:
+def _protected_item(raw: str, shown: str) -> InlineItem:
     """A word of the sentence, if it displays one."""
     shown = SPACE.sub(" ", shown).strip()
-    return Item("protected", raw, shown) if shown else Item("mark", raw)
+    return InlineItem("protected", raw, shown) if shown else InlineItem("mark", raw)
 
 
-def _shown(token: Token) -> str:
+def _displayed(token: Token) -> str:
     if token.kind == "text":
-        return "".join(part.raw if part.text is None else part.text for part in parts(token.raw))
+        return "".join(part.raw if part.text is None else part.text for part in split_references(token.raw))
     if token.raw.startswith("<![CDATA["):
         return token.raw[len("<![CDATA[") :].removesuffix("]]>")
     return ""
 
 
-def _is_speech(text: str) -> bool:
+def _has_letters_or_digits(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _bounds(line: Sequence[Item]) -> tuple[int, int]:
+def _trimmed_bounds(line: Sequence[InlineItem]) -> tuple[int, int]:
     """The items [first, end) that form a passage; None if there is nothing to translate.
 
     Excludes white space and marks at the edges, and tags there that enclose nothing or everything.
     """
-    if not any(item.kind == "text" and _is_speech(item.text) for item in line):
+    if not any(item.kind == "text" and _has_letters_or_digits(item.text) for item in line):
         return 0, 0
-    mates = _mates(line)
+    counterparts = _counterparts(line)
     seen = [0, *accumulate(item.kind in ("text", "protected") and item.text != OBJECT for item in line)]
     first, end = 0, len(line)
     while seen[first + 1] == seen[first]:
-        mate = mates[first]
-        if mate is not None and seen[mate] > seen[first]:
-            if seen[end] > seen[mate]:
+        counterpart = counterparts[first]
+        if counterpart is not None and seen[counterpart] > seen[first]:
+            if seen[end] > seen[counterpart]:
                 break
-            end = mate
-        elif mate is not None:
-            first = mate
+            end = counterpart
+        elif counterpart is not None:
+            first = counterpart
         first += 1
     while seen[end - 1] == seen[end]:
-        mate = mates[end - 1]
-        if mate is not None and seen[mate] < seen[end]:
+        counterpart = counterparts[end - 1]
+        if counterpart is not None and seen[counterpart] < seen[end]:
             break
-        end = end - 1 if mate is None else mate
+        end = end - 1 if counterpart is None else counterpart
     return first, end
 
 
-def _mates(line: Sequence[Item]) -> list[int | None]:
+def _counterparts(line: Sequence[InlineItem]) -> list[int | None]:
     """For each paired tag, its counterpart."""
-    mates: list[int | None] = [None] * len(line)
+    counterparts: list[int | None] = [None] * len(line)
     opened: list[int] = []
     for i, item in enumerate(line):
         if item.kind == "open":
             opened.append(i)
         elif item.kind == "close":
-            mate = opened.pop()
-            mates[i], mates[mate] = mate, i
-    return mates
+            counterpart = opened.pop()
+            counterparts[i], counterparts[counterpart] = counterpart, i
+    return counterparts
 
 
-def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None) -> Passage:
+def _build_passage(line: Sequence[InlineItem], document: Spellings, quote: str | None = None) -> Passage:
     text, size = list[str](), 0
     protected: list[ProtectedSpan] = []
     tags: list[Tag] = []
@@ -286,7 +289,7 @@ def _passage(line: Sequence[Item], document: Spellings, quote: str | None = None
             if item.raw != shown:
                 tags.append(Tag(size, item.raw, space=True))
         elif item.kind == "text":
-            spellings.add(Part(item.raw, item.text))
+            spellings.add(TextPart(item.raw, item.text))
         else:
             tags.append(Tag(size, item.raw, item.kind))
         if shown:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from itertools import accumulate
 
-from app.markup.char_refs import parts
+from app.markup.char_refs import split_references
 from app.markup.html_tokenizer import RAW_TEXT, Token, attributes
 
 
@@ -25,28 +25,28 @@ BLOCKS = _names(
     "table tbody td textarea tfoot th thead title tr ul video",
 )
 """Elements whose tags end a passage: HTML's blocks, separate parts of forms, and the line break."""
-_LINE = _names(
+_INLINE_HTML = _names(
     "a abbr acronym area b bdi bdo big cite code data del dfn em embed font i iframe img ins kbd label link map mark",
     "math meta meter nobr noembed output param picture progress q rb rp rt rtc ruby s samp script slot small source",
     "span strike strong style sub sup svg template time track tt u var wbr",
 )
-HTML = BLOCKS | _LINE | _names("html iframe script style")
-INLINE = _LINE | _names("bpt bx ec em ept ex g it mrk pc ph sc x")
+HTML = BLOCKS | _INLINE_HTML | _names("html iframe script style")
+INLINE = _INLINE_HTML | _names("bpt bx ec em ept ex g it mrk pc ph sc x")
 """HTML's inline elements, and XLIFF's."""
 VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
 """HTML's elements without an end tag."""
-UNTOUCHED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
+UNTRANSLATED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
 """Elements that are not translated unless they ask for it."""
-UNSEEN = _names("bpt ept template") | RAW_TEXT
+HIDDEN = _names("bpt ept template") | RAW_TEXT
 """Untranslated elements that do not count as a word of their sentence."""
 OBJECTS = _names("embed img input it svg")
 """Elements that count as an object in their sentence, whatever text they have."""
 VALUES = _names("ph x")
 """Elements that count as a value of the sentence, even without text."""
-_TYPED = _names("color date datetime-local email month number password range search tel text time url week")
+_WORD_LIKE_INPUTS = _names("color date datetime-local email month number password range search tel text time url week")
 """Kinds of input that may be a word of a sentence."""
-_ENDS_SENTENCE = ".!?:;…。！？：；"
-_OPAQUE = _names("math svg template")
+_END_MARKS = ".!?:;…。！？：；"
+_NEVER_SPLIT = _names("math svg template")
 """Elements whose content never ends a passage, whatever its name."""
 
 _CELLS = _names("td th tr tbody tfoot")
@@ -73,7 +73,7 @@ class Element:
     name: str
     first: int
     parent: Element | None
-    on: bool
+    is_translated: bool
     """Whether it is translated."""
     last: int | None = None
     has_text: bool = False
@@ -88,7 +88,7 @@ class Element:
 class Rules:
     """A request's rules for elements by name, in lower case, which override HTML's."""
 
-    untouched: frozenset[str] = frozenset()
+    untranslated: frozenset[str] = frozenset()
     """Not translated."""
     splitting: frozenset[str] = frozenset()
     """Not inline."""
@@ -99,16 +99,16 @@ class Rules:
     attributes: bool = True
     """Whether text attributes are translated."""
 
-    def inline(self, name: str, otherwise: bool) -> bool:
+    def is_inline(self, name: str, default: bool) -> bool:
         """Whether elements with that name are inline."""
-        return name not in self.splitting and (otherwise or name in self.joining or not self.outline)
+        return name not in self.splitting and (default or name in self.joining or not self.outline)
 
 
 NO_RULES = Rules()
 
 
 @dataclass
-class Structure:
+class MarkupTree:
     """The element of each token. `owners`: for tags, their own element; for other tokens, the one that contains
     them."""
 
@@ -120,7 +120,7 @@ class Structure:
     """Whether attributes are translated at all."""
 
 
-def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
+def parse_elements(tokens: Sequence[Token], rules: Rules = NO_RULES) -> MarkupTree:
     """The elements of `tokens`, with `inline` set for each.
 
     An end tag closes the innermost open element with its name, and with it those inside; an inline element's end tag
@@ -129,19 +129,19 @@ def structure(tokens: Sequence[Token], rules: Rules = NO_RULES) -> Structure:
     """
     xml = tokens[0].raw.startswith("<?xml") if tokens else False
     void = _names() if xml or _is_well_formed(tokens, _names()) else VOID
-    found = _Nesting(void, tokens, rules.untouched).read(tokens)
+    found = _TreeBuilder(void, tokens, rules.untranslated).read(tokens)
     if not rules.outline:
         found.strays.clear()
-    html = not xml or any(local(element.name) == "html" for element in found.elements[:1])
+    html = not xml or any(local_name(element.name) == "html" for element in found.elements[:1])
     found.attributes = html and rules.attributes
     for element in found.elements:
         parent = element.parent
         assert parent
         element.in_text = parent.has_text or (parent.inline and parent.in_text)
-        name = local(element.name)
-        named = name in INLINE and (html or parent.inline or local(parent.name) in BLOCKS)
+        name = local_name(element.name)
+        named = name in INLINE and (html or parent.inline or local_name(parent.name) in BLOCKS)
         named = named or (name == "input" and _is_word(element, tokens))
-        element.inline = rules.inline(element.name, named or (name not in BLOCKS and element.in_text))
+        element.inline = rules.is_inline(element.name, named or (name not in BLOCKS and element.in_text))
     return found
 
 
@@ -151,24 +151,29 @@ def _is_word(element: Element, tokens: Sequence[Token]) -> bool:
     if element.last != element.first or [token.kind == "text" for token in around] != [True, False, True]:
         return False
     before, after = (unescape(around[place].raw).strip() for place in (0, -1))
-    if not before or not after or before[-1] in _ENDS_SENTENCE or after[0].isupper():
+    if not before or not after or before[-1] in _END_MARKS or after[0].isupper():
         return False
-    return attributes(around[1].raw).get("type", "text").lower() in _TYPED
+    return attributes(around[1].raw).get("type", "text").lower() in _WORD_LIKE_INPUTS
 
 
-def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
+def passage_boundaries(tokens: Sequence[Token], found: MarkupTree) -> list[bool]:
     """For each token, whether it ends a passage. Sets `inline` to False for elements that contain such a token."""
     ends = [False] * len(tokens)
     for i in found.strays:
-        ends[i] = local(tokens[i].name) in BLOCKS
+        ends[i] = local_name(tokens[i].name) in BLOCKS
     for element in found.elements:
-        if not element.inline or (not element.on and element.last is None):
-            _end(ends, element)
-    on = [token.kind == "text" and owner.on for token, owner in zip(tokens, found.owners, strict=True)]
-    texts_before = [0, *accumulate(on)]
+        if not element.inline or (not element.is_translated and element.last is None):
+            _mark_ends(ends, element)
+    is_text = [token.kind == "text" and owner.is_translated for token, owner in zip(tokens, found.owners, strict=True)]
+    texts_before = [0, *accumulate(is_text)]
     done = 0
     for element in found.elements:
-        if element.inline and local(element.name) in _OPAQUE and element.last is not None and not element.on:
+        if (
+            element.inline
+            and local_name(element.name) in _NEVER_SPLIT
+            and element.last is not None
+            and not element.is_translated
+        ):
             # If one is done, those around it are done as well.
             inside = range(max(element.first + 1, done), element.last)
             if texts_before[element.last] == texts_before[element.first]:
@@ -180,70 +185,71 @@ def boundaries(tokens: Sequence[Token], found: Structure) -> list[bool]:
         if element.last is None or not element.inline:
             continue
         translated = texts_before[element.last] - texts_before[element.first]
-        if ends_before[element.last] > ends_before[element.first + 1] or (not element.on and translated):
+        if ends_before[element.last] > ends_before[element.first + 1] or (not element.is_translated and translated):
             element.inline = False
-            _end(ends, element)
+            _mark_ends(ends, element)
     return ends
 
 
-def _end(ends: list[bool], element: Element) -> None:
+def _mark_ends(ends: list[bool], element: Element) -> None:
     ends[element.first] = True
     if element.last is not None:
         ends[element.last] = True
 
 
-def local(name: str) -> str:
+def local_name(name: str) -> str:
     """Without the prefix: `w:p` is a paragraph, too."""
     return name.rpartition(":")[2]
 
 
-class _Nesting:
+class _TreeBuilder:
     """Builds elements from tokens, in linear time."""
 
-    def __init__(self, void: frozenset[str], tokens: Iterable[Token], untouched: frozenset[str]) -> None:
-        self.void, self.untouched = void, untouched
+    def __init__(self, void: frozenset[str], tokens: Iterable[Token], untranslated: frozenset[str]) -> None:
+        self.void, self.untranslated = void, untranslated
         self.ended_by = {} if _is_well_formed(tokens, void) else _ENDED_BY
-        self.found = Structure()
-        self.open = [Element("", -1, None, on=True, inline=False)]
+        self.found = MarkupTree()
+        self.open = [Element("", -1, None, is_translated=True, inline=False)]
         self.depths: dict[str, list[int]] = {}
         """For each name, its positions in `open`."""
         self.blocks = [0]
         """The positions of blocks in `open`."""
 
-    def read(self, tokens: Iterable[Token]) -> Structure:
+    def read(self, tokens: Iterable[Token]) -> MarkupTree:
         for i, token in enumerate(tokens):
             owner = self.open[-1]
             if token.kind == "text" and not owner.has_text:
-                owner.has_text = any(not part.text or not part.text.isspace() for part in parts(token.raw))
+                owner.has_text = any(not part.text or not part.text.isspace() for part in split_references(token.raw))
             elif token.kind in ("open", "empty"):
-                owner = self._begin(i, token)
+                owner = self._open_element(i, token)
             elif token.kind == "close":
-                owner = self._finish(i, token.name)
+                owner = self._close_element(i, token.name)
             self.found.owners.append(owner)
         return self.found
 
-    def _begin(self, i: int, token: Token) -> Element:
+    def _open_element(self, i: int, token: Token) -> Element:
         name = token.name
         while name in self.ended_by.get(self.open[-1].name, ()):
             self._pop()
         parent = self.open[-1]
-        said = False if name in self.untouched else _said(token)
-        inherited = parent.on if said is None else said
-        on = name not in RAW_TEXT and (inherited if said is not None else inherited and local(name) not in UNTOUCHED)
-        element = Element(name, i, parent, on, attributes=inherited)
+        explicit = False if name in self.untranslated else _translate_attribute(token)
+        inherited = parent.is_translated if explicit is None else explicit
+        is_allowed = explicit is not None or local_name(name) not in UNTRANSLATED
+        is_translated = name not in RAW_TEXT and inherited and is_allowed
+        element = Element(name, i, parent, is_translated, attributes=inherited)
         self.found.elements.append(element)
         if token.kind == "empty" or name in self.void:
             element.last = i
             return element
         self.depths.setdefault(name, []).append(len(self.open))
-        if local(name) in BLOCKS:
+        if local_name(name) in BLOCKS:
             self.blocks.append(len(self.open))
         self.open.append(element)
         return element
 
-    def _finish(self, i: int, name: str) -> Element:
+    def _close_element(self, i: int, name: str) -> Element:
         depths = self.depths.get(name)
-        if not depths or (local(name) in INLINE and self.blocks[-1] > depths[-1]):
+        if not depths or (local_name(name) in INLINE and self.blocks[-1] > depths[-1]):
             self.found.strays.add(i)
             return self.open[-1]
         depth = depths[-1]
@@ -271,7 +277,7 @@ def _is_well_formed(tokens: Iterable[Token], void: frozenset[str]) -> bool:
     return not opened
 
 
-def _said(token: Token) -> bool | None:
+def _translate_attribute(token: Token) -> bool | None:
     """Whether a tag says that its element is translated; None if it does not say."""
     if "translate" not in token.raw.lower():
         return None

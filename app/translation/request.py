@@ -13,7 +13,7 @@ from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import InvalidFields, PairNotServed, ServiceError, TooMuchText
-from app.markup.extract import pieces as markup_pieces
+from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, Piece
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary

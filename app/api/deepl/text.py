@@ -30,7 +30,7 @@ from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas import Language
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected
-from app.markup.extract import pieces
+from app.markup.extract import markup_pieces
 from app.markup.html_elements import Rules
 from app.markup.passage import Passage
 from app.translation.request import UNDETERMINED
@@ -199,7 +199,9 @@ async def to_item(text: str, body: TextRequest) -> Item:
         text = text if body.split_sentences in (None, "1") else _LINE_BREAKS.sub(" ", text)
         return [Passage(text, whole=True)] if whole else text
     items = (
-        await asyncio.to_thread(pieces, text, body.rules) if len(text) > _MAX_INLINE_CHARS else pieces(text, body.rules)
+        await asyncio.to_thread(markup_pieces, text, body.rules)
+        if len(text) > _MAX_INLINE_CHARS
+        else markup_pieces(text, body.rules)
     )
     if not whole:
         return items
