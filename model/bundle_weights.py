@@ -30,7 +30,7 @@ from model.bundle import (
     checked,
     read_bundle,
 )
-from model.decoding import as_backend, decode_in
+from model.decoding import as_backend, decode_all
 from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
@@ -52,7 +52,7 @@ class Samples:
     def check(self, batch: Batch) -> None:
         """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or if anything fails."""
         found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
-        decode_in(batch, found)
+        decode_all(batch, found)
         for entry, hypothesis in zip(self.entries, found, strict=True):
             if hypothesis.tokens != entry["target_ids"]:
                 raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")

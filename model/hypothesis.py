@@ -124,7 +124,7 @@ class Hypothesis:
         """The mean log probability of its tokens."""
         return sum(self.log_probs) / len(self.log_probs)
 
-    def started_again(self) -> Hypothesis:
+    def without_result(self) -> Hypothesis:
         """A copy with the same constraints and an empty result."""
         wishes = (
             self.source,

@@ -323,7 +323,7 @@ def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch:
 
     def noted(state: CudaGraphDecoderState) -> None:
         compute(state)
-        tensors = (state._last, state._outcome, state._log_probs, state._positions, state._cache._row_indices)
+        tensors = (state._last, state._best, state._log_probs, state._positions, state._cache._row_indices)
         masks = (state._cache.mask(), state._cache.memory_mask(), *state._cache.memory(0), *state._cache._keys)
         seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
 

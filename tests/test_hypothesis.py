@@ -15,7 +15,7 @@ from torch import nn
 from model.config import ModelConfig
 from model.decoding import TorchBackend, encode_batch, greedy_decode
 from model.decoding.batch import Backend
-from model.decoding.constraints import allowed_best, best_by_row
+from model.decoding.constraints import best_allowed, best_by_row
 from model.hypothesis import Hypothesis, Limits, TokenConstraint
 from model.int8.library import Int8Backend, KernelsUnavailable
 from model.transformer import Transformer
@@ -204,7 +204,7 @@ def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     tokens = st.lists(st.integers(3, len(values) - 1), unique=True, max_size=4)
     unmet, forbidden, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
     forbidden = [token for token in forbidden if token not in unmet]
-    found = allowed_best(torch.tensor(values, dtype=torch.float32), TokenConstraint((), unmet, forbidden, count), EOS)
+    found = best_allowed(torch.tensor(values, dtype=torch.float32), TokenConstraint((), unmet, forbidden, count), EOS)
     allowed = [token for token in range(len(values)) if token not in forbidden]
     best = max(allowed, key=lambda token: values[token])
     if unmet:
@@ -225,5 +225,5 @@ def test_rows_looked_at_together_get_what_each_would_get(
     constraints = {row: TokenConstraint(count=count) for row, count in enumerate(counts[: len(rows)])}
     constraints[0] = TokenConstraint(forbidden=forbidden, count=counts[0])
     log_probs = torch.tensor(rows, dtype=torch.float32)
-    expected = {row: allowed_best(log_probs[row], constraint, EOS) for row, constraint in constraints.items()}
+    expected = {row: best_allowed(log_probs[row], constraint, EOS) for row, constraint in constraints.items()}
     assert best_by_row(log_probs, constraints, EOS) == expected

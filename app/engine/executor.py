@@ -40,7 +40,7 @@ class DecodingTask:
 
     def start_again(self) -> None:
         """Nothing of a decoding that broke down is kept."""
-        self.hypothesis = self.hypothesis.started_again()
+        self.hypothesis = self.hypothesis.without_result()
 
 
 class BundleExecutor:

@@ -1,6 +1,7 @@
-"""Greedy and beam decoding of token ids, with PyTorch or any other backend.
+"""Greedy and beam decoding of token ids, with any backend.
 
-The batch is in `model.decoding.batch`, text in `model.tokenizer`; `model.backends` chooses among backends.
+The batch is in `model.decoding.batch`, beam search in `model.decoding.beam`, the PyTorch backend in
+`model.decoding.torch_backend`. `model.backends` chooses a backend; `model.tokenizer` converts text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = [
     "TorchDecoderState",
     "as_backend",
     "beam_decode",
-    "decode_in",
+    "decode_all",
     "decode_step",
     "encode_batch",
     "greedy_decode",
@@ -25,24 +26,24 @@ __all__ = [
 
 
 def as_backend(model: Backend | Transformer) -> Backend:
-    """Wraps a Transformer in a backend at its own precision."""
+    """Wraps a Transformer in a TorchBackend at the precision of its weights; returns a backend unchanged."""
     return TorchBackend(model) if isinstance(model, Transformer) else model
 
 
 def greedy_decode(
     model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, rows: int = 64
 ) -> list[Hypothesis]:
-    """Decodes every source, at most `rows` at a time; in order. Raises ValueError as `beam_decode` does."""
+    """Decodes every source greedily, at most `rows` at a time. Returns and raises what `beam_decode` does."""
     return beam_decode(model, sources, limits, 1, rows)
 
 
 def beam_decode(
     model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, beam_size: int, rows: int = 64
 ) -> list[Hypothesis]:
-    """Decodes every source by beam search, in the order of `sources`; a `beam_size` of 1 is greedy.
+    """Decodes every source by beam search; a `beam_size` of 1 is greedy. Results are in the order of `sources`.
 
     A sentence takes `beam_size` of the `rows`. The longest sources start first, and others join as rows become free.
-    Raises ValueError if a source has more than `limits.max_source` tokens, or the beam needs more than `rows`.
+    Raises ValueError if a source has more than `limits.max_source` tokens, or `beam_size` is not from 1 to `rows`.
     """
     if not 1 <= beam_size <= rows:
         raise ValueError(f"the beam size must be from 1 to the number of rows ({rows}), not {beam_size}")
@@ -51,15 +52,15 @@ def beam_decode(
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
     hypotheses = [Hypothesis(source, limits.target(len(source)), beam_size=beam_size) for source in sources]
     batch = as_backend(model).new_batch(min(rows, beam_size * max(1, len(hypotheses))), limits)
-    decode_in(batch, hypotheses)
+    decode_all(batch, hypotheses)
     return hypotheses
 
 
-def decode_in(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
-    """Decodes `hypotheses`, which have equal beam sizes, in an empty batch, longest first."""
+def decode_all(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
+    """Decodes `hypotheses`, all of one beam size, in an empty batch, longest first."""
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
     while waiting or batch.running:
-        # Refilling fewer than a quarter of the rows would encode batches too small to be efficient.
+        # Waits until a quarter of the rows is free: encoding is inefficient in smaller batches.
         if waiting and (batch.free >= max(beam_size := waiting[-1].beam_size, batch.rows // 4) or not batch.running):
             batch.admit([waiting.pop() for _ in range(min(batch.free // beam_size, len(waiting)))])
         batch.step()

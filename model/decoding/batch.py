@@ -1,6 +1,6 @@
-"""The running batch, which sentences join and leave between steps, and the interfaces of its backends.
+"""Continuous batching: sentences join and leave the running batch between steps. Also the interfaces of backends.
 
-The arithmetic is in DecoderState, which a Backend provides; waiting sentences are in `app.engine.scheduler`.
+A backend does the arithmetic, in a DecoderState. Sentences that wait for a batch are in `app.engine.scheduler`.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from model.hypothesis import Hypothesis, Limits, TokenConstraint
 
 
 @dataclass(frozen=True)
-class Step:
-    """The results of one step for each live row, in order."""
+class StepOutput:
+    """The results of one step, for each live row in order."""
 
     tokens: list[int]
     log_probs: list[float]
-    """Natural logarithms, one per row; NaN where the arithmetic of that row broke down."""
+    """Natural logarithms; NaN for a row with NaN among its logits."""
     aligned: list[int]
-    """The source token that each row attended to most; see `Hypothesis.aligned`."""
+    """The position of the source token that each row attended to most; see `Hypothesis.aligned`."""
     candidates: Mapping[int, Candidates]
-    """By row, the tokens that its constraint allows, best first; the first is its token."""
+    """By row, for rows with a constraint, the best tokens that it allows; the first is the row's token."""
     attention: list[tuple[Tensor, Tensor]]
-    """The weights of the decoded position: over the target so far, [layer, head, target], and over the source, [layer,
-    head, source]. One pair per row; empty unless recorded."""
+    """Per row, the weights of the decoded position over the target so far, [layer, head, target], and over the source,
+    [layer, head, source]. Empty unless recorded."""
 
 
 class DecoderState(Protocol):
-    """The decoder state of the running sentences, in rows 0 to n - 1 of `rows`, and the arithmetic of a step."""
+    """The decoder's state, one row per hypothesis, and the arithmetic of a step. Live rows are 0 to n - 1 of `rows`."""
 
     rows: int
 
     def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
-        """Encodes `sources`, without end symbols, into the next free rows. The caller guarantees that they fit.
+        """Encodes `sources`, which have no end symbols, into the next free rows. They must fit.
 
-        Returns the encoder's weights, [layer, head, source, source] per sentence, or nothing unless `record`.
+        Returns the encoder's attention weights if `record`, per sentence [layer, head, source, source]; else nothing.
         """
         ...
 
-    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> Step:
+    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> StepOutput:
         """Decodes one token for every live row. `tokens`: the last of each row; `constraints`: by row, for rows that
         have one."""
         ...
 
     def coverage(self, rows: Sequence[int]) -> list[list[float]]:
-        """For each of `rows`, the attention that each source token received in all its steps but the last."""
+        """For each of `rows`, the attention that each source token received in all steps but the last."""
         ...
 
     def fork(self, rows: Sequence[int]) -> None:
-        """Copies `rows` into the next free ones, in order. The caller guarantees that there are enough."""
+        """Copies `rows` into the next free rows, in order. There must be enough."""
         ...
 
     def drop(self, rows: Sequence[int]) -> list[int]:
-        """Frees `rows`, closing the gaps. Returns for each remaining row its previous index."""
+        """Frees `rows` and closes the gaps. Returns the previous index of each remaining row."""
         ...
 
 
 class Batch(Protocol):
-    """The sentences being decoded together, in at most `rows` rows; they join and leave between steps."""
+    """Sentences decoded together, in up to `rows` rows; they join and leave between steps."""
 
     rows: int
 
@@ -77,12 +77,11 @@ class Batch(Protocol):
         ...
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        """Encodes `hypotheses` together and gives them rows. They must fit; see `free`."""
         ...
 
     def step(self) -> list[Hypothesis]:
-        """Decodes one token for every running sentence; returns the sentences that finished, which have left the
-        batch."""
+        """Decodes one token of every running sentence. Returns the finished sentences, which leave the batch."""
         ...
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -91,7 +90,7 @@ class Batch(Protocol):
 
 
 class Backend(Protocol):
-    """A model prepared for decoding at some precision, on some device."""
+    """A model prepared for decoding at one precision on one device."""
 
     config: ModelConfig
     precision: str
@@ -101,19 +100,19 @@ class Backend(Protocol):
 
 
 def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
-    """Rows that sentences take, including those of their beams."""
+    """The number of rows that `hypotheses` take."""
     return sum(h.beam_size for h in hypotheses)
 
 
 class DecodeBatch:
-    """A Batch that keeps each sentence's tokens itself and leaves the arithmetic to a DecoderState."""
+    """A Batch that keeps the tokens of its sentences, and leaves the arithmetic to a DecoderState."""
 
     def __init__(self, state: DecoderState, config: ModelConfig) -> None:
         self.rows = state.rows
         self.running: list[Hypothesis] = []
         self._state, self._eos, self._bos = state, config.eos_id, config.bos_id
         self._branches: list[Hypothesis] = []
-        """The owners of the rows, in order: sentences, or a beam's branches in place of its sentence."""
+        """The hypothesis of each row: a sentence, or in place of a sentence with a beam the beam's branches."""
         self._row_of: dict[Hypothesis, int] = {}
         self._beams: dict[Hypothesis, Beam] = {}
 
@@ -123,35 +122,34 @@ class DecodeBatch:
         return self.rows - rows_taken(self.running)
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
-        """Encodes `hypotheses` as one batch and gives them rows. They must fit: see `free`."""
+        """Encodes `hypotheses` together and gives them rows. They must fit; see `free`."""
         assert rows_taken(hypotheses) <= self.free
         attention = self._state.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
         self.running.extend(hypotheses)
         for hypothesis in hypotheses:
             if hypothesis.beam_size > 1:
                 self._beams[hypothesis] = Beam(hypothesis, self._eos)
-            self._place(self._beams[hypothesis].branches[0] if hypothesis.beam_size > 1 else hypothesis)
+            self._append_row(self._beams[hypothesis].branches[0] if hypothesis.beam_size > 1 else hypothesis)
         for hypothesis, weights in zip(hypotheses, attention, strict=False):
             if hypothesis.record:
                 hypothesis.encoder_attention = weights
 
     def step(self) -> list[Hypothesis]:
-        """Decodes one token for every running sentence; returns the sentences that finished, which have left the
-        batch."""
+        """Decodes one token of every running sentence. Returns the finished sentences, which leave the batch."""
         branches = self._branches
         last = [h.tokens[-1] if h.tokens else self._bos for h in branches]
         constraints = {
             row: constraint for row, h in enumerate(branches) if (constraint := h.next_constraint(self._eos))
         }
-        step = self._state.step(last, constraints, any(h.record for h in branches))
-        for hypothesis, aligned in zip(branches, step.aligned, strict=True):
+        output = self._state.step(last, constraints, any(h.record for h in branches))
+        for hypothesis, aligned in zip(branches, output.aligned, strict=True):
             hypothesis.aligned = [*hypothesis.aligned, aligned]
-        for hypothesis, (decoder, cross) in zip(branches, step.attention, strict=False):
+        for hypothesis, (decoder, cross) in zip(branches, output.attention, strict=False):
             if hypothesis.record:
                 hypothesis.decoder_rows.append(decoder)
                 hypothesis.cross_rows.append(cross)
-        candidates = {branches[row]: found for row, found in step.candidates.items()}
-        for hypothesis, token, log_prob in zip(branches, step.tokens, step.log_probs, strict=True):
+        candidates = {branches[row]: found for row, found in output.candidates.items()}
+        for hypothesis, token, log_prob in zip(branches, output.tokens, output.log_probs, strict=True):
             if hypothesis.beam_size == 1:
                 hypothesis.extend(token, log_prob, self._eos)
         beams = list(self._beams.values())
@@ -172,11 +170,11 @@ class DecodeBatch:
     def _branches_of(self, hypothesis: Hypothesis) -> list[Hypothesis]:
         return self._beams[hypothesis].branches if hypothesis in self._beams else [hypothesis]
 
-    def _place(self, branch: Hypothesis) -> None:
+    def _append_row(self, branch: Hypothesis) -> None:
         self._row_of[branch] = len(self._branches)
         self._branches.append(branch)
 
-    # ---- Requests of beams; see `model.decoding.beam.Rows`
+    # ---- For beams; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         if branches:
@@ -190,7 +188,7 @@ class DecodeBatch:
         if branches:
             self._state.fork([self._row_of[branch] for branch in branches])
         for copy in copies:
-            self._place(copy)
+            self._append_row(copy)
         return copies
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:

@@ -21,24 +21,24 @@ from model.transformer import Linear, Transformer, dot_product_attention, replac
 
 @dataclass(frozen=True)
 class Tiles:
-    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has more than `tallest` rows.
+    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has more than `max_rows` rows.
 
-    If `tallest` equals `rows`, there is only one height of product, and nothing to compare.
+    If `max_rows` equals `rows`, there is only one height of product, and nothing to compare.
     """
 
     rows: int = 1
-    tallest: int | None = None
+    max_rows: int | None = None
     keys: int = 1
 
 
 UNTILED = Tiles()
-HEIGHTS = ((16, 256), (16, 64), (64, 64))
-"""(rows, tallest), fastest first."""
-KEYS = (16, 32, 64)
+ROW_TILES = ((16, 256), (16, 64), (64, 64))
+"""(rows, max_rows), fastest first."""
+KEY_TILES = (16, 32, 64)
 
 
 class TiledLinear(nn.Module):
-    """A Linear, sharing its parameters, that multiplies at most `tallest` rows at once."""
+    """A Linear, sharing its parameters, that multiplies at most `max_rows` rows at once."""
 
     def __init__(self, linear: nn.Linear, tiles: Tiles) -> None:
         super().__init__()
@@ -54,9 +54,9 @@ class TiledLinear(nn.Module):
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None, tiles: Tiles) -> Tensor:
     flat = x.flatten(0, -2)  # [rows, inputs]
     assert flat.size(0) % tiles.rows == 0
-    if tiles.tallest is None or flat.size(0) <= tiles.tallest:
+    if tiles.max_rows is None or flat.size(0) <= tiles.max_rows:
         return F.linear(x, weight, bias)
-    parts = [F.linear(part, weight, bias) for part in _split(flat, tiles.tallest)]
+    parts = [F.linear(part, weight, bias) for part in _split(flat, tiles.max_rows)]
     return torch.cat(parts).view(*x.shape[:-1], -1)
 
 
@@ -69,42 +69,42 @@ def with_tiled_products(model: Transformer, tiles: Tiles) -> Transformer:
     return replace_linears(model, lambda linear: TiledLinear(linear, tiles))
 
 
-def tiles_for(model: nn.Module, head_dim: int) -> Tiles:
+def find_tiles(model: nn.Module, head_dim: int) -> Tiles:
     """The first candidate tiling that gives every row of `model`'s products the same bits in any batch."""
     shapes = {(m.weight.dtype, m.out_features, m.in_features) for m in model.modules() if isinstance(m, Linear)}
     threads = torch.get_num_threads()
-    rows, tallest = _heights(frozenset(shapes), threads)
-    return Tiles(rows, tallest, _keys(next(model.parameters()).dtype, head_dim, threads))
+    rows, max_rows = _heights(frozenset(shapes), threads)
+    return Tiles(rows, max_rows, _keys(next(model.parameters()).dtype, head_dim, threads))
 
 
 @cache
 def _heights(shapes: frozenset[tuple[torch.dtype, int, int]], threads: int) -> tuple[int, int | None]:
     if not shapes:
-        return UNTILED.rows, UNTILED.tallest
-    agreeing = (pair for pair in HEIGHTS[:-1] if all(_rows_agree(pair, shape) for shape in shapes))
-    return next(agreeing, HEIGHTS[-1])
+        return UNTILED.rows, UNTILED.max_rows
+    agreeing = (pair for pair in ROW_TILES[:-1] if all(_rows_agree(pair, shape) for shape in shapes))
+    return next(agreeing, ROW_TILES[-1])
 
 
 @cache
 def _keys(dtype: torch.dtype, head_dim: int, threads: int) -> int:
-    return next((keys for keys in KEYS[:-1] if _keys_agree(keys, dtype, head_dim)), KEYS[-1])
+    return next((keys for keys in KEY_TILES[:-1] if _keys_agree(keys, dtype, head_dim)), KEY_TILES[-1])
 
 
 @torch.inference_mode()
 def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> bool:
-    """Whether every height in multiples of `rows` gives each of `tallest` random rows, in any place, the same bits."""
-    (rows, tallest), (dtype, outputs, inputs) = pair, shape
+    """Whether every height in multiples of `rows` gives each of `max_rows` random rows, in any place, the same bits."""
+    (rows, max_rows), (dtype, outputs, inputs) = pair, shape
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator).to(dtype)
 
-    x, weight, bias = draw(tallest, inputs), draw(outputs, inputs) / math.sqrt(inputs), draw(outputs)
+    x, weight, bias = draw(max_rows, inputs), draw(outputs, inputs) / math.sqrt(inputs), draw(outputs)
     alone = torch.cat([F.linear(tile, weight, bias) for tile in _split(x, rows)])
-    order = torch.randperm(tallest, generator=generator)
+    order = torch.randperm(max_rows, generator=generator)
     if not torch.equal(torch.cat([F.linear(tile, weight, bias) for tile in _split(x[order], rows)]), alone[order]):
         return False
-    heights = range(2 * rows, tallest + 1, rows)
+    heights = range(2 * rows, max_rows + 1, rows)
     return all(torch.equal(F.linear(x[:height], weight, bias), alone[:height]) for height in heights)
 
 
@@ -112,7 +112,7 @@ def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> b
 def _keys_agree(keys: int, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether attention gives a sentence the same bits alone, over the fewest keys, as in a batch, over more."""
     generator = torch.Generator().manual_seed(0)
-    sentences, heads, longest = 16, 4, 4 * KEYS[-1]
+    sentences, heads, longest = 16, 4, 4 * KEY_TILES[-1]
     draws = [torch.randn(sentences, heads, longest, head_dim, generator=generator).to(dtype) for _ in range(3)]
     lengths = torch.randint(1, 3 * keys, (sentences,), generator=generator)
 

@@ -1,6 +1,6 @@
-"""Beam search over one sentence (Sutskever et al. 2014, section 3.2), with hypotheses ranked by mean log probability.
+"""Beam search (Sutskever et al. 2014, section 3.2), which ranks finished hypotheses by mean log probability.
 
-The batch owns the rows of the hypotheses.
+A batch owns the rows in which hypotheses are decoded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from model.hypothesis import Hypothesis
 Candidates = Sequence[tuple[int, float]]
 """Next tokens and their log probabilities, best first."""
 Option = tuple[Hypothesis, int, float]
-"""A branch, a token that may extend or end it, and the token's log probability."""
+"""A branch, a token that may extend or end it, and the log probability of the token."""
 
 
 class Rows(Protocol):
-    """Operations that a batch provides to its beams. A branch is a hypothesis that has a row.
+    """Operations that a batch provides for its beams. A branch is a hypothesis that has a row.
 
-    They take all branches of a step at once: moving rows one by one would dominate the cost of a beam.
+    Each takes all branches of a step together: moving rows one by one would dominate the cost of beam search.
     """
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
@@ -30,7 +30,7 @@ class Rows(Protocol):
         ...
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Copies each branch into a new row; a branch listed twice gets two copies."""
+        """Copies each branch into a new row; a branch that is listed twice gets two copies."""
         ...
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None: ...
@@ -44,15 +44,16 @@ def copied(branch: Hypothesis) -> Hypothesis:
 
 
 class Beam:
-    """The `beam_size` best hypotheses of `sentence`, which receives the result.
+    """The beam of `sentence`: its `beam_size` best unfinished hypotheses, and those that have finished.
 
-    Considers twice as many continuations: the best `beam_size` that do not end continue; one that ends counts if it is
-    among the best `beam_size`. The beam is finished when `beam_size` have ended, or none continues.
+    Each step considers 2 * `beam_size` candidates per branch. The best `beam_size` that do not end become the new
+    branches; one that ends is finished if it is among the best `beam_size`. The search is over when `beam_size`
+    hypotheses have finished, or no branch is left. `sentence` then gets the result.
     """
 
     def __init__(self, sentence: Hypothesis, eos: int) -> None:
         self.sentence, self.eos = sentence, eos
-        self.branches = [sentence.started_again()]
+        self.branches = [sentence.without_result()]
         self.finished: list[Hypothesis] = []
 
     @property
@@ -60,7 +61,8 @@ class Beam:
         return not self.branches
 
     def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
-        """Chooses from the `candidates` of each branch which branches end, and which continue, once for every token."""
+        """Chooses among the `candidates` of each branch. Returns the options that end a branch, and those that
+        continue one; a branch may continue with several tokens."""
         beam_size = self.sentence.beam_size
         options = [
             (sum(branch.log_probs) + log_prob, branch, token, log_prob)
@@ -69,27 +71,27 @@ class Beam:
         ]
         options.sort(key=lambda option: -option[0])
         ending: list[Option] = []
-        going: list[Option] = []
+        continuing: list[Option] = []
         for rank, (_, branch, token, log_prob) in enumerate(options):
-            if len(going) == beam_size:
+            if len(continuing) == beam_size:
                 break
             if math.isnan(log_prob) or token == self.eos or len(branch.tokens) + 1 >= branch.limit:
                 if rank < beam_size:
                     ending.append((branch, token, log_prob))
             else:
-                going.append((branch, token, log_prob))
-        return ending, going if len(self.finished) + len(ending) < beam_size else []
+                continuing.append((branch, token, log_prob))
+        return ending, continuing if len(self.finished) + len(ending) < beam_size else []
 
     def finish(self, ending: Sequence[Option]) -> None:
-        """Records hypotheses that end; their branches have been read."""
+        """Adds hypotheses that end. Their branches must have been read."""
         for branch, token, log_prob in ending:
             ended = copied(branch)
             ended.extend(token, log_prob, self.eos)
             self.finished.append(ended)
 
     def conclude(self) -> None:
-        """Gives the sentence its best finished hypothesis."""
-        # A sum with a NaN cannot be ranked: such a hypothesis goes first, so that the failure is noticed.
+        """Gives the sentence the result of its best finished hypothesis."""
+        # A score of NaN cannot be ranked. It comes first, so that the failure is noticed.
         self.finished.sort(key=lambda ended: -ended.score if ended.score == ended.score else -math.inf)
         best, sentence = self.finished[0], self.sentence
         sentence.finished = self.finished
@@ -98,14 +100,17 @@ class Beam:
 
 
 def advance(beams: Sequence[Beam], candidates: Sequence[Sequence[Candidates]], rows: Rows) -> None:
-    """Extends every branch of every beam by one token from its `candidates`. A finished beam has no rows."""
+    """Extends the branches of all beams by one token each, from the `candidates` of each branch of each beam.
+
+    A beam that is over has no rows left.
+    """
     choices = [beam.choose(found) for beam, found in zip(beams, candidates, strict=True)]
     rows.read(list(dict.fromkeys(branch for ending, _ in choices for branch, _, _ in ending)))
-    going = Counter(branch for _, options in choices for branch, _, _ in options)
-    rows.drop([branch for beam in beams for branch in beam.branches if branch not in going])
-    copies: dict[Hypothesis, list[Hypothesis]] = {branch: [branch] for branch in going}
-    again = list((going - Counter(copies.keys())).elements())
-    for branch, copy in zip(again, rows.fork(again), strict=True):  # before any of them is extended
+    continuing = Counter(branch for _, options in choices for branch, _, _ in options)
+    rows.drop([branch for beam in beams for branch in beam.branches if branch not in continuing])
+    copies: dict[Hypothesis, list[Hypothesis]] = {branch: [branch] for branch in continuing}
+    again = list((continuing - Counter(copies.keys())).elements())
+    for branch, copy in zip(again, rows.fork(again), strict=True):  # before any branch is extended
         copies[branch].append(copy)
     for beam, (ending, options) in zip(beams, choices, strict=True):
         beam.finish(ending)

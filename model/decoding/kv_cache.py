@@ -1,6 +1,6 @@
-"""The key/value cache of the decoder: allocated once, for a fixed number of rows.
+"""The key/value cache of the decoder, allocated once for a fixed number of rows.
 
-`model.decoding` assigns sentences to rows.
+`model.decoding.batch` assigns sentences to rows.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from model.packing import round_up
 from model.transformer import Memory
 
 
-def on_the_way(numbers: list[int], device: torch.device) -> Tensor:
-    """`numbers` prepared for an asynchronous copy to `device`: in pinned memory, for a GPU."""
+def staged(numbers: list[int], device: torch.device) -> Tensor:
+    """`numbers` on the CPU, for a GPU in pinned memory, from where they can be copied asynchronously."""
     tensor = torch.tensor(numbers)
     return tensor.pin_memory() if device.type == "cuda" else tensor
 
 
 class KVCache:
-    """A cache for `rows` sentences of at most `max_source` source and `max_target` target tokens.
+    """Keys and values of up to `rows` sentences, each of up to `max_source` source and `max_target` target tokens.
 
-    The live sentences are rows 0 to `len(lengths)` - 1, each at its own target position, `lengths[row]`, so that
-    sentences may join and leave at any step. Nothing is ever concatenated: keys and values are written in place and
-    read as slices as long as the longest live row.
-
-    With `tiles` the slices have a multiple of `tiles.rows` rows, those beyond the live ones unused, and a multiple of
-    `tiles.keys` keys.
+    The live sentences have rows 0 to `len(cache)` - 1. Each has its own target position, `lengths[row]`, so that
+    sentences can join and leave at any step. Nothing is concatenated: keys and values are written in place, and read as
+    slices as long as the longest live row. The slices have a multiple of `tiles.rows` rows, of which those after the
+    live ones are unused, and a multiple of `tiles.keys` keys.
     """
 
     def __init__(
@@ -47,21 +45,21 @@ class KVCache:
         tiled_rows = round_up(rows, tiles.rows)
         source, target = round_up(max_source, tiles.keys), round_up(max_target, tiles.keys)
 
-        def room(length: int) -> list[Tensor]:
+        def allocate(length: int) -> list[Tensor]:
             shape = (tiled_rows, config.num_heads, length, config.head_dim)  # [rows, heads, length, d_k]
             return [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.decoder_layers)]
 
         self.rows, self.max_source, self.max_target, self.tiles = rows, max_source, max_target, tiles
-        self._keys, self._values = room(target), room(target)
-        self._memory_keys, self._memory_values = room(source), room(source)
+        self._keys, self._values = allocate(target), allocate(target)
+        self._memory_keys, self._memory_values = allocate(source), allocate(source)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
-        self._source_mask[:, 0] = True  # unused rows must attend to something too
-        # The source without its end symbol; the cross-attention of the last step, and the sum of those before it.
-        self._words = torch.zeros_like(self._source_mask)  # [rows, source]
+        self._source_mask[:, 0] = True  # an unused row must have a key to attend to
+        # Source tokens but the end symbol; the mean cross-attention of the last step, and its sum over earlier steps.
+        self._alignable = torch.zeros_like(self._source_mask)  # [rows, source]
         self._last_attention = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
         self._coverage = torch.zeros_like(self._last_attention)
         self.device = self._source_mask.device
-        # Fixed addresses, for a step that is captured in a CUDA graph.
+        # Their addresses stay the same, as a step that is captured in a CUDA graph requires.
         self._all_positions = torch.zeros(tiled_rows, dtype=torch.int64, device=device)  # [rows]
         self._all_rows = torch.arange(tiled_rows, device=device)  # [rows]
         self.lengths: list[int] = []
@@ -72,15 +70,18 @@ class KVCache:
         return len(self.lengths)
 
     def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
-        """Gives the sentences of one encoded batch the next free rows. The caller guarantees that they fit."""
+        """Stores an encoded batch, one pair in `memory` per layer, in the next free rows. It must fit.
+
+        Keys and values are [sentences, heads, source, d_k]; source lengths include the end symbol.
+        """
         first, last = len(self), len(self) + len(source_lengths)
         assert last <= self.rows and max(source_lengths) <= self.max_source
         for layer, (key, value) in enumerate(memory):
             self._memory_keys[layer][first:last, :, : key.size(2)] = key
             self._memory_values[layer][first:last, :, : value.size(2)] = value
-        steps = torch.arange(self._source_mask.size(1), device=self.device)
-        lengths = torch.tensor(source_lengths, device=self.device)[:, None]
-        self._source_mask[first:last], self._words[first:last] = steps < lengths, steps < lengths - 1
+        steps = torch.arange(self._source_mask.size(1), device=self.device)  # [source]
+        lengths = torch.tensor(source_lengths, device=self.device)[:, None]  # [sentences, 1]
+        self._source_mask[first:last], self._alignable[first:last] = steps < lengths, steps < lengths - 1
         self._last_attention[first:last] = 0
         self._coverage[first:last] = 0
         self.source_lengths.extend(source_lengths)
@@ -88,59 +89,64 @@ class KVCache:
 
     @property
     def step_rows(self) -> int:
-        """Number of rows in a step: live ones and those that fill the tile."""
+        """Number of rows that a step computes: the live ones, and unused ones up to a multiple of the tile."""
         return round_up(len(self), self.tiles.rows)
 
     @property
-    def _source_span(self) -> int:
+    def _source_length(self) -> int:
         return round_up(max(self.source_lengths), self.tiles.keys)
 
     def begin_step(self) -> Tensor:
-        """The position that each row writes in this step, [rows]; valid until `end_step`."""
+        """The target position that each row writes in this step, [rows]; valid until `end_step`."""
         assert max(self.lengths) < self.max_target
         fill = [0] * (self.step_rows - len(self))
         self._positions, self._row_indices = self._all_positions[: self.step_rows], self._all_rows[: self.step_rows]
-        self._positions.copy_(on_the_way(self.lengths + fill, self.device), non_blocking=True)
-        self._span = round_up(max(self.lengths) + 1, self.tiles.keys)
+        self._positions.copy_(staged(self.lengths + fill, self.device), non_blocking=True)
+        self._target_length = round_up(max(self.lengths) + 1, self.tiles.keys)
         return self._positions
 
     def update(self, layer: int, key: Tensor, value: Tensor) -> Memory:
-        """Writes one new key and value per row, [rows, heads, 1, d_k]; returns all so far, [rows, heads, target,
-        d_k]."""
-        self._keys[layer][self._row_indices, :, self._positions] = key[:, :, 0]
-        self._values[layer][self._row_indices, :, self._positions] = value[:, :, 0]
-        return self._keys[layer][: len(key), :, : self._span], self._values[layer][: len(key), :, : self._span]
+        """Writes each row's new key and value, [rows, heads, 1, d_k], at its position.
+
+        Returns all keys and values of the layer so far, each [rows, heads, target, d_k].
+        """
+        keys, values = self._keys[layer], self._values[layer]  # [all rows, heads, max_target, d_k]
+        keys[self._row_indices, :, self._positions] = key[:, :, 0]
+        values[self._row_indices, :, self._positions] = value[:, :, 0]
+        return keys[: len(key), :, : self._target_length], values[: len(key), :, : self._target_length]
 
     def mask(self) -> Tensor:
-        """True at each row's target positions, including this step's: [rows, 1, 1, target]."""
-        return (torch.arange(self._span, device=self.device) <= self._positions[:, None])[:, None, None, :]
+        """True at the target positions of each row, this step's included: [rows, 1, 1, target]."""
+        return (torch.arange(self._target_length, device=self.device) <= self._positions[:, None])[:, None, None, :]
 
     def memory(self, layer: int) -> Memory:
-        """The cross-attention's keys and values, [rows, heads, source, d_k]."""
+        """Keys and values of a layer's cross-attention, each [rows, heads, source, d_k]."""
         keys, values = self._memory_keys[layer], self._memory_values[layer]
-        return keys[: self.step_rows, :, : self._source_span], values[: self.step_rows, :, : self._source_span]
+        return keys[: self.step_rows, :, : self._source_length], values[: self.step_rows, :, : self._source_length]
 
     def memory_mask(self) -> Tensor:
-        """True at real source tokens, [rows, 1, 1, source]."""
-        return self._source_mask[: self.step_rows, None, None, : self._source_span]
+        """True at source tokens that are not padding, [rows, 1, 1, source]."""
+        return self._source_mask[: self.step_rows, None, None, : self._source_length]
 
     def record_attention(self, cross: Sequence[Tensor]) -> Tensor:
-        """Records a step's cross-attention, [rows, heads, 1, source] per layer; returns what each row attended to most,
-        [rows]."""
-        rows, span = cross[0].size(0), cross[0].size(-1)
+        """Records a step's cross-attention, one tensor [rows, heads, 1, source] per layer.
+
+        Returns the source token that each row attended to most, [rows], by the mean over layers and heads.
+        """
+        rows, length = cross[0].size(0), cross[0].size(-1)
         mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
         self._coverage[:rows] += self._last_attention[:rows]
-        self._last_attention[:rows, :span] = mean
-        return mean.masked_fill(~self._words[:rows, :span], -1).argmax(-1)
+        self._last_attention[:rows, :length] = mean
+        return mean.masked_fill(~self._alignable[:rows, :length], -1).argmax(-1)  # [rows]
 
     def coverage(self, rows: Sequence[int]) -> list[list[float]]:
         """The attention that each source token of each of `rows` received in all steps but the last."""
-        seen: list[list[float]] = self._coverage[list(rows)].tolist()  # synchronises with a GPU only once
-        return [row[: self.source_lengths[number]] for row, number in zip(seen, rows, strict=True)]
+        sums: list[list[float]] = self._coverage[list(rows)].tolist()  # one transfer: each waits for a GPU
+        return [found[: self.source_lengths[row]] for found, row in zip(sums, rows, strict=True)]
 
     @contextmanager
     def coverage_unchanged(self) -> Iterator[None]:
-        """Discards what is recorded inside: for steps that belong to no sentence."""
+        """Discards the attention recorded inside this context, as for steps that belong to no sentence."""
         attention, coverage = self._last_attention.clone(), self._coverage.clone()
         yield
         self._last_attention.copy_(attention)
@@ -150,25 +156,26 @@ class KVCache:
         self.lengths = [length + 1 for length in self.lengths]
 
     def fork(self, rows: Sequence[int]) -> None:
-        """Copies `rows` into the next free ones, in order."""
+        """Copies `rows` into the next free rows, in order."""
         first, last = len(self), len(self) + len(rows)
         assert last <= self.rows
         self.lengths += [self.lengths[row] for row in rows]
         self.source_lengths += [self.source_lengths[row] for row in rows]
-        self._move(rows, range(first, last))
+        self._copy_rows(rows, range(first, last))
 
-    def clean(self, rows: Sequence[int]) -> None:
-        """Zeroes the values of `rows`, which may be NaN or infinite and are about to be dropped.
+    def zero_values(self, rows: Sequence[int]) -> None:
+        """Zeroes the values of `rows`, which may be NaN or infinite, before they are dropped.
 
-        They would break the next user of the row: values beyond its length are multiplied by 0, and 0 times NaN is NaN.
+        Otherwise they would break the next sentence of the row: attention multiplies values beyond its length by 0, and
+        0 times NaN is NaN.
         """
         for tensor in (*self._values, *self._memory_values, self._last_attention, self._coverage):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
-        """Frees `rows` and closes the gaps with the last live rows, so that the arithmetic stays dense.
+        """Frees `rows`, and moves the last live rows into the gaps, so that live rows stay contiguous.
 
-        Returns for each remaining row its previous index.
+        Returns the previous index of each remaining row.
         """
         dropped = set(rows)
         left = len(self) - len(dropped)
@@ -176,14 +183,14 @@ class KVCache:
         holes = [row for row in order if row in dropped]
         movers = [row for row in range(left, len(self)) if row not in dropped]
         if holes:
-            self._move(movers, holes)
+            self._copy_rows(movers, holes)
         for hole, mover in zip(holes, movers, strict=True):
             order[hole] = mover
         self.lengths = [self.lengths[row] for row in order]
         self.source_lengths = [self.source_lengths[row] for row in order]
         return order
 
-    def _move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+    def _copy_rows(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         from_rows, to_rows = torch.tensor([list(sources), list(targets)], device=self.device)
         target = max(self.lengths[row] for row in sources)
         source = max(self.source_lengths[row] for row in sources)
@@ -191,5 +198,5 @@ class KVCache:
             tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
         for tensor in (*self._memory_keys, *self._memory_values):
             tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
-        for tensor in (self._source_mask, self._words, self._last_attention, self._coverage):
+        for tensor in (self._source_mask, self._alignable, self._last_attention, self._coverage):
             tensor[to_rows] = tensor[from_rows]

@@ -1,6 +1,6 @@
-"""The PyTorch backend: `encode_batch` and `decode_step` over a KVCache, and the batch state built from them.
+"""The PyTorch backend: `encode_batch` and `decode_step` over a KVCache, and the decoder state built from them.
 
-Sentences are assigned to rows in `model.decoding.batch`.
+`model.decoding.batch` assigns sentences to rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.decoding.batch import DecodeBatch, DecoderState, Step
-from model.decoding.batch_invariance import UNTILED, Tiles, tiles_for, with_tiled_products
+from model.decoding.batch import DecodeBatch, DecoderState, StepOutput
+from model.decoding.batch_invariance import UNTILED, Tiles, find_tiles, with_tiled_products
 from model.decoding.constraints import best_by_row
 from model.decoding.kv_cache import KVCache
 from model.hypothesis import Limits, TokenConstraint
@@ -23,34 +23,38 @@ from model.transformer import AttentionRecord, Memory, Transformer
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The encoder's output: what each decoder layer attends to, and each sentence's length with `</s>`."""
+class EncoderOutput:
+    """The encoder's output for a batch, as the decoder uses it."""
 
     memory: list[Memory]
+    """Keys and values of each decoder layer's cross-attention."""
     lengths: list[int]
+    """The length of each source, `</s>` included."""
     attention: list[Tensor]
-    """The encoder's weights, one tensor per layer, [batch, heads, source, source]; empty unless recorded."""
+    """The encoder's weights, per layer [batch, heads, source, source]; empty unless recorded."""
 
 
 def encode_batch(
     model: Transformer, sources: Sequence[Sequence[int]], record: bool = False, tiles: Tiles = UNTILED
-) -> Encoded:
-    """Encodes token ids, with `</s>` added to each. Matrix products run over the packed tokens of all sentences; see
-    Packing."""
+) -> EncoderOutput:
+    """Encodes the token ids of `sources`, with `</s>` added to each.
+
+    Matrix products run over the packed tokens of all sentences; see Packing. Raises ValueError for a source with more
+    tokens than the model has positions.
+    """
     device = model.target_embedding.tokens.weight.device
     packing = Packing(sources, model.config, device, tiles.rows, tiles.keys)
     model.check_length(max(packing.lengths))
     attention = AttentionRecord() if record else None
     x = model.source_embedding(packing.tokens, packing.positions)  # [tokens, d_model]
     for layer in model.encoder:
-        x = layer(x, packing.mask, attention.encoder if attention else None, packing)
+        x = layer(x, packing.mask, attention.encoder if attention else None, packing)  # [tokens, d_model]
     memory = model.memory(model.encoder_norm(x), packing)
-    return Encoded(memory, packing.lengths, attention.encoder if attention else [])
+    return EncoderOutput(memory, packing.lengths, attention.encoder if attention else [])
 
 
 def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
-    """Decodes one step: from the last tokens of all live rows, [rows], to the logits of the next, [rows,
-    vocabulary]."""
+    """Decodes one step: from the last token of each row, [rows], to the logits of the next, [rows, vocabulary]."""
     positions = cache.begin_step()
     logits = step_logits(model, cache, tokens, positions, record)
     cache.end_step()
@@ -60,28 +64,28 @@ def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: Atte
 def step_logits(
     model: Transformer, cache: KVCache, tokens: Tensor, positions: Tensor, record: AttentionRecord | None = None
 ) -> Tensor:
-    """The arithmetic of a step that `cache` has begun; it never waits for a GPU, and never depends on values."""
+    """The arithmetic of a step that `cache` has begun, [rows, vocabulary]. It never waits for a GPU, and the operations
+    do not depend on values, so that a CUDA graph can capture it."""
     x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
     mask, memory_mask = cache.mask(), cache.memory_mask()
     for number, layer in enumerate(model.decoder):
         x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.update, number))
-    logits: Tensor = model.output(model.decoder_norm(x))[:, 0]
+    logits: Tensor = model.output(model.decoder_norm(x))[:, 0]  # [rows, vocabulary]
     return logits
 
 
 class TorchBackend:
-    """Decodes with the modules of a Transformer, at the precision of its weights.
+    """Decodes with the modules of a Transformer, at the precision of its weights. It must be in evaluation mode.
 
-    On a CPU every sentence gets the same bits in any batch, because products are tiled (see
-    model.decoding.batch_invariance), unless `tiled` is False, which serves to measure the cost. The model must be in
-    evaluation mode.
+    On a CPU every sentence gets the same bits in any batch, because matrix products are tiled (see
+    `model.decoding.batch_invariance`). `tiled=False` turns that off, to measure its cost.
     """
 
     def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:
         weight = model.target_embedding.tokens.weight
         self.config, self.device = model.config, weight.device
         self.precision = precision or str(weight.dtype).removeprefix("torch.")
-        self.tiles = tiles_for(model, model.config.head_dim) if tiled and self.device.type == "cpu" else UNTILED
+        self.tiles = find_tiles(model, model.config.head_dim) if tiled and self.device.type == "cpu" else UNTILED
         self.model = with_tiled_products(model, self.tiles)
 
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
@@ -96,12 +100,12 @@ class TorchDecoderState:
 
     def __init__(self, model: Transformer, rows: int, limits: Limits, tiles: Tiles = UNTILED) -> None:
         weight = model.target_embedding.tokens.weight
-        # A source includes its end symbol, and the end is predicted at the last target position.
-        room = (limits.max_source + 1, limits.max_target + 1)
+        # Plus one: the source's end symbol, and the target position that predicts the end.
+        lengths = (limits.max_source + 1, limits.max_target + 1)
         self.rows = rows
         self._model, self._tiles = model, tiles
-        self._cache = KVCache(model.config, rows, *room, device=weight.device, dtype=weight.dtype, tiles=tiles)
-        self._broken: set[int] = set()
+        self._cache = KVCache(model.config, rows, *lengths, device=weight.device, dtype=weight.dtype, tiles=tiles)
+        self._nan_rows: set[int] = set()
 
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
@@ -112,18 +116,18 @@ class TorchDecoderState:
         return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
 
     @torch.inference_mode()
-    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> Step:
+    def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> StepOutput:
         attention = AttentionRecord()
-        last = torch.tensor(self._filled(tokens, self._model.config.pad_id), device=self._cache.device)  # [rows]
+        last = torch.tensor(self._padded(tokens), device=self._cache.device)  # [rows]
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         scores, chosen = self.choose(log_probs)
         aligned = self._cache.record_attention(attention.cross)[: len(tokens)]
-        outcome = torch.stack([chosen.double(), scores.double(), aligned.double()])
-        return self._made(outcome, log_probs, constraints, self._rows_of(attention) if record else [])
+        best = torch.stack([chosen.double(), scores.double(), aligned.double()])  # [3, rows]
+        return self._output(best, log_probs, constraints, self._attention_by_row(attention) if record else [])
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Each row's next token without constraints, after its log probability; log_probs [rows, vocabulary]."""
+        """The log probability and id of each row's next token, without constraints; log_probs [rows, vocabulary]."""
         scores, chosen = log_probs.max(-1)
         return scores, chosen
 
@@ -136,35 +140,35 @@ class TorchDecoderState:
 
     @torch.inference_mode()
     def drop(self, rows: Sequence[int]) -> list[int]:
-        # A broken row shows in every later step; one that made no step is unknown.
-        suspects = [row for row in rows if row in self._broken or self._cache.lengths[row] == 0]
+        # A row with NaN has it in every later step. A row that made no step may have it unnoticed.
+        suspects = [row for row in rows if row in self._nan_rows or self._cache.lengths[row] == 0]
         if suspects:
-            self._cache.clean(suspects)
+            self._cache.zero_values(suspects)
         order = self._cache.drop(rows)
-        self._broken = {row for row, before in enumerate(order) if before in self._broken}
+        self._nan_rows = {row for row, before in enumerate(order) if before in self._nan_rows}
         return order
 
-    def _filled(self, tokens: Sequence[int], filling: int) -> list[int]:
-        """One for each row of a step, including unused ones."""
-        return [*tokens, *[filling] * (self._cache.step_rows - len(tokens))]
+    def _padded(self, tokens: Sequence[int]) -> list[int]:
+        """`tokens`, and padding for the unused rows of a step."""
+        return [*tokens, *[self._model.config.pad_id] * (self._cache.step_rows - len(tokens))]
 
-    def _made(
+    def _output(
         self,
-        outcome: Tensor,
+        best: Tensor,
         log_probs: Tensor,
         constraints: Mapping[int, TokenConstraint],
         attention: list[tuple[Tensor, Tensor]],
-    ) -> Step:
-        """outcome [3, rows]: the best tokens, their log probabilities, and the source tokens they attended to most."""
-        tokens, scores, aligned = outcome.tolist()
+    ) -> StepOutput:
+        """best [3, rows]: each row's best token, its log probability, and the source token that it attended to most."""
+        tokens, scores, aligned = best.tolist()
         eos = self._model.config.eos_id
         candidates = best_by_row(log_probs, constraints, eos)
         for row, found in candidates.items():
             tokens[row], scores[row] = found[0]
-        self._broken = {row for row, score in enumerate(scores) if math.isnan(score)}
-        return Step(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
+        self._nan_rows = {row for row, score in enumerate(scores) if math.isnan(score)}
+        return StepOutput(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
 
-    def _rows_of(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
+    def _attention_by_row(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
         def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
             return torch.stack([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
 
