@@ -34,7 +34,12 @@ Alone = Callable[[Path], AbstractContextManager[None]]
 @pytest.mark.parametrize(
     ("verb", "options", "middle", "place"),
     [
-        ("prepare", "--pairs my.tsv --source en --target fr --out made", (prepare_module, "_make_tokenizer"), "on made"),
+        (
+            "prepare",
+            "--pairs my.tsv --source en --target fr --out made",
+            (prepare_module, "_make_tokenizer"),
+            "on made",
+        ),
         ("train", "--data DATA --out made --steps 2 --architecture d2l --device cpu", (Trainer, "step"), "in made"),
         ("run", "--pairs my.tsv --source en --target fr --out made --device cpu", (Trainer, "step"), "in runs/made"),
         ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (ResumableTsv, "add"), "on made"),
