@@ -7,12 +7,14 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 import torch
@@ -20,7 +22,7 @@ import uvloop
 from conftest import Gate, decode_with, make_bundle
 from servers import WAIT_S
 
-from app.engine.engine import LOOK_S, LOOKS, Engine
+from app.engine.engine import Engine, Supervision
 from app.engine.ipc import encode_frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.messages import LoadResult, WorkerConfig
@@ -33,13 +35,25 @@ from model.decoding import TorchBackend, greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
 
-SLEEP = asyncio.sleep  # the real one, whatever tests put in its place
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
 
 
-def engine_of(*bundles: LoadedBundle, rows: int = 8, workers: int = 1, launch: Launch = InProcessWorker) -> Engine:
+def engine_of(
+    *bundles: LoadedBundle,
+    rows: int = 8,
+    workers: int = 1,
+    launch: Launch = InProcessWorker,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    **supervision: Any,
+) -> Engine:
     config = WorkerConfig([(str(bundle.folder), bundle.name) for bundle in bundles], "cpu", "float32", 0, rows)
-    return Engine(config, Scheduler(1_000_000), Metrics(), launch, workers)
+    chosen = Supervision(**supervision)
+    return Engine(config, Scheduler(1_000_000), Metrics(), launch, workers, supervision=chosen, sleep=sleep)
+
+
+def supervise(engine: Engine, **supervision: Any) -> None:
+    """Changes limits of an engine that runs."""
+    engine.supervision = replace(engine.supervision, **supervision)
 
 
 @asynccontextmanager
@@ -107,8 +121,8 @@ def alone(bundle: LoadedBundle, text: str) -> list[int]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not condition():
-            await SLEEP(0.001)
+        while not condition():  # noqa: ASYNC110 (the engine sets no event for it)
+            await asyncio.sleep(0.001)
 
 
 def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: LoadedBundle, gate: Gate) -> None:
@@ -289,14 +303,13 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
             return super().step()
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, rows=4)) as engine:
+        async with running(engine_of(bundle, rows=4, restart_delays_s=(0.0,))) as engine:
             await asyncio.gather(*(request.decode(engine) for request in requests))
             assert engine.metrics.restarts._value.get() >= DEATHS - 1
             await until(lambda: engine.ready)
             assert engine.failure is None
 
     decode_with(Deadly, monkeypatch)
-    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
     poison = bundle.tokenizer.encode(TEXTS[2])
     requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
@@ -307,9 +320,7 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
     assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in texts]
 
 
-def test_without_a_worker_requests_are_refused_until_one_is_back(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_worker_requests_are_refused_until_one_is_back(bundle: LoadedBundle) -> None:
     started: list[Worker] = []
 
     def launch(end: socket.socket) -> Worker:
@@ -317,7 +328,7 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(
         return started[-1]
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, launch=launch)) as engine:
+        async with running(engine_of(bundle, launch=launch, restart_delays_s=(0.05,))) as engine:
             await until(lambda: engine.ready)
             started[0].kill()
             await until(lambda: not engine.ready)
@@ -329,46 +340,36 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(
             assert engine.failure is None
             await request.decode(engine)
 
-    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.05,))
     request = asking(bundle, "Hello.")
     asyncio.run(scenario())
     assert request.tokens[0] == alone(bundle, "Hello.")
 
 
-def test_workers_that_die_again_and_again_are_started_at_growing_intervals(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_die_again_and_again_are_started_at_growing_intervals(bundle: LoadedBundle) -> None:
     def launch(end: socket.socket) -> Worker:
         end.close()
         raise OSError("no memory for it")
 
-    async def note(seconds: float) -> None:
-        if threading.get_ident() != here:  # a server that other tests have in a thread
-            await SLEEP(seconds)
-            return
-        slept.extend([seconds] if seconds != LOOK_S else [])
-        await SLEEP(0.001)
+    async def sleep(seconds: float) -> None:
+        if seconds != Supervision.check_interval_s:
+            slept.append(seconds)
+        await asyncio.sleep(0.001)
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, launch=launch)) as engine:
+        async with running(engine_of(bundle, launch=launch, sleep=sleep)) as engine:
             await until(lambda: engine.failure is not None)
             with pytest.raises(Unavailable, match="no memory for it"):
                 await asking(bundle, "Hello.").decode(engine)
-            while len(slept) < 10:
-                await SLEEP(0.001)
+            await until(lambda: len(slept) >= 10)
 
     slept: list[float] = []
-    here = threading.get_ident()
-    monkeypatch.setattr("app.engine.engine.asyncio.sleep", note)
     asyncio.run(scenario())
     assert slept[0] == 0
     assert slept == sorted(slept)
     assert slept[-1] == slept[-2] >= 30
 
 
-def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(bundle: LoadedBundle) -> None:
     class Hanging:
         """Says that it is ready, and nothing more."""
 
@@ -377,7 +378,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
             end.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
-            monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
+            supervise(engine, check_interval_s=60.0)
             self.end.close()
 
         def wait(self) -> str:
@@ -388,20 +389,18 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(
         return started[-1]
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, launch=launch)) as engine:
+        async with running(engine):
             await request.decode(engine)
 
     started: list[Worker] = []
-    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.01)
+    engine = engine_of(bundle, launch=launch, check_interval_s=0.01)
     request = asking(bundle, *TEXTS)
     asyncio.run(scenario())
     assert len(started) == 2
     assert request.tokens == [alone(bundle, text) for text in TEXTS]
 
 
-def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: LoadedBundle) -> None:
     """Such as one that waits for a disk or a GPU for ever: the kernel takes it away when that answers."""
 
     class Undying:
@@ -412,7 +411,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
             end.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
-            monkeypatch.setattr("app.engine.engine.LOOK_S", 60.0)
+            supervise(engine, check_interval_s=60.0)
 
         def wait(self) -> str:
             done.wait()
@@ -422,12 +421,12 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
         return Undying(end) if next(numbers) == 0 else InProcessWorker(end)
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
+        async with running(engine):
             await until(lambda: engine.alive == 2)
             try:
                 waiting = asyncio.gather(*(request.decode(engine) for request in requests))
                 await until(lambda: has_all_left(engine))
-                monkeypatch.setattr("app.engine.engine.LOOKS", 6)
+                supervise(engine, max_silent_checks=6)
                 await waiting
                 assert engine.alive == 1
             finally:
@@ -440,17 +439,18 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(
 
     done = threading.Event()
     numbers = count()
-    monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
-    monkeypatch.setattr("app.engine.engine.LOOKS", 1_000_000)
-    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.1)
+    patience: dict[str, Any] = {
+        "check_interval_s": 0.1,
+        "max_silent_checks": 1_000_000,
+        "max_silent_checks_loading": 1_000_000,
+    }
+    engine = engine_of(bundle, workers=2, launch=launch, **patience)
     requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
     assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in TEXTS]
 
 
-def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(bundle: LoadedBundle) -> None:
     class Loading:
         def __init__(self, end: socket.socket) -> None:
             self.end = end
@@ -465,18 +465,20 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(
         return Loading(end) if next(numbers) == 0 else InProcessWorker(end)
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, workers=2, launch=launch)) as engine:
+        limits: dict[str, Any] = {
+            "check_interval_s": 0.01,
+            "max_silent_checks_loading": 1_000_000,
+            "restart_delays_s": (60.0,),
+        }
+        async with running(engine_of(bundle, workers=2, launch=launch, **limits)) as engine:
             await until(lambda: engine.alive > 0)
             assert not engine.ready
-            monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 3)
+            supervise(engine, max_silent_checks_loading=3)
             assert not await engine.settled()
             assert engine.ready
             assert engine.failure == "The workers have died: killed."
 
     numbers = count()
-    monkeypatch.setattr("app.engine.engine.LOOK_S", 0.01)
-    monkeypatch.setattr("app.engine.engine.LOOKS_AT_A_START", 1_000_000)
-    monkeypatch.setattr("app.engine.engine.RESTART_S", (60.0,))
     asyncio.run(scenario())
 
 
@@ -484,14 +486,12 @@ def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle:
     """It may be given work at once, and would be killed at the next look if it took long to load."""
     engine = engine_of(bundle)
     [slot] = engine._slots
-    slot.silent = LOOKS + 1
+    slot.silent = engine.supervision.max_silent_checks + 1
     engine._on_message(slot, LoadResult("", 8, {bundle.name: "float32"}))
     assert (slot.state, slot.silent) == ("working", 0)
 
 
-def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(bundle: LoadedBundle) -> None:
     """As where bundles are replaced: all of the new workers end, since one could not serve them."""
 
     class Refusing:
@@ -513,8 +513,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
         return Refusing(end) if next(numbers) == 0 else InProcessWorker(end)
 
     async def scenario() -> None:
-        monkeypatch.setattr("app.engine.engine.RESTART_S", (60.0,))
-        engine = engine_of(bundle, workers=2, launch=launch)
+        engine = engine_of(bundle, workers=2, launch=launch, restart_delays_s=(60.0,))
         async with running(engine):
             assert not await engine.settled()
             await until(lambda: engine.alive == 1)
@@ -525,7 +524,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(
 
 
 @pytest.mark.slow
-def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle) -> None:
     """On uvloop, as in service: there a write to a connection that is closed raises."""
     workers: list[Worker] = []
 
@@ -534,7 +533,7 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, m
         return workers[-1]
 
     async def scenario() -> None:
-        async with running(engine_of(bundle, workers=3, launch=launch)) as engine:
+        async with running(engine_of(bundle, workers=3, launch=launch, restart_delays_s=(0.0,))) as engine:
             await until(lambda: engine.alive == 3)
             tasks = [asyncio.create_task(request.decode(engine)) for request in requests]
             await until(lambda: engine.scheduler.holds(0))
@@ -543,7 +542,6 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle, m
             await asyncio.gather(*tasks)
             await until(lambda: engine.alive == 3)
 
-    monkeypatch.setattr("app.engine.engine.RESTART_S", (0.0,))
     requests = [asking(bundle, *(f"Hello {number} {k}." for k in range(15))) for number in range(20)]
     uvloop.run(scenario())
     assert [request.errors for request in requests] == [{}] * len(requests)

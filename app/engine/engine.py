@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
@@ -24,18 +25,25 @@ from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
 
-RESTART_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""How long a worker that has died stays so: the more often it did, the longer."""
-WELL_AFTER_S = 60.0
-"""A worker that lived so long has not died "again" when it dies."""
-LOOK_S, LOOKS = 5.0, 6
-"""A worker that has work and says nothing while it is looked at so often hangs. (Not: for so long. When a machine or
-all of us have been asleep, nobody is to blame.)"""
-LOOKS_AT_A_START = 120
-"""So often one that loads the bundles, which may take minutes on a GPU."""
-END_S = 5.0
-"""How long a worker may take to end once its connection is closed."""
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """When the engine gives a worker up, and how soon it starts another in its place."""
+
+    restart_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+    """One for each death in a row; the last one for all further deaths."""
+    healthy_after_s: float = 60.0
+    """A worker that lived this long begins a new row."""
+    check_interval_s: float = 5.0
+    max_silent_checks: int = 6
+    """A worker that has work and says nothing for more checks than these hangs. Checks, not seconds: while the machine
+    sleeps, seconds pass and no worker is to blame."""
+    max_silent_checks_loading: int = 120
+    """The same for a worker that loads the bundles, which may take minutes on a GPU."""
+    exit_timeout_s: float = 5.0
+    """How long a worker may take to end once its connection is closed."""
 
 
 class Decoder(Protocol):
@@ -65,7 +73,7 @@ class WorkerSlot:
         self.tasks: list[Task] = []
         self.cancelled: list[int] = []
         self.silent = 0
-        """Looks at this worker since it last said something, while it had work or was loading."""
+        """Checks of this worker since it last said something, while it had work or was loading."""
 
 
 class Engine:
@@ -75,13 +83,21 @@ class Engine:
     """
 
     def __init__(
-        self, config: WorkerConfig, scheduler: Scheduler, metrics: Metrics, launch: Launch, workers: int = 1
+        self,
+        config: WorkerConfig,
+        scheduler: Scheduler,
+        metrics: Metrics,
+        launch: Launch,
+        workers: int = 1,
+        *,
+        supervision: Supervision = Supervision(),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.scheduler, self.metrics = scheduler, metrics
+        self.scheduler, self.metrics, self.supervision = scheduler, metrics, supervision
         self.precisions: dict[str, str] = {}
         """By bundle name, as the workers report them."""
         self.device = config.device
-        self._config, self._launch = config, launch
+        self._config, self._launch, self._sleep = config, launch, sleep
         self._series = {name: ModelSeries(metrics, name) for _, name in config.bundles}
         self._slots = [WorkerSlot(number) for number in range(workers)]
         self._keepers: list[asyncio.Task[None]] = []
@@ -238,22 +254,25 @@ class Engine:
             self._died(slot, reason)
             if self._stopping:
                 return
-            if perf_counter() - began > WELL_AFTER_S:
+            if perf_counter() - began > self.supervision.healthy_after_s:
                 deaths = 0
-            await asyncio.sleep(RESTART_S[min(deaths, len(RESTART_S) - 1)])
+            delays_s = self.supervision.restart_delays_s
+            await self._sleep(delays_s[min(deaths, len(delays_s) - 1)])
             deaths += 1
             self.metrics.restarts.inc()
 
     async def _watch(self) -> None:
         """Kills workers that hang, so that others do their work."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await self._sleep(self.supervision.check_interval_s)
+            limits = self.supervision
             for slot in self._slots:
                 working = slot.state == "working"
                 loading = slot.connection is not None and not slot.connection.closed.done()
                 expected = self.scheduler.holds(slot.number) if working else loading
                 slot.silent = slot.silent + 1 if expected else 0
-                if slot.silent > (LOOKS if working else LOOKS_AT_A_START) and slot.worker and slot.connection:
+                most = limits.max_silent_checks if working else limits.max_silent_checks_loading
+                if slot.silent > most and slot.worker and slot.connection:
                     log.critical("worker %d hangs", slot.number)
                     slot.worker.kill()
                     slot.connection.abort()  # one that cannot even be killed must not be given any more
@@ -268,7 +287,7 @@ class Engine:
         await slot.connection.closed
         self._gone(slot)
         ended = asyncio.create_task(asyncio.to_thread(slot.worker.wait))
-        await asyncio.wait({ended}, timeout=END_S)
+        await asyncio.wait({ended}, timeout=self.supervision.exit_timeout_s)
         if not ended.done():
             slot.worker.kill()
         return await ended
