@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.mnemonics import marks_in, without
+from app.text.mnemonics import mnemonic_marks, remove_mnemonic
 
 BOTH = frozenset("&_")
 
@@ -28,18 +28,18 @@ BOTH = frozenset("&_")
     ],
 )
 def test_a_label_is_shown_without_its_mark(label: str, shown: str, letter: str) -> None:
-    found = without(label)
+    found = remove_mnemonic(label)
     assert found
     assert (found[0], found[1].letter) == (shown, letter)
-    assert found[1].put(shown, "en") == label
+    assert found[1].insert_into(shown, "en") == label
 
 
 def test_a_mark_behind_the_words_is_one_of_theirs() -> None:
-    found = without("打开(&O)...")
+    found = remove_mnemonic("打开(&O)...")
     assert found
     assert found[0] == "打开..."
-    assert found[1].put("Open...", "en") == "&Open..."
-    assert found[1].put("開く...", "ja") == "開く(&O)..."
+    assert found[1].insert_into("Open...", "en") == "&Open..."
+    assert found[1].insert_into("開く...", "ja") == "開く(&O)..."
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_mark_behind_the_words_is_one_of_theirs() -> None:
     ],
 )
 def test_what_is_no_mnemonic_is_left_alone(text: str) -> None:
-    assert without(text) is None
+    assert remove_mnemonic(text) is None
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ def test_what_is_no_mnemonic_is_left_alone(text: str) -> None:
     ["Tom & Jerry", "Fish &amp; chips", "a &lt; b", "&copy 2024", "a _Markdown_ word", "&One &Two", "Save && Exit"],
 )
 def test_what_is_none_in_several_words_is_left_alone(text: str) -> None:
-    assert without(text) is None
+    assert remove_mnemonic(text) is None
 
 
 def test_a_label_is_a_short_line_without_tags() -> None:
     for text in ("<b>&Open</b>", "&Open\nit", "&Open " + "it" * 60):
-        assert without(text) is None
+        assert remove_mnemonic(text) is None
 
 
 def test_where_others_surely_are_one_may_stand_within_a_word() -> None:
-    assert marks_in(["&Open", "a & b"]) == {"&"}
-    assert marks_in(["_Open", "&amp;"]) == {"_"}
-    assert marks_in(["_private", "a_b", "R&D", "_(x)"]) == frozenset()
-    assert without("Prefere&nces", frozenset("&"))
-    assert without("E_xit", frozenset("_"))
-    assert without("Zoom _in", frozenset("_"))
+    assert mnemonic_marks(["&Open", "a & b"]) == {"&"}
+    assert mnemonic_marks(["_Open", "&amp;"]) == {"_"}
+    assert mnemonic_marks(["_private", "a_b", "R&D", "_(x)"]) == frozenset()
+    assert remove_mnemonic("Prefere&nces", frozenset("&"))
+    assert remove_mnemonic("E_xit", frozenset("_"))
+    assert remove_mnemonic("Zoom _in", frozenset("_"))
     for text in ("R&D", "a_b", "__init__", "snake_case_name", "&amp;"):
-        assert without(text, BOTH) is None
+        assert remove_mnemonic(text, BOTH) is None
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_where_others_surely_are_one_may_stand_within_a_word() -> None:
     ],
 )
 def test_the_mark_comes_back_on_a_letter(label: str, translation: str, language: str, expected: str) -> None:
-    found = without(label)
+    found = remove_mnemonic(label)
     assert found
-    assert found[1].put(translation, language) == expected
+    assert found[1].insert_into(translation, language) == expected
 
 
 @given(st.text(st.sampled_from("aB&_ ().;é打%s{}")), st.sampled_from([frozenset(), BOTH]))
 def test_a_mark_that_is_taken_comes_back_once(text: str, marks: frozenset[str]) -> None:
-    found = without(text, marks)
+    found = remove_mnemonic(text, marks)
     if found:
         shown, mnemonic = found
         for language in ("fr", "zh"):
-            written = mnemonic.put(shown, language)
+            written = mnemonic.insert_into(shown, language)
             sign = mnemonic.mark[0]
             assert written.count(sign) == text.count(sign)

@@ -24,7 +24,7 @@ def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueStrin
     """`target`: the language to translate into; `marks`: the mnemonic marks that its catalogue certainly uses."""
     if (pieces := icu_messages.pieces_of(text)) is not None:
         return CatalogueString(pieces)
-    if labelled := mnemonics.without(text, marks):
+    if labelled := mnemonics.remove_mnemonic(text, marks):
         label, mnemonic = labelled
-        return CatalogueString([Passage(label)], lambda translation: mnemonic.put(translation, target))
+        return CatalogueString([Passage(label)], lambda translation: mnemonic.insert_into(translation, target))
     return CatalogueString([Passage(text)])

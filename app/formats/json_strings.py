@@ -11,7 +11,7 @@ from functools import partial
 from app.formats.catalogue_strings import CatalogueString, read_string
 from app.formats.document import Content, Slot, UnreadableDocument, content_of_slots
 from app.formats.encodings import decode
-from app.text.mnemonics import marks_in
+from app.text.mnemonics import mnemonic_marks
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*")
@@ -32,7 +32,7 @@ def read(content: bytes, target: str = "") -> Content:
             raise UnreadableDocument(f"The string at character {start} has a lone surrogate, which is not a character.")
         if any(map(str.isalpha, value)):
             values.append((start, end, path, value))
-    marks = marks_in(value for *_, value in values)
+    marks = mnemonic_marks(value for *_, value in values)
     slots = []
     for start, end, path, value in values:
         string = read_string(value, target, marks)

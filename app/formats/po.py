@@ -16,7 +16,7 @@ from app.formats.document import Content, TextLocation, UnreadableDocument, fill
 from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import inline_pieces
 from app.text.icu_messages import has_choice
-from app.text.mnemonics import marks_in
+from app.text.mnemonics import mnemonic_marks
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
@@ -46,7 +46,7 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     check_declared_encoding(_CHARSET.search(text))
     lines = text.splitlines(keepends=True)
     catalogue = _parse(text)
-    marks = marks_in(entry.msgid for entry in catalogue)
+    marks = mnemonic_marks(entry.msgid for entry in catalogue)
     entries: list[_Entry] = []
     strings: list[CatalogueString] = []
     locations: list[TextLocation] = []

@@ -18,7 +18,7 @@ from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, serialize, split_references, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 from app.markup.render import render_source
-from app.text.mnemonics import Mnemonic, marks_in, without
+from app.text.mnemonics import Mnemonic, mnemonic_marks, remove_mnemonic
 from model.languages import language_alone
 
 _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
@@ -39,7 +39,7 @@ _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
     targets = bounded_list(_insert_targets(parse_xml(content, "The XLIFF file")))
-    marks = marks_in(map(text_of, targets))
+    marks = mnemonic_marks(map(text_of, targets))
     inlines = [_Inline(target_element, marks) for target_element in targets]
     passages = [inline.passage for inline in inlines]
     chosen = [number for number, passage in enumerate(passages) if passage]
@@ -51,7 +51,7 @@ def read(content: bytes, target: str = "") -> Content:
             inline = _Inline(target_element, marks)
             if number in by_number and inline.passage and by_number[number] != render_source(inline.passage):
                 translation = by_number[number]
-                inline.fill(inline.mnemonic.put(translation, target) if inline.mnemonic else translation)
+                inline.fill(inline.mnemonic.insert_into(translation, target) if inline.mnemonic else translation)
         if target:
             _set_target_language(root, target)
         return serialize(root)
@@ -147,7 +147,7 @@ class _Inline:
         self._add_content(target_element)
         self.passage: Passage | None = self.builder.build_translatable(clean)
         self.mnemonic: Mnemonic | None = None
-        if self.passage and not self.elements and (label := without(self.passage.text, marks)):
+        if self.passage and not self.elements and (label := remove_mnemonic(self.passage.text, marks)):
             shown, self.mnemonic = label
             self.passage = Passage(shown, write=clean)
 

@@ -14,19 +14,19 @@ from typing import NamedTuple
 from app.text.placeholders import placeholders
 from model.languages import language_alone
 
-_LONGEST = 100
+_MAX_LABEL_CHARS = 100
 """Maximum number of characters in a label."""
-_BEGIN = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
-_AT_WORD = re.compile(
-    rf"{_BEGIN}(?P<mark>&&?)(?!c\.)(?=(?P<word>\w*))[^\W_]|{_BEGIN}(?P<line>_)(?P<lined>[^\W\d_])(?![^\W_]*_)"
+_WORD_START = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
+_AT_WORD_START = re.compile(
+    rf"{_WORD_START}(?P<mark>&&?)(?!c\.)(?=(?P<word>\w*))[^\W_]|{_WORD_START}(?P<line>_)(?P<lined>[^\W\d_])(?![^\W_]*_)"
 )
 _IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>[^\W\d_]+)\b")
-_BEHIND = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
+_IN_BRACKETS = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
 """Used in languages whose words have no letters to press."""
 _ENTITY = re.compile(r"&#?\w+;|<[A-Za-z/!][^<>]*>")
 _LITERAL = re.compile(r"&&(?=\s|\Z)")
 _END = re.compile(r"[\s.…:：。]*\Z")
-_BEHIND_IN = {"zh", "ja", "ko"}
+_BRACKET_LANGUAGES = {"zh", "ja", "ko"}
 
 
 class Mnemonic(NamedTuple):
@@ -37,7 +37,7 @@ class Mnemonic(NamedTuple):
     is_doubled: bool = False
     """Whether a literal "&" is written as two."""
 
-    def put(self, translation: str, language: str) -> str:
+    def insert_into(self, translation: str, language: str) -> str:
         """`translation`, in `language`, with the mark before the same letter, or else the first.
 
         If words have no letters to press, or there are none, both are appended in brackets.
@@ -48,7 +48,7 @@ class Mnemonic(NamedTuple):
             for place, character in enumerate(translation)
             if character.isalnum() and not any(one.start <= place < one.end for one in protected)
         ]
-        if not free or language_alone(language) in _BEHIND_IN:
+        if not free or language_alone(language) in _BRACKET_LANGUAGES:
             end = _END.search(translation)
             place = end.start() if end else len(translation)
             return f"{self._doubled(translation[:place])}({self.mark}{self.letter.upper()}){translation[place:]}"
@@ -61,28 +61,30 @@ class Mnemonic(NamedTuple):
         return text.replace("&", "&&") if self.is_doubled else text
 
 
-def marks_in(texts: Iterable[str]) -> frozenset[str]:
+def mnemonic_marks(texts: Iterable[str]) -> frozenset[str]:
     """The marks that a catalogue certainly uses, "&" and "_": there they may also occur within a word."""
-    labels = (text for text in texts if len(text) <= _LONGEST and not _ENTITY.search(text))
-    found = filter(None, map(_AT_WORD.search, labels))
+    labels = (text for text in texts if len(text) <= _MAX_LABEL_CHARS and not _ENTITY.search(text))
+    found = filter(None, map(_AT_WORD_START.search, labels))
     return frozenset((one["mark"] or one["line"])[0] for one in found if one["mark"] or one["lined"].isupper())
 
 
-def without(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemonic] | None:
+def remove_mnemonic(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemonic] | None:
     """A label without its mnemonic, and the mnemonic; None if it has none. `marks`: those of its catalogue.
 
     A label is a short line without tags and entities, and has one mark.
     """
-    if len(text) > _LONGEST or not ("&" in text or "_" in text) or "\n" in text or _ENTITY.search(text):
+    if len(text) > _MAX_LABEL_CHARS or not ("&" in text or "_" in text) or "\n" in text or _ENTITY.search(text):
         return None
-    found = [one for one in (*_BEHIND.finditer(text), *_AT_WORD.finditer(text), *_IN_WORD.finditer(text)) if one]
+    found = [
+        one for one in (*_IN_BRACKETS.finditer(text), *_AT_WORD_START.finditer(text), *_IN_WORD.finditer(text)) if one
+    ]
     mark = found[0].groupdict() if found else {}
     sign = mark.get("mark") or mark.get("line") or ""
     others = _LITERAL.sub("", text) if sign != "_" else text
     if not sign or others.count(sign[0]) != len(sign):
         return None
     start = found[0].start("mark") if mark.get("mark") else found[0].start("line")
-    if found[0].re is _BEHIND:
+    if found[0].re is _IN_BRACKETS:
         shown, letter = text[: found[0].start()] + text[found[0].end() :], found[0]["letter"]
     elif _is_mnemonic(found[0], marks):
         shown, letter = text[:start] + text[start + len(sign) :], text[start + len(sign)]
@@ -96,7 +98,7 @@ def without(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemon
 
 def _is_mnemonic(found: re.Match[str], marks: frozenset[str]) -> bool:
     """Whether a mark at a word's beginning or within a word is a mnemonic."""
-    if found.re is _AT_WORD:
+    if found.re is _AT_WORD_START:
         if found["mark"]:
             return found["word"] not in html5  # browsers read "&copy 2024" as HTML
         return found["lined"].isupper() or "_" in marks

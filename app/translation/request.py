@@ -20,7 +20,7 @@ from app.text.glossary import Glossaries, Glossary
 from app.text.icu_messages import has_choice
 from app.text.icu_messages import pieces_of as message_pieces
 from app.text.language_id import Detected, Detector
-from app.text.mnemonics import without
+from app.text.mnemonics import remove_mnemonic
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
 from app.translation.quality_checks import check_translation, untranslated_warning
@@ -317,7 +317,7 @@ def _label(item: Item, options: Options) -> Label | None:
     """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
     if not isinstance(item, str) or options.html or options.alignment:
         return None
-    found = without(item)
+    found = remove_mnemonic(item)
     return Label(item, *found) if found else None
 
 

@@ -81,8 +81,8 @@ class TextPlan:
         if self.label is None or self.bundle is None:
             return text
         if normalise_source(text) == normalise_source(self.label.shown):
-            return self.label.text  # a copy: `put` would choose the first of two places for the mark
-        return self.label.mnemonic.put(text, self.bundle.target)
+            return self.label.text  # a copy: `insert_into` would choose the first of two places for the mark
+        return self.label.mnemonic.insert_into(text, self.bundle.target)
 
     def resolve_nested(self, text: str, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
         """`text`, a part of the translation, with its references replaced by the nested passages' translations."""
