@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Given, translated
 
-from app.text.optional_endings import has_optional_endings, with_endings
+from app.text.optional_endings import has_optional_endings, join_endings
 from model.bundle import Bundle
 from model.normalisation import normalise_source
 
@@ -21,7 +21,7 @@ from model.normalisation import normalise_source
     ],
 )
 def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expected: str) -> None:
-    (part,) = with_endings([text], language)
+    (part,) = join_endings([text], language)
     assert has_optional_endings(text, language)
     assert len(str(part)) == len(text)
     assert normalise_source(str(part)) == expected
@@ -30,7 +30,7 @@ def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expect
 @pytest.mark.parametrize("text", ["f(s)", "the cat (s)", "He(she) came", "sin(x)", "cat()", "call(s).run", "alumno(a)"])
 def test_other_brackets_stay(text: str) -> None:
     assert not has_optional_endings(text, "es")
-    assert with_endings([text, 0], "es") == [text, 0]
+    assert join_endings([text, 0], "es") == [text, 0]
 
 
 def test_no_part_of_such_a_word_is_said_to_be_missing(bundle: Bundle) -> None:

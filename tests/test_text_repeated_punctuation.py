@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.repeated_punctuation import with_rows, without_rows
+from app.text.repeated_punctuation import collapse_repeated_marks, restore_repeated_marks
 from model.normalisation import normalise_source
 
 
@@ -29,19 +29,19 @@ from model.normalisation import normalise_source
     ],
 )
 def test_the_model_is_given_one_mark_of_a_row(text: str, to_the_model: str) -> None:
-    [part] = without_rows([text])
+    [part] = collapse_repeated_marks([text])
     assert isinstance(part, str)
     assert normalise_source(part) == to_the_model
     assert len(part) == len(text)
 
 
 def test_stops_in_a_row_before_what_is_kept_end_nothing() -> None:
-    assert without_rows(["Wait...", 0, "!!"]) == ["Wait...", 0, "!\u200b"]
+    assert collapse_repeated_marks(["Wait...", 0, "!!"]) == ["Wait...", 0, "!\u200b"]
 
 
 @given(st.lists(st.text("!?.。！ a\u200b\"'") | st.just(0), max_size=4))
 def test_parts_stay_as_long_as_they_were(parts: list[str | int]) -> None:
-    for before, after in zip(parts, without_rows(parts), strict=True):
+    for before, after in zip(parts, collapse_repeated_marks(parts), strict=True):
         assert after == before if isinstance(before, int) else len(str(after)) == len(before)
 
 
@@ -70,13 +70,13 @@ def test_parts_stay_as_long_as_they_were(parts: list[str | int]) -> None:
     ],
 )
 def test_a_row_of_the_source_is_in_the_translation(source: str, translation: str, with_row: str) -> None:
-    assert with_rows([source], [translation]) == [with_row]
+    assert restore_repeated_marks([source], [translation]) == [with_row]
 
 
 @given(st.lists(st.text('!?. a»"'), min_size=1, max_size=4), st.lists(st.text('!?. é»"'), min_size=1, max_size=6))
 def test_rows_are_put_into_tokens_as_into_the_text_that_they_are(source: list[str], texts: list[str]) -> None:
-    found = with_rows(source, texts)
+    found = restore_repeated_marks(source, texts)
     assert len(found) == len(texts)
-    assert "".join(found) == with_rows(source, ["".join(texts)])[0]
+    assert "".join(found) == restore_repeated_marks(source, ["".join(texts)])[0]
     words = str.maketrans(dict.fromkeys("!?.。… ", ""))
     assert [text.translate(words) for text in found] == [text.translate(words) for text in texts]

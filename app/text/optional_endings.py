@@ -10,25 +10,25 @@ from functools import cache
 from model.languages import language_alone
 
 _ENDINGS = {"de": "n|en|e|er|s|nen|in|innen", "fr": "s|e|es|(?<=[ae]u[(])x"}
-_OTHERS = "s|es"
+_DEFAULT_ENDINGS = "s|es"
 DROPPED = "\u200b"
 """The model ignores it: see `model.normalisation`."""
 
 
 @cache
-def _bracketed(language: str) -> re.Pattern[str]:
-    endings = _ENDINGS.get(language_alone(language), _OTHERS)
+def _pattern(language: str) -> re.Pattern[str]:
+    endings = _ENDINGS.get(language_alone(language), _DEFAULT_ENDINGS)
     return re.compile(rf"(?<=[^\W\d_]{{2}})\(({endings})\)(?=s?(?!\w))(?!\.\w|\()", re.IGNORECASE)
 
 
 def has_optional_endings(text: str, language: str) -> bool:
-    return "(" in text and _bracketed(language).search(text) is not None
+    return "(" in text and _pattern(language).search(text) is not None
 
 
-def with_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
+def join_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
     """The parts of a sentence with such endings joined to their words, at the same length, so that offsets stay
     valid."""
-    pattern = _bracketed(language)
+    pattern = _pattern(language)
     return [pattern.sub(_joined, part) if isinstance(part, str) and "(" in part else part for part in parts]
 
 

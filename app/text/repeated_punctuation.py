@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 from model.normalisation import INVISIBLE
 
-_UNSEEN = rf"[{INVISIBLE}\u200c\u200d]*"
+_INVISIBLE = rf"[{INVISIBLE}\u200c\u200d]*"
 
 
-def _row(marks: str, least: int) -> str:
+def _row(marks: str, min_count: int) -> str:
     """At least this many of `marks` in a row, ignoring invisible characters between them."""
-    return rf"[{marks}](?:{_UNSEEN}[{marks}]){{{least - 1},}}"
+    return rf"[{marks}](?:{_INVISIBLE}[{marks}]){{{min_count - 1},}}"
 
 
 _KINDS = "!?！？", "¡¿", ".", "。"
 _ROW = "|".join(_row(marks, 2) for marks in _KINDS)
 _AT_END = rf"(?=[\"'»”’)\]」』）\s{INVISIBLE}]*\Z)"
-_SECOND = "|".join(rf"(?<=[{marks}]){_UNSEEN}[{marks}]" for marks in _KINDS)
+_SECOND = "|".join(rf"(?<=[{marks}]){_INVISIBLE}[{marks}]" for marks in _KINDS)
 _ANY_ROW = re.compile(rf"[{''.join(_KINDS)}](?:{_SECOND})")
 """Two in a row. If a pattern begins with a single class, `re` skips other characters without attempting a match."""
 _ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
@@ -30,17 +30,17 @@ _FULL_WIDTH = str.maketrans("!?.", "！？。")
 _ASCII = str.maketrans("！？。", "!?.")
 _ENDS = "!?.！？。…"
 _CLOSING = " \u00a0\u202f\"'»”’)]」』）"
-_ELLIPSIS = 3
+_MIN_ELLIPSIS_STOPS = 3
 """This many stops in a row, or more, are an ellipsis."""
 _DROPPED = "\u200b"
 """The model ignores it: see `model.normalisation`."""
 
 
-def has_rows(text: str) -> bool:
+def has_repeated_marks(text: str) -> bool:
     return _ANY_ROW.search(text) is not None
 
 
-def without_rows(parts: Sequence[str | int]) -> list[str | int]:
+def collapse_repeated_marks(parts: Sequence[str | int]) -> list[str | int]:
     """The parts of a sentence with one mark of each row, "?" for "!?!?", at the same length, so that offsets stay
     valid.
 
@@ -48,24 +48,24 @@ def without_rows(parts: Sequence[str | int]) -> list[str | int]:
     """
     found = list(parts)
     for number, part in enumerate(parts):
-        if isinstance(part, str) and has_rows(part):
-            part = _COLLAPSED.sub(_one, part)
-            found[number] = _COLLAPSED_AT_END.sub(_one, part) if number == len(parts) - 1 else part
+        if isinstance(part, str) and has_repeated_marks(part):
+            part = _COLLAPSED.sub(_collapse, part)
+            found[number] = _COLLAPSED_AT_END.sub(_collapse, part) if number == len(parts) - 1 else part
     return found
 
 
-def _one(found: re.Match[str]) -> str:
+def _collapse(found: re.Match[str]) -> str:
     mark = next((mark for mark in found[0] if mark in "?？¿"), found[0][0])
     return mark + _DROPPED * (len(found[0]) - 1)
 
 
-def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
+def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]:
     """`texts`, which together translate the parts `source`, with the source's rows of marks restored.
 
     A row replaces the mark of its kind, question, exclamation or opening, at the same position in the sequence, if the
     translation has as many of them; a row that ends the source ends the translation.
     """
-    if not any(map(has_rows, source)) or not any(map(str.strip, texts)):
+    if not any(map(has_repeated_marks, source)) or not any(map(str.strip, texts)):
         return texts
     text = "".join(texts)
     rows = [_marks_of(found[0]) for part in source for found in _MARKS.finditer(part)]
@@ -84,7 +84,9 @@ def with_rows(source: Sequence[str], texts: list[str]) -> list[str]:
         before = text[:end].rstrip(_ENDS)
         start = len(before if _kind(row) else before.rstrip())
         edits = {at: edit for at, edit in edits.items() if at < start} | {start: (end, row)}
-    return _edited(texts, [(start, end, _as_wide(row, text[:end])) for start, (end, row) in sorted(edits.items())])
+    return _apply_edits(
+        texts, [(start, end, _match_width(row, text[:end])) for start, (end, row) in sorted(edits.items())]
+    )
 
 
 def _marks_of(found: str) -> str:
@@ -97,16 +99,16 @@ def _kind(row: str) -> str:
     return "?" if "?" in plain else "!" if "!" in plain else ""
 
 
-def _as_wide(row: str, text: str) -> str:
+def _match_width(row: str, text: str) -> str:
     """`row` in the width, full or half, of the end of `text` that it replaces."""
     if not text[-1:] > "\u2e80":
         return row.translate(_ASCII)
     row = row.translate(_FULL_WIDTH)
-    return "……" if row[0] == "。" and len(row) >= _ELLIPSIS else row
+    return "……" if row[0] == "。" and len(row) >= _MIN_ELLIPSIS_STOPS else row
 
 
-def _edited(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
-    """`texts` with the `edits` applied: (start, end, put), in order, with offsets into the joined texts.
+def _apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+    """`texts` with the `edits` applied: (start, end, insertion), in order, with offsets into the joined texts.
 
     An insertion belongs to the text that has its first character, or to the last text.
     """
@@ -114,10 +116,10 @@ def _edited(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list
     at = 0
     for number, text in enumerate(texts):
         last, parts, done = number == len(texts) - 1, [], at
-        for start, end, put in edits:
+        for start, end, insertion in edits:
             if start <= at + len(text) and end >= at:
                 parts.append(text[max(0, done - at) : max(0, start - at)])
-                parts.append(put if at <= start and (start < at + len(text) or last) else "")
+                parts.append(insertion if at <= start and (start < at + len(text) or last) else "")
                 done = max(done, end)
         found.append("".join([*parts, text[max(0, done - at) :]]))
         at += len(text)

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 
 from app.markup.passage import Passage, ProtectedSpan
-from app.text.optional_endings import with_endings
-from app.text.repeated_punctuation import without_rows
+from app.text.optional_endings import join_endings
+from app.text.repeated_punctuation import collapse_repeated_marks
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
 from model.normalisation import normalise_source
@@ -76,14 +76,14 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     """The parts of a sentence to tokenise, in characters that the vocabulary has. Offsets stay valid."""
     letters = mark_substitutes(bundle.tokenizer)
-    parts = with_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
+    parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
     if is_all_caps(passage, bundle.tokenizer):
         parts = [
             _lowercased(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
         ]
     elif is_better_lowercased(passage, bundle.tokenizer):
         parts = [passage.text.lower() + added_full_stop(passage.text, bundle)]
-    return without_rows([part.translate(letters) if isinstance(part, str) else part for part in parts])
+    return collapse_repeated_marks([part.translate(letters) if isinstance(part, str) else part for part in parts])
 
 
 def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 
 from msgspec import structs
 
-from app.text.optional_endings import with_endings
+from app.text.optional_endings import join_endings
 from app.translation.input_normalisation import split_at_protected
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import missing_terms
@@ -239,7 +239,7 @@ def find_untranslated_words(sentence: Sentence) -> list[str]:
         if end > start:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]
-    parts = with_endings(split_at_protected(sentence.passage), sentence.bundle.source)
+    parts = join_endings(split_at_protected(sentence.passage), sentence.bundle.source)
     protected = sentence.passage.protected
     shown = "".join(p if isinstance(p, str) else " " * (protected[p].end - protected[p].start) for p in parts)
     words = _WORD.finditer(shown)

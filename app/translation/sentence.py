@@ -14,7 +14,7 @@ from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import render_source
 from app.text.placeholders import is_nesting
-from app.text.repeated_punctuation import with_rows
+from app.text.repeated_punctuation import restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import render_tags
 from app.text.word_units import is_apart
@@ -135,7 +135,10 @@ class Sentence:
             if is_better_lowercased(self.passage, self.bundle.tokenizer):
                 text = _uppercase_first(text)
             [text] = self._without_stray_blanks(
-                with_rows(self._source_texts(), [_FULL_STOP.sub("", text) if self.added_full_stop else text]), ()
+                restore_repeated_marks(
+                    self._source_texts(), [_FULL_STOP.sub("", text) if self.added_full_stop else text]
+                ),
+                (),
             )
             candidate.plain_text = text
         return candidate.plain_text
@@ -219,7 +222,7 @@ class Sentence:
         protected = self._protected_by_id(tokens)
         if texts and not any(token in protected for token in tokens[:first]):
             texts[first] = texts[first].removeprefix(SPACE)
-        texts = with_rows(
+        texts = restore_repeated_marks(
             self._source_texts(), self._without_added_stop(texts, tokens) if self.added_full_stop else texts
         )
         for number, token in enumerate(tokens):

@@ -18,7 +18,7 @@ from app.text.glossary import Glossary, merged
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import placeholders
-from app.text.repeated_punctuation import has_rows
+from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, cut, segments
 from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
@@ -261,7 +261,7 @@ class _PassagePlanner:
         tokenizer = self.bundle.tokenizer
         if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
             text = self.passage.text[start:end]
-            changed = text.isupper() or text.istitle() or has_rows(text)
+            changed = text.isupper() or text.istitle() or has_repeated_marks(text)
             if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
                 # As for most texts; `model_input` would return the same.
                 return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
