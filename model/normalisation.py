@@ -14,6 +14,8 @@ INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b\u200e\u200f" + "".join(
     map(chr, [*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF])
 )
 """Soft hyphens, zero-width spaces, word joiners, direction marks: they only affect layout."""
+PADDING = "\u200b"
+"""Pads replaced text to its length, so that offsets stay valid; normalisation removes it."""
 _JOINING = (
     r"\u0600-\u1cff\u2190-\u2bff\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefe\U00010a00-\U00011fff\U0001e900-\U0001faff"
 )

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 
 from model.languages import language_alone
+from model.normalisation import PADDING
 
 _ENDINGS = {"de": "n|en|e|er|s|nen|in|innen", "fr": "s|e|es|(?<=[ae]u[(])x"}
 _DEFAULT_ENDINGS = "s|es"
-DROPPED = "\u200b"
-"""The model ignores it: see `model.normalisation`."""
 
 
 @cache
@@ -33,4 +32,4 @@ def join_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
 
 
 def _joined(found: re.Match[str]) -> str:
-    return f"{DROPPED}{found[1]}{DROPPED}"
+    return f"{PADDING}{found[1]}{PADDING}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from model.normalisation import INVISIBLE
+from model.normalisation import INVISIBLE, PADDING
 
 _INVISIBLE = rf"[{INVISIBLE}\u200c\u200d]*"
 
@@ -32,8 +32,6 @@ _ENDS = "!?.！？。…"
 _CLOSING = " \u00a0\u202f\"'»”’)]」』）"
 _MIN_ELLIPSIS_STOPS = 3
 """This many stops in a row, or more, are an ellipsis."""
-_DROPPED = "\u200b"
-"""The model ignores it: see `model.normalisation`."""
 
 
 def has_repeated_marks(text: str) -> bool:
@@ -56,7 +54,7 @@ def collapse_repeated_marks(parts: Sequence[str | int]) -> list[str | int]:
 
 def _collapse(found: re.Match[str]) -> str:
     mark = next((mark for mark in found[0] if mark in "?？¿"), found[0][0])
-    return mark + _DROPPED * (len(found[0]) - 1)
+    return mark + PADDING * (len(found[0]) - 1)
 
 
 def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]:
