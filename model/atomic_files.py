@@ -21,12 +21,12 @@ class NotReplaceable(ValueError):
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes `content` to `path` atomically."""
-    with replacing(path) as file:
+    with replacing_file(path) as file:
         file.write(content)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a file that appears at `path` only when complete: written beside it, flushed to disk, then renamed.
 
     A leftover of a killed process is overwritten, so that leftovers do not fill the disk.
@@ -64,7 +64,7 @@ def check_replaceable(
 
 
 @contextmanager
-def written_whole(folder: Path) -> Iterator[Path]:
+def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yields a folder to write in, which replaces `folder` on exit; after an error nothing has changed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Leftovers of a killed process for this folder, but not those for `folder`.more, whose names begin alike.

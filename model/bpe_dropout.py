@@ -28,12 +28,12 @@ class Merges:
         self._words_part = not any(mark in piece[1:] for piece in pieces)
         self._undropped = lru_cache(_WORDS_KEPT)(self._without_dropout)
 
-    def encode(self, text: str, drops: Drops) -> list[int]:
+    def encode(self, text: str, drops: MergeDropout) -> list[int]:
         """The ids of `text`, in which `mark` represents a space."""
         ids: list[int] = []
         for word in self._words(text):
             whole, merges = self._undropped(word)
-            ids += whole if drops.spare(merges) else self._ids(self._merged(word, drops))
+            ids += whole if drops.keeps_all(merges) else self._ids(self._merged(word, drops))
         return ids
 
     def _words(self, text: str) -> list[str]:
@@ -92,7 +92,7 @@ class Merges:
         return [symbol for symbol in symbols if symbol]
 
 
-class Drops:
+class MergeDropout:
     """Decides for each merge in turn whether it is dropped: with probability `dropout`, in [0, 1]."""
 
     def __init__(self, dropout: float, random: Random) -> None:
@@ -106,7 +106,7 @@ class Drops:
         self._gap = self._next()
         return True
 
-    def spare(self, merges: int) -> bool:
+    def keeps_all(self, merges: int) -> bool:
         """Whether none of the next `merges` is dropped; if so, they count as decided."""
         if self._gap < merges:
             return False

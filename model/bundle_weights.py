@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from model.atomic_files import check_replaceable, written_whole
+from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle import (
     CARD,
     CONFIG,
@@ -128,7 +128,7 @@ def save_bundle(
         VOCABULARY: tokenizer.proto,
     }
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
-    with written_whole(folder) as temporary:
+    with replacing_folder(folder) as temporary:
         for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
             (temporary / name).write_bytes(content)
 

@@ -14,7 +14,7 @@ from random import Random
 
 import sentencepiece
 
-from model.bpe_dropout import Drops, Merges
+from model.bpe_dropout import MergeDropout, Merges
 from model.normalisation import normalise_source, source_offsets
 
 SPACE = " "
@@ -112,17 +112,18 @@ class Tokenizer:
         """The tokens of a source given as for `encode_parts`."""
         return self._encode_parts(parts, normalise_source)
 
-    def resegmented(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
+    def resegment(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
         """Tokenises the text of each of `sequences`, made by `encode_parts`, again at random; symbols stay in place.
 
         Uses BPE-dropout: each of the merges that make tokens out of characters is skipped with probability `dropout`,
         in [0, 1]. With 0 the result is that of `encode`, with 1 it is characters and bytes.
         """
-        drops = Drops(dropout, random)
-        return [
-            [id for span in self._spans(ids) for id in (self._drawn(span, drops) if isinstance(span, str) else span)]
-            for ids in sequences
-        ]
+        drops = MergeDropout(dropout, random)
+
+        def resegmented(span: str | list[int]) -> list[int]:
+            return self._resegment_text(span, drops) if isinstance(span, str) else span
+
+        return [[id for span in self._spans(ids) for id in resegmented(span)] for ids in sequences]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`. Start, end, padding and reserved symbols have none; invalid bytes become U+FFFD."""
@@ -139,9 +140,9 @@ class Tokenizer:
     def parts(self, piece: str) -> list[int]:
         """The tokens that spell the token `piece` of another vocabulary, with bytes for characters that this one
         lacks."""
-        return self._merges.encode(piece, Drops(0, Random(0)))
+        return self._merges.encode(piece, MergeDropout(0, Random(0)))
 
-    def spelt(self, ids: Sequence[int]) -> list[str]:
+    def token_texts(self, ids: Sequence[int]) -> list[str]:
         """The text that each token adds, including the space before it, which `decode` removes.
 
         For characters spelt in several byte tokens, the last adds them. Joined, without the first space, they are the
@@ -150,7 +151,7 @@ class Tokenizer:
         found: list[str] = []
         for in_bytes, run in groupby(ids, self._bytes.__contains__):
             if in_bytes:
-                found += self._characters(list(run))
+                found += self._byte_texts(list(run))
             else:
                 found += map(self._text_of, run)
         return found
@@ -161,7 +162,7 @@ class Tokenizer:
             return []
         found: list[Piece] = []
         offset = -len(before)
-        for number, run in enumerate(_checked(before + text).split(MARK)):
+        for number, run in enumerate(_reject_surrogates(before + text).split(MARK)):
             if number:
                 ends = [offset] * (len(_MARK_PIECES) - 1) + [offset + 1]
                 found.extend(map(Piece, self._mark_ids, _MARK_PIECES, [offset] * len(ends), ends))
@@ -183,7 +184,8 @@ class Tokenizer:
     def normalise(self, text: str) -> str:
         """`text` as the model sees it and `decode` returns it: canonically composed, otherwise unchanged."""
         return MARK.join(
-            self._processor.normalize(run).replace(MARK, SPACE) if run else "" for run in _checked(text).split(MARK)
+            self._processor.normalize(run).replace(MARK, SPACE) if run else ""
+            for run in _reject_surrogates(text).split(MARK)
         )
 
     def _spans(self, ids: Sequence[int]) -> Iterator[str | list[int]]:
@@ -198,7 +200,7 @@ class Tokenizer:
                 if text:
                     yield text
 
-    def _drawn(self, text: str, drops: Drops) -> list[int]:
+    def _resegment_text(self, text: str, drops: MergeDropout) -> list[int]:
         return self._merges.encode(text.replace(SPACE, MARK), drops)
 
     @cached_property
@@ -214,7 +216,7 @@ class Tokenizer:
             return str(self._processor.decode([id]))
         return self.piece(id).replace(MARK, SPACE)
 
-    def _characters(self, bytes: list[int]) -> list[str]:
+    def _byte_texts(self, bytes: list[int]) -> list[str]:
         """The text that each of a run of byte tokens adds; if some are not valid characters, the last adds all of
         it."""
         found: list[str] = []
@@ -230,7 +232,7 @@ class Tokenizer:
         text = str(self._processor.decode(bytes))
         return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
 
-    def knows(self, character: str) -> bool:
+    def has_piece(self, character: str) -> bool:
         """Whether the vocabulary has a piece for `character`; otherwise it is spelt in bytes."""
         return not self._processor.is_unknown(self._processor.piece_to_id(character))
 
@@ -249,9 +251,9 @@ class Tokenizer:
 
     def _encode_text(self, text: str) -> list[int]:
         if MARK not in text:
-            return list(self._processor.encode(_checked(text))) if text else []
+            return list(self._processor.encode(_reject_surrogates(text))) if text else []
         ids: list[int] = []
-        for number, run in enumerate(_checked(text).split(MARK)):
+        for number, run in enumerate(_reject_surrogates(text).split(MARK)):
             if number:
                 ids.extend(self._mark_ids)
             if run:
@@ -265,7 +267,8 @@ class Tokenizer:
         return id
 
 
-def _checked(text: str) -> str:
+def _reject_surrogates(text: str) -> str:
+    """Returns `text`. Raises ValueError if it has a lone surrogate."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("the text contains a lone surrogate, which is not a Unicode character")
     return text

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from model.bpe_dropout import Drops, Merges
+from model.bpe_dropout import MergeDropout, Merges
 
 MARK = "_"
 BYTES = range(1000, 1256)
@@ -25,7 +25,7 @@ def spelt(found: list[int], *pieces: str) -> list[str]:
 
 
 def encoded(text: str, *pieces: str) -> list[str]:
-    return spelt(merges(*pieces).encode(text, Drops(0.0, Random(1))), *pieces)
+    return spelt(merges(*pieces).encode(text, MergeDropout(0.0, Random(1))), *pieces)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_the_best_merge_comes_first_and_of_equals_the_leftmost(
 
 
 def test_a_character_that_is_no_piece_is_spelt_in_bytes() -> None:
-    assert merges().encode("aé", Drops(0.0, Random(1))) == [1, 1000 + 0xC3, 1000 + 0xA9]
+    assert merges().encode("aé", MergeDropout(0.0, Random(1))) == [1, 1000 + 0xC3, 1000 + 0xA9]
 
 
 def test_what_is_drawn_is_as_likely_as_in_the_paper() -> None:
     """Of "abc", ab comes before bc. At first both are possible: with d dropped, ab is done with 1 - d, bc with
     d (1 - d), none with d^2."""
     pieces, dropout, draws = ("ab", "bc"), 0.3, 20_000
-    ours, drops = merges(*pieces), Drops(dropout, Random(1))
+    ours, drops = merges(*pieces), MergeDropout(dropout, Random(1))
     found = Counter(tuple(spelt(ours.encode("abc", drops), *pieces)) for _ in range(draws))
     expected = {("ab", "c"): 0.7, ("a", "bc"): 0.3 * 0.7, ("a", "b", "c"): 0.09}
     assert {split: times / draws for split, times in found.items()} == pytest.approx(expected, abs=0.015)
@@ -65,7 +65,7 @@ def test_what_is_drawn_is_as_likely_as_in_the_paper() -> None:
 def test_a_merge_that_was_dropped_may_be_done_after_another() -> None:
     """Of "abcd", ab may be done after cd though it was dropped before it; once both are dropped, nothing is."""
     pieces, dropout, draws = ("ab", "cd"), 0.5, 20_000
-    ours, drops = merges(*pieces), Drops(dropout, Random(1))
+    ours, drops = merges(*pieces), MergeDropout(dropout, Random(1))
     found = Counter(tuple(spelt(ours.encode("abcd", drops), *pieces)) for _ in range(draws))
     # ab first: 1/2, then cd: 1/2. cd first: 1/4, then ab: 1/2.
     expected = {("ab", "cd"): 3 / 8, ("ab", "c", "d"): 1 / 4, ("a", "b", "cd"): 1 / 8, ("a", "b", "c", "d"): 1 / 4}

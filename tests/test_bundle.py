@@ -461,7 +461,7 @@ def test_where_folders_cannot_be_exchanged_the_old_bundle_outlives_failures_and_
             save_bundle(folder, model, tokenizer, LIMITS, RECORD, "", replace=True)
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     folder.rename(folder.with_name(".en-fr.x.partial.old"))  # as one leaves it that is killed there
-    with pytest.raises(RuntimeError), atomic_files.written_whole(folder):
+    with pytest.raises(RuntimeError), atomic_files.replacing_folder(folder):
         raise RuntimeError
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     assert load_bundle(folder, CPU).name == name

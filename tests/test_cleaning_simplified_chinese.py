@@ -115,7 +115,7 @@ def test_pieces_cover_the_text_sent(text: str) -> None:
 @given(TEXT, st.sampled_from([0.0, 0.5, 1.0]))
 def test_tokens_that_are_drawn_anew_say_the_same(text: str, dropout: float) -> None:
     ids = TOKENIZER.encode(text)
-    [drawn] = TOKENIZER.resegmented([ids], dropout, Random(1))
+    [drawn] = TOKENIZER.resegment([ids], dropout, Random(1))
     assert TOKENIZER.decode(drawn) == TOKENIZER.normalise(text)
     assert drawn == ids or dropout
 
@@ -139,7 +139,7 @@ def test_prepared_text_is_simplified_and_counted(tmp_path: Path) -> None:
     assert not set("".join(pair.target for pair in dev)) & set("龍廣場計畫這橋")
     assert any(f"12 lines put right: {SIMPLIFIED}" in line for line in said)
     tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
-    assert tokenizer.normalise("龍") == "龙" and not tokenizer.knows("龍")
+    assert tokenizer.normalise("龍") == "龙" and not tokenizer.has_piece("龍")
 
 
 def test_given_development_pairs_are_simplified_too(tmp_path: Path) -> None:

@@ -132,11 +132,11 @@ def test_what_is_timed_has_its_tokens_drawn_as_the_recipe_says(data: Path, monke
     pairs, record = load_pairs(data)
     tokenizer, drawn = Tokenizer.load(data / "sentencepiece.model"), list[float]()
 
-    def resegmented(self: Tokenizer, sequences: list[list[int]], dropout: float, random: Random) -> list[list[int]]:
+    def resegment(self: Tokenizer, sequences: list[list[int]], dropout: float, random: Random) -> list[list[int]]:
         drawn.append(dropout)
         return sequences
 
-    monkeypatch.setattr(Tokenizer, "resegmented", resegmented)
+    monkeypatch.setattr(Tokenizer, "resegment", resegment)
     development = Development.load(data, tokenizer, Limits(), record["target"])
     for recipe in (RECIPE, dataclasses.replace(RECIPE, bpe_dropout=0.1)):
         measure(small_config(tokenizer.vocab_size), recipe, pairs, development, torch.device("cpu"))

@@ -224,7 +224,7 @@ def symbols_and_text(ids: list[int]) -> list[int | str]:
     found: list[int | str] = []
     for are_text, group in groupby(ids, is_text):
         run = list(group)
-        found += ["".join(TOKENIZER.spelt(run))] if are_text else run
+        found += ["".join(TOKENIZER.token_texts(run))] if are_text else run
     return found
 
 
@@ -243,7 +243,7 @@ SEQUENCES = st.lists(st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=5), 
 def test_other_tokens_have_the_same_text_and_the_same_symbols_in_their_places(
     sequences: list[list[int]], dropout: float, seed: int
 ) -> None:
-    drawn = TOKENIZER.resegmented(sequences, dropout, Random(seed))
+    drawn = TOKENIZER.resegment(sequences, dropout, Random(seed))
     assert len(drawn) == len(sequences)
     for ours, stored in zip(drawn, sequences, strict=True):
         assert symbols_and_text(ours) == symbols_and_text(stored)
@@ -253,21 +253,21 @@ def test_other_tokens_have_the_same_text_and_the_same_symbols_in_their_places(
 @given(text=TEXT)
 def test_without_dropout_they_are_those_of_the_encoding_and_with_all_of_it_characters_and_bytes(text: str) -> None:
     ids = TOKENIZER.encode(text)
-    assert TOKENIZER.resegmented([ids], 0.0, Random(1)) == [ids]
-    pieces = map(TOKENIZER.piece, TOKENIZER.resegmented([ids], 1.0, Random(1))[0])
+    assert TOKENIZER.resegment([ids], 0.0, Random(1)) == [ids]
+    pieces = map(TOKENIZER.piece, TOKENIZER.resegment([ids], 1.0, Random(1))[0])
     assert all(len(piece) == 1 or re.fullmatch("<0x..>", piece) for piece in pieces)
 
 
 def test_equal_random_numbers_draw_equal_tokens_in_another_process_too() -> None:
     def drawn(seed: int) -> list[list[int]]:
-        return TOKENIZER.resegmented(list(map(TOKENIZER.encode, SENTENCES)), 0.3, Random(seed))
+        return TOKENIZER.resegment(list(map(TOKENIZER.encode, SENTENCES)), 0.3, Random(seed))
 
     program = f"""
 import random, sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from model.tokenizer import Tokenizer
 tokenizer = Tokenizer(sys.stdin.buffer.read())
-print(tokenizer.resegmented({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, random.Random(5)))
+print(tokenizer.resegment({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, random.Random(5)))
 """
     other = subprocess.run([sys.executable, "-c", program], input=TOKENIZER.proto, capture_output=True, check=True)
     assert json.loads(other.stdout) == drawn(5) == drawn(5) != drawn(6)
@@ -275,7 +275,7 @@ print(tokenizer.resegmented({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, rando
 
 def test_a_merge_is_left_out_as_often_as_is_asked_for() -> None:
     one_merge = next(id for id in range(TOKENIZER.vocab_size) if re.fullmatch("[a-z]{2}", TOKENIZER.piece(id)))
-    drawn = TOKENIZER.resegmented([[one_merge]] * 4000, 0.25, Random(1))
+    drawn = TOKENIZER.resegment([[one_merge]] * 4000, 0.25, Random(1))
     assert sum(len(ids) == 2 for ids in drawn) / 4000 == pytest.approx(0.25, abs=0.03)
 
 
@@ -353,14 +353,14 @@ IDS = st.lists(st.one_of(st.integers(0, TOKENIZER.vocab_size - 1), st.sampled_fr
 @example(TOKENIZER.encode("🚢")[:-1])
 @example([*TOKENIZER.encode("🚢")[:3], TOKENIZER.reserved_ids[0], *TOKENIZER.encode("猫")[-2:]])
 def test_what_the_tokens_add_is_together_the_text(ids: list[int]) -> None:
-    spelt = TOKENIZER.spelt(ids)
+    spelt = TOKENIZER.token_texts(ids)
     assert len(spelt) == len(ids)
     assert "".join(spelt).removeprefix(" ") == TOKENIZER.decode(ids)
 
 
 def test_each_token_adds_its_own_characters_and_a_symbol_none() -> None:
     ids = [*TOKENIZER.encode("the moon"), TOKENIZER.reserved_ids[4], *TOKENIZER.encode("🚢"), TOKENIZER.eos_id]
-    spelt = TOKENIZER.spelt(ids)
+    spelt = TOKENIZER.token_texts(ids)
     texts = [piece.replace(MARK, " ") for piece in map(TOKENIZER.piece, ids)]
     assert all(added in ("", "🚢") or added == text for added, text in zip(spelt, texts, strict=True))
     assert spelt[-6:] == [" ", "", "", "", "🚢", ""]
@@ -368,7 +368,7 @@ def test_each_token_adds_its_own_characters_and_a_symbol_none() -> None:
 
 def test_bytes_that_are_no_characters_spoil_no_other_token() -> None:
     word = TOKENIZER.encode("moon")
-    spelt = TOKENIZER.spelt([*word, BYTES[0xFF], BYTES[0xC3], *word])
+    spelt = TOKENIZER.token_texts([*word, BYTES[0xFF], BYTES[0xC3], *word])
     assert "".join(spelt[: len(word)]) == "".join(spelt[-len(word) :]) == " moon"
     assert spelt[len(word) : len(word) + 2] == ["", "\ufffd\ufffd"]
 

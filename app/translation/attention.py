@@ -131,7 +131,7 @@ def _array(weights: engine.Weights) -> Weights:
 def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:
     """The generated tokens with the code points of `translation` that each adds."""
     tokenizer = bundle.tokenizer
-    texts = tokenizer.spelt(tokens)
+    texts = tokenizer.token_texts(tokens)
     begun = len("".join(texts)) - len(translation)  # the space before the first word is not in the translation
     ends = [max(0, end - begun) for end in accumulate(map(len, texts))]
     return [

@@ -48,7 +48,7 @@ def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     going?” he asked. became "ÉtatOù vas-tu faire des tailler". Each mark has one character as its substitute, so that
     offsets stay valid.
     """
-    return {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.knows(odd)}
+    return {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
 
 
 def added_full_stop(sentence: str, bundle: Bundle) -> str:
@@ -70,7 +70,7 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
     """Symbols without a piece in the vocabulary. They are protected, since a model would turn them into words."""
     if text.isascii() and "&" not in text:
         return []
-    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.knows, f[0]))]
+    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.has_piece, f[0]))]
 
 
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:

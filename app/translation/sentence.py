@@ -213,7 +213,7 @@ class Sentence:
 
     def _token_texts(self, tokens: Sequence[int]) -> list[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
-        texts = self.bundle.tokenizer.spelt(tokens)
+        texts = self.bundle.tokenizer.token_texts(tokens)
         if is_all_caps(self.passage, self.bundle.tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import unquote, urlsplit
 
-from model.atomic_files import replacing
+from model.atomic_files import replacing_file
 from model.languages import TWO_LETTERS, language_alone
 from model.machine import cache_folder
 from training.corpora.corpus import WEIGHT_SUFFIX, CorpusSpec, parse_spec, parse_weight
@@ -201,6 +201,6 @@ def _language_suffixes(code: str) -> list[str]:
 def _write_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     """`path`, written atomically if it does not exist."""
     if not path.exists():
-        with alone_making(path), replacing(path) as file:
+        with alone_making(path), replacing_file(path) as file:
             write(file)
     return path

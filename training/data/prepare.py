@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from model.atomic_files import check_replaceable, written_whole
+from model.atomic_files import check_replaceable, replacing_folder
 from model.tokenizer import Tokenizer
 from training.cleaning.report import TEXT_FILE as REPORT
 from training.cleaning.report import CorpusReport, write_report
@@ -61,7 +61,7 @@ def _prepare_corpora(options: PrepareOptions, say: Say) -> PreparedSummary:
 
     digests_before = _digests(options)
     skipped = [LineTally() for _ in [*corpora, *dev_corpora]]
-    with written_whole(options.out) as folder:
+    with replacing_folder(options.out) as folder:
         summary = _prepare(options, folder, corpora, dev_corpora, skipped, say)
         for name, digest in digests_before.items():
             require(summary.sha256.get(name) == digest, f"{name} changed while it was being read: try again")

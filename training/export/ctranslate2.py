@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.atomic_files import check_replaceable, written_whole
+from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle import CARD, VOCABULARY
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
@@ -57,7 +57,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     spec = model_spec(bundle)
     spec.validate()
     spec.optimize(options.dtype)
-    with written_whole(options.out) as folder:
+    with replacing_folder(options.out) as folder:
         spec.save(str(folder))
         (folder / VOCABULARY).write_bytes(bundle.tokenizer.proto)
         (folder / CARD).write_text(converted_card(bundle.config, bundle.name), encoding="utf-8")

@@ -31,7 +31,7 @@ class BPEDropout:
     def __call__(self, pairs: Pairs, rows: Integers, position: Position) -> Pairs:
         stored = pairs.source.sequences(rows) + pairs.target.sequences(rows)
         random = Random(f"{self.seed} {position.epoch} {position.batch}")
-        drawn = self.tokenizer.resegmented(stored, self.dropout, random)
+        drawn = self.tokenizer.resegment(stored, self.dropout, random)
         sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
         resegmented = Pairs.of(sides[: len(rows)], sides[len(rows) :])
         return replace(resegmented, rehearsed=None if pairs.rehearsed is None else pairs.rehearsed[rows])

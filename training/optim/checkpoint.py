@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from model.atomic_files import replacing, write_atomically
+from model.atomic_files import replacing_file, write_atomically
 
 STATE = "state.pt"
 BEST = "best.safetensors"
@@ -41,7 +41,7 @@ class _Honest:
 
 def save_state(run: Path, state: dict[str, Any]) -> None:
     """Replaces the state that `load_state` returns."""
-    with replacing(run / STATE) as file:
+    with replacing_file(run / STATE) as file:
         honest = _Honest(file)
         try:
             torch.save(state, cast(BinaryIO, honest))

@@ -159,7 +159,7 @@ def augmented_copies(
     """
     apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
-    for index, source, target in text_copies(pairs, languages, random, tokenizer.knows):
+    for index, source, target in text_copies(pairs, languages, random, tokenizer.has_piece):
         if made == count:
             return
         if comparison_key(source) in apart or comparison_key(target) in apart:
