@@ -155,7 +155,7 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
-    """The last one added runs first."""
+    """Adds the middleware; the last one added runs first."""
     json_routes = [*translate.router.routes, *attention.router.routes]
     app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.refused, prefix=settings.prefixes[0])
     app.add_middleware(HostCheck, count=metrics.refused, renderers=renderers)

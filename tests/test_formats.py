@@ -160,7 +160,7 @@ def test_bytes_of_another_encoding_are_refused_by_place(suffix: str) -> None:
     ],
 )
 def test_a_declared_encoding_that_is_not_read_is_refused(name: str, text: str) -> None:
-    with pytest.raises(UnreadableDocument, match="its encoding is iso-8859-1"):
+    with pytest.raises(UnreadableDocument, match="declares the encoding iso-8859-1"):
         read(name, text.encode())
 
 

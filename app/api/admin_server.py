@@ -29,7 +29,7 @@ MAX_CONNECTIONS = 8
 READ_TIMEOUT_S = 5.0
 """How long a client may be silent."""
 MAX_SILENCE_S = 10.0
-"""The process is unhealthy when its event loop has not turned for this long."""
+"""/health fails once the event loop has been blocked for this long."""
 
 
 class AdminResponse(NamedTuple):
@@ -41,7 +41,7 @@ class AdminResponse(NamedTuple):
 
 
 class AdminRoutes:
-    """Answers for each path. `serving` returns the engine and the translator that serve now."""
+    """Responses for each path. `serving` returns the current engine and translator."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AdminRoutes:
     def _health(self) -> AdminResponse:
         silent_s = self._lag.silent_s
         if silent_s > MAX_SILENCE_S:
-            raise Unavailable(f"The event loop has not turned for {silent_s:.0f} s.")
+            raise Unavailable(f"The event loop has been blocked for {silent_s:.0f} s.")
         return _json_response({"status": "ok"})
 
     def _ready(self) -> AdminResponse:
@@ -144,7 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
         scheme, _, key = self.headers.get("Authorization", "").partition(" ")
         path = self.path.partition("?")[0]
         answer = self.server.admin_routes.answer(path, key.strip() if scheme.lower() == "bearer" else None)
-        answer = answer or AdminResponse(404, "text/plain", b"Here are /health, /ready and /metrics.\n")
+        answer = answer or AdminResponse(
+            404, "text/plain", b"Not found. This port serves /health, /ready and /metrics.\n"
+        )
         self.send_response_only(answer.status)
         if answer.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
@@ -158,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def log_message(self, format: str, *args: object) -> None:
-        """Does not log probes."""
+        """Logs nothing: probes would fill the log."""
 
 
 def _json_response(content: dict[str, object]) -> AdminResponse:

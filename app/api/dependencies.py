@@ -31,7 +31,7 @@ class State(TypedDict):
     settings: Settings
     stop: Stop
     deadlines: Deadlines
-    """With the length of the setting."""
+    """Of `settings.deadline_ms`."""
     budgets: ByteBudgets
     intake: Intake
     """The queue where requests start."""
@@ -46,7 +46,7 @@ class State(TypedDict):
     metrics: Metrics
     deployments: Deployments
     engine: Engine
-    """Those of the deployment that serves this request, as is `translator`."""
+    """The engine of the deployment that serves this request; `translator` is of the same deployment."""
     translator: Translator
 
 

@@ -96,7 +96,7 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     tags=["translation"],
 )
 async def translate_file(request: Request, client: KnownClient) -> Response:
-    """Translate the text of a document, and keep everything else: layout, markup, code, numbers.
+    """Translate the text of a document, and preserve everything else: layout, markup, code, numbers.
 
     Catalogues (.po, .xliff) get translations where they have none yet, marked as machine translated. If any part of the
     document cannot be translated, the response is an error.

@@ -15,16 +15,16 @@ router = APIRouter(tags=["operation"])
 
 
 @router.head("/health", include_in_schema=False)
-@router.get("/health", summary="Liveness: does the process answer?")
+@router.get("/health", summary="Liveness: is the process responding?")
 async def health() -> Health:
-    """Answers as long as the process does, however busy the engine is."""
+    """Return 200 as long as the process responds, however busy the engine is."""
     return Health()
 
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", summary="Readiness: can the service translate?", responses=error_responses(errors.Unavailable))
 async def ready(engine: EngineState, translator: TranslatorState, stop: StopState) -> Ready:
-    """Answers 200 while the engine runs and every bundle's samples came out right; otherwise 503 with the reason."""
+    """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
     check_ready(engine, stop)
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 

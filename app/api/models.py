@@ -27,7 +27,7 @@ async def languages(translator: TranslatorState) -> list[ServedLanguage]:
 
 @router.get("/models", summary="List models, with their training and quality")
 async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
-    """List the bundles, as their own records describe them, and how they run here."""
+    """List the bundles: training and quality from their records, and how they run on this machine."""
     return [_served_model(bundle, engine) for bundle in translator.catalogue]
 
 
@@ -37,7 +37,7 @@ async def models(translator: TranslatorState, engine: EngineState) -> list[Serve
     responses=error_responses(*ADMISSION_ERRORS, errors.NotAllowed, errors.BundlesRefused),
 )
 async def reload(request: Request, client: KnownClient) -> Reloaded:
-    """Look into the folders of bundles again, and serve any changes.
+    """Scan the bundle folders again, and serve what has changed.
 
     New bundles load and check their samples while the old ones serve; requests in progress finish with the old ones. If
     anything is wrong with a new bundle, nothing changes. This requires a key marked `admin` in the API key file.

@@ -11,13 +11,13 @@ from app.api.schemas import StreamedPart
 from app.errors import NotAuthorised
 from app.http.access_log import ID_HEADER
 
-DESCRIPTION = """Translates text with your own models, and shows their attention. [The page](./) does so in a browser.
+DESCRIPTION = """Translates text with your own models, and shows their attention. [The page](./) is its user interface.
 
 Errors are `application/problem+json` (RFC 9457); the LibreTranslate and DeepL routes use the formats that their clients
 expect. Unknown fields are refused, except by the LibreTranslate and DeepL routes, which ignore them. If the service has
-API keys, the routes with a lock require one. Every response has an `X-Request-ID`, which the log has too."""
+API keys, the routes with a lock require one. Every response has an `X-Request-ID`, which is also in the log."""
 TAGS = [
-    {"name": "translation", "description": "Texts, documents, and how a sentence was translated"},
+    {"name": "translation", "description": "Translate texts and documents, and inspect the attention of a sentence"},
     {"name": "what is served", "description": "Languages and models"},
     {"name": "operation", "description": "For operators and monitoring"},
     {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},

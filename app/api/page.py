@@ -33,7 +33,7 @@ _HEADERS = {
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
-    """The page, with the facts about this service that it needs filled in."""
+    """The page, with the limits and formats of this service filled in."""
     content = _rendered(request.state.settings)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}

@@ -108,7 +108,9 @@ class StreamRequest(Body):
             raise ValueError(f"the text belongs in `text`; `q` is a field of {LIBRETRANSLATE_HINT}")
         return value
 
-    text: Texts = Field(description="One text or a list of texts, of any length within the limits; paragraphs are kept")
+    text: Texts = Field(
+        description="One text or a list of texts, of any length within the limits; paragraphs are preserved"
+    )
     source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field(
@@ -161,7 +163,7 @@ class Alternative(BaseModel):
     """Another translation."""
 
     text: str = Field(examples=["Salut."], description="An alternative translation of the whole text")
-    score: float = Field(examples=[-0.42], description="Computed as the translation's own score")
+    score: float = Field(examples=[-0.42], description="Computed in the same way as the translation's score")
 
 
 class AlignedWords(BaseModel):
@@ -314,8 +316,8 @@ class AttentionView(BaseModel):
 
     name: Literal["Encoder", "Decoder", "Cross"] = Field(description="What BertViz calls this kind")
     attn: list[list[list[list[float]]]] = Field(description="[layer][head][query][key]")
-    left_text: list[str] = Field(examples=[["▁Bonjour", ".", "</s>"]], description="The queries: tokens that look")
-    right_text: list[str] = Field(examples=[["▁Hello", ".", "</s>"]], description="The keys: tokens looked at")
+    left_text: list[str] = Field(examples=[["▁Bonjour", ".", "</s>"]], description="The queries: tokens that attend")
+    right_text: list[str] = Field(examples=[["▁Hello", ".", "</s>"]], description="The keys: tokens attended to")
 
 
 class ServedLanguage(BaseModel):
@@ -327,7 +329,7 @@ class ServedLanguage(BaseModel):
 
 
 class ServedModel(BaseModel):
-    """A bundle, as its own record describes it."""
+    """A bundle, as described by its record."""
 
     model: str = Field(examples=["en-fr@0123456789ab"], description="Its name, and the checksum of its weights")
     source: str = Field(examples=["en"], description="The source language")
@@ -347,20 +349,20 @@ class ServedModel(BaseModel):
 
 
 class Reloaded(BaseModel):
-    """What is served after the reload."""
+    """The result of a reload."""
 
     changed: bool = Field(description="Whether the models changed", examples=[True])
     models: list[str] = Field(description="The bundles served now", examples=[["en-fr@0123456789ab"]])
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The process is responding."""
 
     status: Literal["ok"] = Field(default="ok", description="The only value")
 
 
 class Ready(BaseModel):
-    """The service can translate: every bundle's samples came out right."""
+    """The service can translate: every bundle has passed its sample check."""
 
     status: Literal["ready"] = Field(default="ready", description="The only value; anything else is an error")
     models: list[str] = Field(examples=[["en-fr@0123456789ab"]], description="Models that are ready")

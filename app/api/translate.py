@@ -62,7 +62,7 @@ _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     tags=["translation"],
 )
 async def translate(body: TranslateRequest, request: Request) -> Response:
-    """Translate texts. Everything that is not text is kept: white space, placeholders, and the markup of HTML."""
+    """Translate texts. Everything that is not text is preserved: white space, placeholders, and the markup of HTML."""
     joins = body.line_breaks != "keep"
     if body.format == "html" and (joins or body.alignment):
         raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "only available for plain text")

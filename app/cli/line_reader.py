@@ -59,7 +59,7 @@ class LineSplitter:
 
 
 async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
-    """Yields what has come so far, until the end of the input. Raises NotUTF8 and what `read` raises.
+    """Yields the lines read so far, until the end of the input. Raises NotUTF8 and what `read` raises.
 
     `read` takes a number of bytes and may block; it is called in a thread, which is never joined.
     """

@@ -31,7 +31,7 @@ from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.bundle import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
-"""Texts that are passed to the translator together."""
+"""Limits of a window: texts that are passed to the translator together."""
 BASE_WINDOWS, WINDOWS_PER_WORKER = 4, 3
 """Windows that are translated concurrently: they hold more sentences than the workers, but are few, since they end
 together."""
@@ -55,7 +55,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """What the command line asks for."""
+    """The arguments of `interlinear translate`."""
 
     source: str
     target: str

@@ -26,11 +26,11 @@ class UnreadableDocument(ValueError):
 
 
 class UnknownFormat(UnreadableDocument):
-    """No reader handles the suffix of the file's name."""
+    """No reader supports the suffix of the file's name."""
 
 
 def bounded_list(found: Iterable[T]) -> list[T]:
-    """The items of `found`, which become passages. Raises UnreadableDocument as soon as there are too many."""
+    """The items of `found`, which become passages, as a list. Raises UnreadableDocument if there are too many."""
     listed = list(islice(found, MAX_PASSAGES + 1))
     if len(listed) > MAX_PASSAGES:
         raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
@@ -58,7 +58,7 @@ class TextLocation(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a reader finds. `locations`: one per passage; if empty, passages are only counted."""
+    """A parsed file. `locations`: one per passage; if empty, passages are only counted."""
 
     passages: Sequence[Passage]
     write: Callable[[Sequence[str]], bytes]

@@ -32,4 +32,4 @@ def check_declared_encoding(declaration: re.Match[str] | None) -> None:
     The file may be ASCII while its translation is not, and would then be read in the declared encoding.
     """
     if declaration and not _SUPPORTED_NAME.fullmatch(declaration[1]):
-        raise UnreadableDocument(f"The file says that its encoding is {declaration[1]}. Save it as UTF-8.")
+        raise UnreadableDocument(f"The file declares the encoding {declaration[1]}. Save it as UTF-8.")

@@ -23,7 +23,7 @@ def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language to translate labels into."""
     text, encode = decode(content)
     _check(text)
-    # Who spelt "é" as "\u00e9" has a reason to stay within ASCII.
+    # A file that spells "é" as "\u00e9" stays within ASCII for a reason.
     ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
     values: list[tuple[int, int, str, str]] = []
     for start, end, path in _values(text):

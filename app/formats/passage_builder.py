@@ -27,7 +27,7 @@ class PassageBuilder:
         self.length += len(text)
 
     def add_protected(self, text: str, raw: str) -> None:
-        """Adds `raw`, which is kept; the model sees `text` in its place, which is not empty."""
+        """Adds `raw`, which the translation keeps; the model sees `text`, which is not empty, in its place."""
         self._protected.append(ProtectedSpan(self.length, self.length + len(text), raw))
         self.add_text(text)
 
@@ -53,7 +53,7 @@ class PassageBuilder:
         self._tags.append(Tag(self.length, raw, "close"))
 
     def build_translatable(self, write: Callable[[str], str] = write_plain) -> Passage | None:
-        """None if there is nothing to translate: no letters outside protected text."""
+        """The passage, or None if it has no letters outside protected text, and so nothing to translate."""
         whole = self.build(write)
         text = whole.text
         end, spoken = 0, False

@@ -91,7 +91,7 @@ async def read_fields(request: Request) -> Fields:
         limit = settings.max_body_bytes
         parts = await _read_multipart(request, limit, too_large("body", limit))
         return Fields(strings={**query, **_form_values(parts)})
-    reader = JSONRequest(request.scope, request.receive)  # which reads bodies with all checks
+    reader = JSONRequest(request.scope, request.receive)  # it checks headers and limits
     body = await reader.body()
     if not body:
         return Fields(strings=query)

@@ -1,6 +1,6 @@
 """ASGI middleware that refuses requests without exactly one host.
 
-A proxy and the service could otherwise take a request with two Host headers for requests to different hosts.
+Otherwise a proxy and the service could disagree about the host of a request that has two Host headers.
 """
 
 from __future__ import annotations

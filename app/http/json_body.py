@@ -1,4 +1,4 @@
-"""Reads a request's body as JSON within the limits, and notices when the client disconnects.
+"""Reads a request's body as JSON within the limits, and detects when the client disconnects.
 
 The schemas define the fields.
 """
@@ -84,9 +84,9 @@ class JSONRequest(Request):
 
 @contextmanager
 def receiving_body(request: Request) -> Iterator[Reservation]:
-    """A context in which the body of `request` is read; reserves memory for the bytes that arrive.
+    """Context manager for reading the body of `request`, which yields the reservation for the bytes that arrive.
 
-    Clients not yet authenticated, since their key is in the body, share a smaller budget. Raises BodyTooSlow and
+    Clients whose key is in the body are not yet authenticated, and share a smaller budget. Raises BodyTooSlow and
     ClientLeft.
     """
     state = request.scope["state"]
@@ -105,7 +105,7 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
 
 
 def mark_read(scope: Scope, size: int) -> None:
-    """Takes `size` bytes of the body from the connection's account. Raises Overloaded if it had to drop some."""
+    """Tells the connection that `size` bytes of the body were read. Raises Overloaded if it had to drop some."""
     unread: Unread | None = scope["state"].get("unread")
     if unread:
         unread.read(size)
@@ -190,7 +190,7 @@ class JSONFastPath:
 
 
 def check_load(request: Request) -> None:
-    """Called before the body is read, so that refusing is cheap. Raises Overloaded."""
+    """Refuses a request early, before its body is read, if the service is overloaded. Raises Overloaded."""
     state = request.scope["state"]
     intake: Intake = state["intake"]
     intake.check(state.get("delay_s", 0.0))

@@ -44,7 +44,7 @@ router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
 _NOT_READY = "The document is not translated yet."
 STATUS_WAIT_S = 2.0
-"""How long a status request waits for the document. A client that learns that it is not done asks again only after five
+"""How long a status request waits for the document to be done. If it is not, clients ask again only after five
 seconds."""
 
 
@@ -70,7 +70,7 @@ class DocumentRequest(TranslationOptions):
 
 
 class KeyRequest(Body):
-    """Proof that the client may have the document."""
+    """Proof that the client may access the document."""
 
     document_key: str = Field(min_length=1, description="The key that was returned with the document's id")
 
@@ -96,7 +96,7 @@ class DocumentStatus(BaseModel):
 
 
 _FORM = {
-    "schema": form_with_file(schema_of(DocumentRequest), f"{FORMAT_OF_NAME}; or else how it begins"),
+    "schema": form_with_file(schema_of(DocumentRequest), f"{FORMAT_OF_NAME}. Without a suffix, its first bytes decide"),
     "example": {"file": "Hello.", "target_lang": "FR", "source_lang": "EN"},
 }
 
@@ -126,7 +126,7 @@ async def upload(request: Request, caller: Caller) -> Response:
         translator.catalogue.find(source, target)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
-        raise TooManyCharacters("There are no characters left to translate.")
+        raise TooManyCharacters("The character limit is used up.")
     task = _TranslationTask(
         request.state.deployments,
         request.state.settings,
@@ -186,7 +186,7 @@ def _suffix(name: str) -> str:
 
 @router.post(
     "/v2/document/{document_id}",
-    summary="Status of a document",
+    summary="Get the status of a document",
     response_model=DocumentStatus,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses=error_responses(*BODY_ERRORS, missing=["document"]),

@@ -71,7 +71,7 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
     catalogue = request.state.translator.catalogue
     dictionaries = {each.pair: each.terms(catalogue) for each in bodies}
     if len(dictionaries) < len(bodies):
-        raise invalid_field("dictionaries", "There are two for one pair of languages.")
+        raise invalid_field("dictionaries", "Two dictionaries have the same language pair.")
     new = StoredGlossary(name, caller.name, dictionaries)
     await _store(request).add(new)
     return new
@@ -82,7 +82,7 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
 
 @router.get(
     "/v2/glossary-language-pairs",
-    summary="Language pairs that glossaries can have",
+    summary="List the language pairs that glossaries can have",
     responses=error_responses(),
     response_model=SupportedPairs,
 )
@@ -94,7 +94,7 @@ async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
 
 @router.post(
     "/v2/glossaries",
-    summary="Make a glossary",
+    summary="Create a glossary",
     status_code=201,
     openapi_extra=request_body(GlossaryRequest, {"name": "Animals", **_TERMS}, {"name": "Cats", **_CSV}),
     responses=error_responses(*_WRITE_ERRORS),
@@ -115,7 +115,7 @@ async def glossaries(request: Request, caller: Caller) -> GlossaryList:
 
 @router.get(
     "/v2/glossaries/{glossary_id}",
-    summary="A glossary",
+    summary="Get a glossary",
     responses=error_responses(errors.InvalidFields, missing=_NO_GLOSSARY),
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
@@ -125,7 +125,7 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
 
 @router.get(
     "/v2/glossaries/{glossary_id}/entries",
-    summary="The entries of a glossary",
+    summary="Get the entries of a glossary",
     response_class=Response,
     responses={
         200: {
@@ -136,7 +136,7 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
     },
 )
 async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
-    """Return its terms and their translations."""
+    """Return the terms of a glossary and their translations."""
     (terms,) = _check_single(_find_glossary(request, caller, glossary_id)).dictionaries.values()
     return Response(write_tsv(terms), media_type=TSV)
 
@@ -186,13 +186,13 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
     return multilingual_info(await _add(request, caller, body.name, body.dictionaries))
 
 
-@router.get("/v3/glossaries", summary="All glossaries", responses=error_responses())
+@router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
     return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
 
 
-@router.get("/v3/glossaries/{glossary_id}", summary="A glossary", responses=error_responses(missing=_NO_GLOSSARY))
+@router.get("/v3/glossaries/{glossary_id}", summary="Get a glossary", responses=error_responses(missing=_NO_GLOSSARY))
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Return a glossary without its entries."""
     return multilingual_info(_find_glossary(request, caller, glossary_id))
@@ -220,7 +220,7 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
 
 @router.get(
     "/v3/glossaries/{glossary_id}/entries",
-    summary="The entries of a dictionary",
+    summary="Get the entries of a dictionary",
     responses=error_responses(errors.InvalidFields, missing=[*_NO_GLOSSARY, "dictionary"]),
 )
 async def multilingual_entries(

@@ -95,7 +95,7 @@ class GlossaryInfo(DictionaryInfo):
     """A glossary of one dictionary, without its entries."""
 
     glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
-    name: str = Field(description="The name it was given", examples=["Animals"])
+    name: str = Field(description="The glossary's name", examples=["Animals"])
     ready: bool = Field(default=True, description="Always true")
     creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
 
@@ -103,14 +103,14 @@ class GlossaryInfo(DictionaryInfo):
 class GlossaryList(BaseModel):
     """The glossaries available to the client, oldest first."""
 
-    glossaries: list[GlossaryInfo] = Field(description="One for each")
+    glossaries: list[GlossaryInfo] = Field(description="One entry per glossary")
 
 
 class MultilingualInfo(BaseModel):
     """A glossary without its entries."""
 
     glossary_id: str = Field(description=_ID, examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])
-    name: str = Field(description="The name it was given", examples=["Animals"])
+    name: str = Field(description="The glossary's name", examples=["Animals"])
     creation_time: str = Field(description=_TIME, examples=["2026-01-31T12:34:56.789012Z"])
     dictionaries: list[DictionaryInfo] = Field(description="One per language pair")
 
@@ -118,7 +118,7 @@ class MultilingualInfo(BaseModel):
 class MultilingualList(BaseModel):
     """The glossaries available to the client, oldest first."""
 
-    glossaries: list[MultilingualInfo] = Field(description="One for each")
+    glossaries: list[MultilingualInfo] = Field(description="One entry per glossary")
 
 
 class DictionaryEntries(SupportedPair):
@@ -131,7 +131,7 @@ class DictionaryEntries(SupportedPair):
 class EntriesResponse(BaseModel):
     """The requested dictionary."""
 
-    dictionaries: list[DictionaryEntries] = Field(description="One")
+    dictionaries: list[DictionaryEntries] = Field(description="The requested dictionary only")
 
 
 def pairs_of(catalogue: Catalogue) -> list[Pair]:

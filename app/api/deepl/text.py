@@ -107,7 +107,7 @@ class TextRequest(TranslationOptions):
     context: str | None = Field(None, description="Has no effect: each sentence is translated independently")
     preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
     show_billed_characters: bool = Field(True, description="Has no effect: they are always shown")
-    tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Without effect")
+    tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Has no effect")
     custom_instructions: Strings | None = Field(None, description="Not supported: custom instructions are refused")
 
     def check(self) -> None:
@@ -230,7 +230,7 @@ _LANGUAGES: dict[str, Any] = {
     "response_model": list[OfferedLanguage],
     "responses": error_responses(*BODY_ERRORS),
 }
-_USAGE: dict[str, Any] = {"summary": "Characters used, and the limit", "responses": error_responses()}
+_USAGE: dict[str, Any] = {"summary": "Get the characters used, and the limit", "responses": error_responses()}
 
 
 @router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)

@@ -1,4 +1,4 @@
-"""What DeepL's routes share: keys, errors, language codes, and how fields are read and written.
+"""Shared by DeepL's routes: keys, errors, language codes, and how fields are read and written.
 
 The format follows DeepL's published API and its Python client, `deepl` 1.32.
 """
@@ -72,7 +72,7 @@ def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
 
 
 def invalid_field(field: str, detail: str) -> InvalidFields:
-    """An InvalidFields that blames `field`."""
+    """An InvalidFields error about `field`."""
     return InvalidFields.at(f"#/{field}", detail)
 
 
@@ -85,7 +85,7 @@ def error_responses(
 ) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may end in these errors, each with an example.
 
-    `missing`: things that may not exist; `not_ready`: what status 503 may say about them.
+    `missing`: kinds of resources that may not exist; `not_ready`: the detail of a 503.
     """
     others = {f"no-{what}": _example_problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:

@@ -144,9 +144,9 @@ async def libre_languages(translator: TranslatorState) -> list[LibreLanguage]:
     ]
 
 
-@router.get("/health", summary="Liveness: does the process answer?")
+@router.get("/health", summary="Liveness: is the process responding?")
 async def libre_health() -> Health:
-    """Answers as long as the process does, however busy the engine is."""
+    """Return 200 as long as the process responds, however busy the engine is."""
     return Health(status="ok")
 
 
@@ -173,7 +173,7 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
 
 @router.post("/suggest", summary="Suggest a better translation", status_code=403, **SUGGEST)
 async def suggest() -> Response:
-    """Always refused: suggestions are not stored."""
+    """Always respond with 403: the service does not store suggestions."""
     return JSONResponse({"error": NO_SUGGESTIONS}, 403)
 
 
@@ -210,7 +210,7 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
 async def download_file(
     name: Annotated[str, Path(description="The last part of the URL that /translate_file returned")], request: Request
 ) -> Response:
-    """Download a file that /translate_file made. Anyone who knows the name may have it."""
+    """Download a file that /translate_file made. Anyone who knows the name can download it."""
     downloads: Downloads = request.state.downloads
     file = downloads.find(name)
     if file is None:
@@ -219,11 +219,10 @@ async def download_file(
 
 
 def _admit_early(request: Request) -> Client | None:
-    """Identifies the client early if no key is required, so that an unreadable body counts as well; a key may be in the
-    body.
+    """Admits the client before its body is read if no key is required, so that unreadable bodies count as requests too.
 
-    If a key is required and does not come before the body, the body counts against the budget of unauthenticated
-    clients. Raises InvalidFields and TooManyRequests.
+    A required key may be in the body: unless it is in the query or a header, the body counts against the budget of
+    unauthenticated clients. Raises InvalidFields and TooManyRequests.
     """
     access_control: AccessControl = request.state.access_control
     if not access_control.requires_key:

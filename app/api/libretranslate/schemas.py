@@ -39,7 +39,7 @@ class LibreRequest(BaseModel):
 class ToTranslate(LibreRequest):
     """A text, or a list of texts, to translate."""
 
-    q: Texts = Field(description="The text; in JSON also a list of texts, which is answered with lists")
+    q: Texts = Field(description="The text; in JSON also a list of texts, for which the response has lists")
     source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field("text", description="`html`: the markup is preserved")
@@ -53,9 +53,9 @@ class ToTranslate(LibreRequest):
 
 
 class ToDetect(LibreRequest):
-    """A text to detect the language of."""
+    """A text whose language to detect."""
 
-    q: Texts = Field(description="The text; in JSON also a list of texts, which count as one")
+    q: Texts = Field(description="The text; in JSON also a list of texts, which are treated as one text")
 
 
 class FileToTranslate(LibreRequest):
@@ -75,7 +75,7 @@ class LibreDetection(BaseModel):
 class LibreTranslation(BaseModel):
     """For a list of texts, each field is a list of the same length."""
 
-    translatedText: str | list[str] = Field(examples=["Bonjour."], description="A list where `q` is one")
+    translatedText: str | list[str] = Field(examples=["Bonjour."], description="A list if `q` is a list")
     detectedLanguage: LibreDetection | list[LibreDetection] | None = Field(
         None, description="Present if the source is `auto`"
     )
