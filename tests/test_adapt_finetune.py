@@ -83,7 +83,7 @@ def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Pat
     write_pairs(Path("elsewhere.tsv"), GENERAL[:20])
     output = tune("--general", "elsewhere.tsv", "--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
-    assert f"before, as {theirs.name}, and after:" in output
+    assert f"before fine-tuning, as {theirs.name}, and after:" in output
     assert "your pairs, held out (20 sentences)" in output
     assert "elsewhere: elsewhere.tsv (20 sentences)" in output
     initial = ours.config["training"]["initial"]
@@ -223,7 +223,7 @@ def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more
     theirs = loaded("ruined").model.state_dict()
     assert not any(torch.allclose(ours[name], theirs[name]) for name in ours)
     assert Path("runs/bundles-ruined/run/log.csv").read_text() == log
-    assert "all is done" in run(*accepting)
+    assert "nothing to do" in run(*accepting)
 
 
 def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_step_more(shipped: Path) -> None:
@@ -240,13 +240,13 @@ def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_ste
     weights = ours.config["training"]["weights"]
     assert weights.startswith("those 0.25 of the way from where the run began to ")
     assert f"The weights are {weights}." in Path("bundles/mine/README.md").read_text()
-    assert "all is done" in tune(*blended)
+    assert "nothing to do" in tune(*blended)
 
 
 def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_another_run(shipped: Path) -> None:
     tune()
     output = tune("--replace")
-    assert "all is done" in output
+    assert "nothing to do" in output
     assert "your pairs, held out" in output
     shipped.rename("bundles/before")
     Path("bundles/mine").rename("bundles/shipped")
@@ -255,7 +255,7 @@ def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_anothe
 
 def test_another_learning_rate_is_another_run(shipped: Path) -> None:
     tune("--learning-rate", "0.001")
-    assert "all is done" in tune("--learning-rate", "0.001", "--replace")
+    assert "nothing to do" in tune("--learning-rate", "0.001", "--replace")
     assert "give another --work" in tune("--learning-rate", "0.0003", "--replace", code=1)
 
 
@@ -274,7 +274,7 @@ def test_a_general_set_may_be_an_address(shipped: Path) -> None:
         (["--accept-loss", "-1"], "--accept-loss must lie"),
         (["--blend", "0"], "--blend must be above 0"),
         (["--init", "nowhere"], "nowhere"),
-        (["--out", "bundles/../bundles/shipped", "--replace"], "itself, which the same command needs to resume"),
+        (["--out", "bundles/../bundles/shipped", "--replace"], "itself, which is needed to resume"),
         (["--general", "nowhere.tsv"], "nowhere.tsv"),
     ],
 )

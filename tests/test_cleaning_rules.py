@@ -314,9 +314,9 @@ def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tm
     assert {"an empty side", "1 instead of 2 columns", "a duplicate pair"} <= dropped.keys()
     assert dropped["a duplicate pair"]["examples"][0]["source"] == PAIRS[0].source
     text = (tmp_path / "data/report.txt").read_text(encoding="utf-8")
-    assert "UTF-8 with a byte order mark, CRLF line ends" in text
+    assert "UTF-8 with a byte order mark, CRLF line endings" in text
     assert f"line {len(PAIRS) + 3}: 'Où as-tu mis les clés ?' | 'Where did you put the keys?'" in text
-    assert f"messy.tsv: 1 line put right: {SWAPPED} (line {len(PAIRS) + 3})" in said
+    assert f"messy.tsv: 1 line repaired: {SWAPPED} (line {len(PAIRS) + 3})" in said
     assert f"more examples of each are in {tmp_path / 'data/report.txt'}" in said
 
 

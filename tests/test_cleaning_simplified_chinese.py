@@ -137,7 +137,7 @@ def test_prepared_text_is_simplified_and_counted(tmp_path: Path) -> None:
     dev, _ = read_pairs(tmp_path / "data" / "dev.tsv")
     assert len(dev) == 10
     assert not set("".join(pair.target for pair in dev)) & set("龍廣場計畫這橋")
-    assert any(f"12 lines put right: {SIMPLIFIED}" in line for line in said)
+    assert any(f"12 lines repaired: {SIMPLIFIED}" in line for line in said)
     tokenizer = Tokenizer.load(tmp_path / "data" / "sentencepiece.model")
     assert tokenizer.normalise("龍") == "龙" and not tokenizer.has_piece("龍")
 

@@ -61,7 +61,7 @@ def test_of_two_plain_files_the_first_is_column_1_and_the_second_column_2(tmp_pa
     spec = CorpusSpec((write(tmp_path / "a.en", "Hello.\n"), write(tmp_path / "a.fr", "Bonjour.\n")))
     for columns, pair in (((1, 2), ("Hello.", "Bonjour.")), ((2, 1), ("Bonjour.", "Hello."))):
         assert [found for _, found in open_corpus(spec, columns=columns).pairs(LineTally())] == [pair]
-    assert "source in the second as asked" in open_corpus(spec, columns=(2, 1)).describe()
+    assert "source in the second as requested" in open_corpus(spec, columns=(2, 1)).describe()
     with pytest.raises(CorpusError, match="no column 3"):
         open_corpus(spec, columns=(1, 3))
 

@@ -146,8 +146,8 @@ def test_nothing_is_written_where_an_archive_says(tmp_path: Path, cache: Path) -
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.zip", zipped({"x.de": b"x", "x.en": b"y"}), "no files x.en and x.fr, no .tsv and no .tmx in it"),
-        ("a.zip", zipped({"a.tsv": TSV, "b.tsv": TSV}), r"several corpora in it \(a.tsv, b.tsv\); unpack it"),
+        ("a.zip", zipped({"x.de": b"x", "x.en": b"y"}), "no files x.en and x.fr, no .tsv and no .tmx"),
+        ("a.zip", zipped({"a.tsv": TSV, "b.tsv": TSV}), r"it contains several corpora \(a.tsv, b.tsv\); unpack it"),
         ("a.zip", zipped({"xl/workbook.xml": b""}), "this is a spreadsheet"),
         ("a.tgz", tarred(SIDES)[:60], "cannot be read"),
         ("a.tar", b"no archive" * 100, "cannot be read"),
@@ -285,14 +285,14 @@ def test_a_file_is_downloaded_once_and_checked_each_time(server: Server, cache: 
     assert read(checked(server)) == read(f"{checked(server)}:2") == read(address(server)) == PAIRS
     assert resolve(f"{checked(server)}:2", "en", "fr").weight == 2.0
     assert server.asked == [None]
-    with pytest.raises(CorpusError, match=f"which came before, has the SHA-256 .*, not {'0' * 64}"):
+    with pytest.raises(CorpusError, match=f"downloaded earlier, has the SHA-256 .*, not {'0' * 64}"):
         read(f"{address(server)}#sha256={'0' * 64}")
     assert read(checked(server)) == PAIRS, "a wrong checksum may be the caller's fault"
     assert server.asked == [None]
 
 
 def test_a_download_that_is_not_what_was_meant_is_not_kept(server: Server, cache: Path) -> None:
-    with pytest.raises(CorpusError, match=f"not {'0' * 64}; it was thrown away"):
+    with pytest.raises(CorpusError, match=f"not {'0' * 64}; it was deleted"):
         read(f"{address(server)}#sha256={'0' * 64}")
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
@@ -339,7 +339,7 @@ def test_what_cannot_be_gone_on_with_is_begun_anew(server: Server, change: str) 
     [
         ("{}/none.tsv", "the server answered 404"),
         ("{}/a.tsv#sha256=12", "expected sha256= and 64"),
-        ("http://me:secret@localhost/a.tsv", "addresses with passwords are refused"),
+        ("http://me:secret@localhost/a.tsv", "URLs with passwords are refused"),
         ("http://127.0.0.1:1/a.tsv", "cannot be downloaded"),
         ("{}/a.tsv:0", "the weight must be above 0"),
         ("mtdata:../x", "expected mtdata:GROUP-NAME-VERSION"),

@@ -443,7 +443,7 @@ def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
     arguments = ["--pairs", path, "--source", "en", "--target", "fr", "--columns", "2,1", "--vocab-size", 360]
     result = CliRunner().invoke(verb, [str(argument) for argument in [*arguments, "--out", tmp_path / "data"]])
     assert result.exit_code == 0, result.output
-    assert "2 columns, source in 2 and target in 1 as asked" in result.output
+    assert "2 columns, source in 2 and target in 1 as requested" in result.output
     assert "304 sentence pairs to train on, and 32 copies" in result.output
     assert read_pairs(tmp_path / "data" / "dev.tsv")[0][0] in PAIRS
     options_given = json.loads((tmp_path / "data" / "prepared.json").read_text(encoding="utf-8"))["options"]

@@ -66,7 +66,7 @@ def test_nothing_is_exported_where_all_loses_more_elsewhere_than_is_accepted_and
     log = (RUN / "log.csv").read_text()
     assert "gained" in tune(*RUINOUS, "--accept-general-loss", "100")
     assert (RUN / "log.csv").read_text() == log
-    assert "all is done" in tune(*RUINOUS, "--accept-general-loss", "100", "--replace")
+    assert "nothing to do" in tune(*RUINOUS, "--accept-general-loss", "100", "--replace")
 
 
 @pytest.mark.usefixtures("knowing")
@@ -90,7 +90,7 @@ def test_at_the_end_a_table_says_what_was_gained_and_lost_a_sentence_what_to_do_
     output = tune()
     assert "your pairs, held out (20 sentences)" in output
     assert "elsewhere: general set (4 sentences)" in output
-    table, advice = output.index("before, as en-fr@"), output.index("\ngained ")
+    table, advice = output.index("before fine-tuning, as en-fr@"), output.index("\ngained ")
     assert table < advice < output.index("\nto serve it:")
     assert f"is drawn in {RUN}/tradeoff.png" in output
     assert chosen()["advice"] in output

@@ -147,7 +147,7 @@ def test_a_real_process_saves_and_its_last_line_is_a_command_that_goes_on(data: 
         assert process.wait(timeout=900) == 128 + number, said.read_text()
         assert sign in said.read_text()
         *_, saying, last = said.read_text().rstrip("\n").split("\n")
-        assert saying == "saved and stopped; to go on:"
+        assert saying == "saved and stopped; to resume:"
         assert (out / STATE).exists()
         state = load_state(out)
         assert state is not None

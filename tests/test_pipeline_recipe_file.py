@@ -220,7 +220,7 @@ def test_a_run_is_as_its_recipe_says_and_measures_its_test_sets(corpora: Path) -
 def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> None:
     run()
     weights = load_bundle(Path("bundles/b"), torch.device("cpu")).name
-    assert "all is done" in run()
+    assert "nothing to do" in run()
     Path("r.toml").write_text(RECIPE.replace("dropout = 0.2", "dropout = 0.3"))
     assert "and another model.dropout: give another --work" in run("--replace", code=1)
     Path("r.toml").write_text(RECIPE.replace("vocab_size = 400", "vocab_size = 380"))
@@ -244,7 +244,7 @@ def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> 
     training = config_of("b")["training"]
     assert (training["steps"], training["recipe"]["steps"], training["recipe"]["evaluate_every"]) == (8, 8, 2)
     assert load_bundle(Path("bundles/b"), torch.device("cpu")).name != shorter
-    assert "all is done" in run()
+    assert "nothing to do" in run()
 
 
 def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
@@ -257,7 +257,7 @@ def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
         evaluations = f"{patience} evaluation{'s' * (patience > 1)}"
         assert f"stopped early: {evaluations} without a better development loss" in run("--replace")
         assert config_of("b")["training"]["steps"] == stopped
-        assert "all is done" in run("--replace")
+        assert "nothing to do" in run("--replace")
 
 
 def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
@@ -304,9 +304,9 @@ def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path)
     ("prepare", "more", "message"),
     [
         ({}, {"model": {"architecture": "tiny"}}, "with --init the architecture is the bundle's"),
-        ({}, {"model": {"d_model": 64, "dropout": 0.2}}, "--init decides d_model by the bundle"),
-        ({}, {"training": {"epochs": 3, "warmup": 9}}, "--init has --learning-rate instead of warmup"),
-        ({"vocab_size": 500}, {}, "--init decides vocab_size by the bundle"),
+        ({}, {"model": {"d_model": 64, "dropout": 0.2}}, "with --init, the bundle decides d_model"),
+        ({}, {"training": {"epochs": 3, "warmup": 9}}, "with --init, --learning-rate replaces warmup"),
+        ({"vocab_size": 500}, {}, "with --init, the bundle decides vocab_size"),
     ],
 )
 def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(

@@ -58,7 +58,7 @@ def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> N
     output = run("--licence", "CC0-1.0", "--attribution", "me", "--remark", "Not for contracts.")
     assert "my.tsv: UTF-8" in output
     assert "the plan: architecture d2l" in output
-    assert "in all, less if it stops getting better" in output
+    assert "in total, less if it stops improving" in output
     assert "\nto serve it:\n  INTERLINEAR_BUNDLES=bundles/mine python -m app serve\n" in output
     bundle = load_bundle(Path("bundles/mine"), CPU)
     assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
@@ -76,7 +76,7 @@ def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
     run()
     before = load_bundle(Path("bundles/mine"), CPU).name
     output = run("--replace")
-    assert "all is done" in output
+    assert "nothing to do" in output
     assert "python -m app serve" in output
     assert load_bundle(Path("bundles/mine"), CPU).name == before
 
@@ -85,20 +85,20 @@ def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_w
     write_pairs(Path("test.tsv"), PAIRS[:3])
     Path("r.toml").write_text('[export]\ndtype = "float32"\n')
     run("--test", "test.tsv")
-    assert "all is done" in run("--test", "test.tsv", "--replace")
+    assert "nothing to do" in run("--test", "test.tsv", "--replace")
     write_pairs(Path("test.tsv"), PAIRS[3:6])
     two = ["--test", "test.tsv"], ["--test", "test.tsv", "--recipe", "r.toml"]
     for options in (*two, ["--recipe", "r.toml", "--remark", "Not for contracts."]):
         output = run(*options, "--replace")
-        assert ("all is done" in output, "timing" in output) == (False, False)
-        assert "all is done" in run(*options, "--replace")
+        assert ("nothing to do" in output, "timing" in output) == (False, False)
+        assert "nothing to do" in run(*options, "--replace")
     assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
 
 
 def test_the_minutes_of_a_run_that_goes_on_count_anew_and_the_plan_stays() -> None:
     assert "counts from now" not in run("--minutes", "100")
     os.rename("bundles/mine", "elsewhere")
-    assert "--minutes counts from now; the plan was made before" in run("--minutes", "50")
+    assert "--minutes counts from now, but the plan is an earlier one" in run("--minutes", "50")
 
 
 def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_there_is(
@@ -126,7 +126,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
     assert 1 <= steps < planned
     assert f"stopped at step {steps} of {planned}: out of time" in output
     assert 180 + 20 * steps <= 480
-    assert "all is done" in run("--minutes", "8", "--replace")
+    assert "nothing to do" in run("--minutes", "8", "--replace")
 
 
 def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
@@ -182,8 +182,8 @@ def test_a_bundle_that_is_being_made_elsewhere_is_refused_before_any_work() -> N
 def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:
     assert "warning: bundles" not in run()
     output = run("--out", "bundles/other", "--work", "work2")
-    assert "warning: bundles/mine is of the same direction, and a service of bundles refuses two" in output
-    assert "of the same direction" not in run("--out", "bundles/another", "--work", "work3", "--target", "de")
+    assert "warning: bundles/mine translates in the same direction, and a service that loads bundles" in output
+    assert "in the same direction" not in run("--out", "bundles/another", "--work", "work3", "--target", "de")
 
 
 def test_other_pairs_do_not_continue_a_run() -> None:
@@ -246,7 +246,7 @@ def test_the_minutes_are_planned_once_and_kept() -> None:
     assert "architecture toy" in run("--minutes", "0.0001")
     assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"] == steps
     os.rename("bundles/mine", "elsewhere2")
-    assert "was begun with the architecture toy" in run("--architecture", "tiny", code=1)
+    assert "was started with the architecture toy" in run("--architecture", "tiny", code=1)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_the_pairs_are_the_sources_with_the_best_of_a_beam_of_five(
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv")
     assert lines_of(tmp_path / "out.tsv") == distilled(shipped, PAIRS, 5)
     assert "30 pairs in" in said
-    assert "of 30 different texts" in said
+    assert "from 30 distinct texts" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "pairs.tsv"]
 
 
@@ -218,7 +218,7 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_fi
         (["--max-ratio", "1"], "--max-ratio must be over 1"),
         (["--precision", "int4"], "precision must be one of"),
         (["--out", "pairs.tsv"], "pairs.tsv exists; give --replace"),
-        (["--out", "pairs.tsv", "--replace"], "--out pairs.tsv is also the input, and would be lost"),
+        (["--out", "pairs.tsv", "--replace"], "--out pairs.tsv is also the input, which would be lost"),
         (["--out", "out.tsv.gz"], "--out is not compressed: give out.tsv"),
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
         (["--bundle", "nowhere"], "nowhere: bundle folder not found"),
@@ -258,7 +258,7 @@ def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
 
     monkeypatch.setattr(ResumableTsv, "add", killed)
     for _ in range(2):
-        assert "to go on:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
+        assert "to resume:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
         assert not (tmp_path / "out.tsv").exists()
     said = translate(*given, "--out", tmp_path / "out.tsv")
     assert "12 of 31 texts are already done" in said
@@ -280,9 +280,9 @@ def test_what_was_begun_otherwise_is_not_gone_on_with(
         patch.setattr(ResumableTsv, "finish", stopped)
         translate(*given, "--beam", 2, code=130)
     said = translate(*given, "--beam", 3, code=1)
-    assert ".out.tsv.partial was begun with beam 2, not 3: delete it" in said
+    assert ".out.tsv.partial was started with beam 2, not 3: delete it" in said
     write_pairs(pairs_file, PAIRS[1:])
-    assert "was begun with input" in translate(*given, "--beam", 2, code=1)
+    assert "was started with input" in translate(*given, "--beam", 2, code=1)
 
 
 def test_draws_depend_on_what_is_decoded_together_and_translations_do_not(

@@ -88,7 +88,7 @@ def test_stopped_by_hand_it_says_how_to_go_on_if_it_can(capsys: pytest.CaptureFi
     assert stopped.value.exit_code == 130
     said = capsys.readouterr().err
     assert "stopped" in said
-    assert ("to go on:\n  python -m training " in said.replace(python_here(), "python")) == resumable
+    assert ("to resume:\n  python -m training " in said.replace(python_here(), "python")) == resumable
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

@@ -52,12 +52,12 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
             _say(f"error: {error}")
             raise typer.Exit(1) from None
         except torch.OutOfMemoryError as error:
-            _say(f"error: {str(error).partition('. ')[0]}: fewer --batch-tokens take less")
+            _say(f"error: {str(error).partition('. ')[0]}: a smaller --batch-tokens needs less memory")
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped()
             what = "saved and stopped" if stopped.saved else "stopped"
-            _say(f"\n{what}; to go on:\n  {this_command()}" if resumable else f"\n{what}")
+            _say(f"\n{what}; to resume:\n  {this_command()}" if resumable else f"\n{what}")
             raise typer.Exit(128 + stopped.number) from None
 
     return guard

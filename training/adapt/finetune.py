@@ -232,7 +232,7 @@ def describe_changes(config: Mapping[str, Any]) -> Iterator[str]:
         return
     rows = [(_set_label(metric), metric["metric"], metric["score"], after) for metric, after in changes(config)]
     width = max(len(whose) for whose, *_ in rows)
-    yield f"before, as {initial['bundle']}, and after:"
+    yield f"before fine-tuning, as {initial['bundle']}, and after:"
     for whose, metric, before, score in rows:
         yield f"  {whose:{width}}  {metric:4}  {before:5.1f} -> {score:5.1f}"
     if tradeoff := config["training"].get("tradeoff"):

@@ -30,7 +30,7 @@ class CorpusReport:
 
     def summary_lines(self) -> Iterator[str]:
         """One line for each thing that was done, the most frequent first, and one for an example."""
-        for done, lines in (("put right", self.repaired), ("left out", self.dropped)):
+        for done, lines in (("repaired", self.repaired), ("left out", self.dropped)):
             for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
                 yield f"{self.corpus.name}: {line}"
                 yield from _example(lines, reason)
@@ -38,7 +38,7 @@ class CorpusReport:
     def detail_lines(self) -> Iterator[str]:
         yield self.corpus.describe()
         yield f"  {self.read:,} lines read, {self.kept:,} kept ({100 * self.kept / max(1, self.read):.1f} %)"
-        for title, lines in (("put right", self.repaired), ("left out", self.dropped)):
+        for title, lines in (("repaired", self.repaired), ("left out", self.dropped)):
             if lines.counts:
                 yield f"  {title}:"
             for reason in lines.reasons():

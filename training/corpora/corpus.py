@@ -181,14 +181,14 @@ class Corpus:
     def describe(self) -> str:
         """In one line, what was assumed about the file or files."""
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
-        make = "; ".join(file.describe() for file in self.files)
+        formats = "; ".join(file.describe() for file in self.files)
         note = self.note + ("; the two languages are swapped" if self.swapped else "")
         if not self.columns:
-            return f"{self.name}: two plain files, line by line{note}; {make}{weight}"
+            return f"{self.name}: two plain files, line by line{note}; {formats}{weight}"
         header = "the first line is a header" if self.header else "no header"
         note = ("; quotes around cells are removed" if self.quoted else "") + note
         taken = f"{self.columns} columns, source in {self.source + 1} and target in {self.target + 1}{note}"
-        return f"{self.name}: {make}; {header}; {taken}{weight}"
+        return f"{self.name}: {formats}; {header}; {taken}{weight}"
 
     def pairs(self, skipped: LineTally) -> Iterator[NumberedPair]:
         """The usable pairs with their line numbers, in order, stripped of white space; the others go to `skipped`.
@@ -212,7 +212,7 @@ class Corpus:
         for number, (source, target) in enumerate(zip_longest(*(file.lines() for file in self.files)), 1):
             if source is None or target is None:
                 short = self.files[source is not None].path
-                raise CorpusError(short, f"ends after line {number - 1}, the other file goes on; they must match")
+                raise CorpusError(short, f"ends after line {number - 1}, but the other file goes on; they must match")
             yield [source, target]
 
     def _pair(self, cells: list[str]) -> tuple[str | None, Pair]:
@@ -262,7 +262,7 @@ def open_corpus(
     rows = [row for row in rows[int(header) :] if len(row) == count]
     if columns is not None:
         return _select_columns(
-            Corpus(spec, files, count, header=header, quoted=quoted, note=" as asked"), columns, first
+            Corpus(spec, files, count, header=header, quoted=quoted, note=" as requested"), columns, first
         )
     if header and (named := _named_columns(names, source, target)):
         note = ", by the header" if named != (0, 1) else ""
@@ -337,8 +337,8 @@ def _select_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Cor
 def _select_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
     """For two plain files, the first is column 1 and the second is column 2."""
     if max(columns) > 2:
-        raise CorpusError(corpus.spec.paths[0], f"of two files there is no column {max(columns)}")
-    note = f"; source in the {'first' if columns[0] == 1 else 'second'} as asked"
+        raise CorpusError(corpus.spec.paths[0], f"there are two files, so there is no column {max(columns)}")
+    note = f"; source in the {'first' if columns[0] == 1 else 'second'} as requested"
     return dataclasses.replace(corpus, source=columns[0] - 1, target=columns[1] - 1, note=note)
 
 

@@ -29,7 +29,7 @@ def download(url: str, path: Path, sha256: str | None = None) -> None:
             if not path.exists():  # otherwise another command has just made it
                 return _download(url, path, sha256)
     if sha256 is not None and (found := _sha256(path)) != sha256:  # it may be right: other commands use it
-        raise CorpusError(url, f"{path}, which came before, has the SHA-256 {found}, not {sha256}")
+        raise CorpusError(url, f"{path}, downloaded earlier, has the SHA-256 {found}, not {sha256}")
 
 
 def _download(url: str, path: Path, sha256: str | None) -> None:
@@ -45,7 +45,7 @@ def _download(url: str, path: Path, sha256: str | None) -> None:
     if sha256 is not None and (found := _sha256(partial)) != sha256:
         partial.unlink()
         path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
-        raise CorpusError(url, f"the file that came has the SHA-256 {found}, not {sha256}; it was thrown away")
+        raise CorpusError(url, f"the downloaded file has the SHA-256 {found}, not {sha256}; it was deleted")
     os.replace(partial, path)
     path.with_name(f".{path.name}.mark").unlink(missing_ok=True)
 

@@ -87,7 +87,7 @@ def _downloaded(address: str) -> Path:
     if parts.fragment and not given:
         raise CorpusError(address, "expected sha256= and 64 hexadecimal digits after the #")
     if parts.username or parts.password:
-        raise CorpusError(parts.hostname or "", "addresses with passwords are refused, since addresses are recorded")
+        raise CorpusError(parts.hostname or "", "URLs with passwords are refused, since URLs are recorded")
     name = re.sub(r"[^\w.-]", "_", unquote(parts.path).rsplit("/", 1)[-1]).lstrip(".") or "pairs"
     path = _cache_entry(parts._replace(fragment="").geturl()) / name
     download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
@@ -190,7 +190,7 @@ def _choose_members(path: Path, names: list[str], languages: tuple[str, str]) ->
         return found[0]
     what = "several corpora" if found else f"no files x.{languages[0]} and x.{languages[1]}, no .tsv and no .tmx"
     shown = ", ".join(sorted([name for pair in found for name in pair] or names)[:6])
-    raise CorpusError(path, f"there are {what} in it ({shown}); unpack it and name the files")
+    raise CorpusError(path, f"it contains {what} ({shown}); unpack it and name the files")
 
 
 def _language_suffixes(code: str) -> list[str]:

@@ -69,7 +69,7 @@ class TextFile:
         if self.guessed:
             encoding = f"not UTF-8: read as {encoding} (if letters look wrong, give --encoding)"
         packed = [] if self.compression == "plain" else [self.compression]
-        return ", ".join([*packed, encoding, f"{_LINE_END_NAMES[self.line_end]} line ends"])
+        return ", ".join([*packed, encoding, f"{_LINE_END_NAMES[self.line_end]} line endings"])
 
     def lines(self) -> Iterator[str]:
         """The lines without their ends; bytes that are invalid in the encoding become U+FFFD.
@@ -182,7 +182,7 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
     zeros = [number for number, line in enumerate(parts, 1) if b"\0" in line]
     if len(zeros) > _MAX_ZERO_BYTE_SHARE * len(parts):
         shown = _first_line(parts[zeros[0] - 1])
-        raise CorpusError(path, f"no text: zero bytes in {shown} (UTF-16 needs a byte order mark)", zeros[0])
+        raise CorpusError(path, f"not text: zero bytes in {shown} (UTF-16 needs a byte order mark)", zeros[0])
     lines = _non_ascii_lines(sample)
     broken = [line for line in lines if not _is_utf8(line)]
     if 2 * len(broken) <= len(lines):

@@ -69,8 +69,8 @@ class PreparedSummary:
     def describe(self, folder: Path) -> Iterator[str]:
         """The closing lines of `prepare`."""
         own = self.own_pairs
-        yield f"{folder} is ready to train {self.source} to {self.target}:"
-        yield f"  {own:,} sentence pairs to train on, and {self.reserved_copies:,} copies that teach placeholders"
+        yield f"{folder} is ready for training {self.source} to {self.target}:"
+        yield f"  {own:,} sentence pairs to train on, and {self.reserved_copies:,} copies with placeholders"
         yield f"  {self.augmented_copies:,} copies with different case, punctuation or names"
         yield f"  {self.dev_pairs:,} development pairs, which share no sentence with the training pairs"
         yield f"  a shared vocabulary of {self.vocab_size:,} pieces"

@@ -70,7 +70,7 @@ class RunArguments:
 
     def __post_init__(self) -> None:
         if self.corpora is not None and self.recipe is None:
-            raise ValueError("--corpora locates the files that a recipe names: give --recipe too")
+            raise ValueError("--corpora is the folder of the files that a recipe names: give --recipe too")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RunOptions:
             self._check_tuning()
         for origin in (self.tuning.initial if self.tuning else None, self.parent):
             if origin is not None and origin.bundle.folder.resolve() == self.export.out.resolve():
-                raise ValueError(f"--out is {origin.name} itself, which the same command needs to resume: give another")
+                raise ValueError(f"--out is {origin.name} itself, which is needed to resume: give another")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             raise ValueError(f"--architecture must be one of {', '.join(ARCHITECTURES)}, not {self.architecture!r}")
         positions, longest = self.model.get("max_positions"), self.prepare.max_tokens
@@ -108,10 +108,10 @@ class RunOptions:
             raise ValueError("with --init the architecture is the bundle's: leave --architecture out")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
         if unsupported := [*vocabulary, *(name for name in self.model if name not in _DROPOUT_FIELDS)]:
-            raise ValueError(f"--init decides {', '.join(unsupported)} by the bundle: leave it out of the recipe")
+            raise ValueError(f"with --init, the bundle decides {', '.join(unsupported)}: leave it out of the recipe")
         if unsupported := [name for name in ("warmup", "learning_rate_factor") if name in self.training]:
             raise ValueError(
-                f"--init has --learning-rate instead of {', '.join(unsupported)}: leave it out of the recipe"
+                f"with --init, --learning-rate replaces {', '.join(unsupported)}: leave it out of the recipe"
             )
 
     @property
@@ -191,7 +191,7 @@ def fine_tuning_options(arguments: RunArguments) -> FineTuning | None:
         return FineTuning(InitialBundle.load(arguments.init), **arguments.tuning)
     for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
         option = name.replace("_", "-")
-        raise ValueError(f"--{option} is for fine-tuning: give the bundle to begin from with --init")
+        raise ValueError(f"--{option} is for fine-tuning: give the bundle to start from with --init")
     return None
 
 
@@ -255,5 +255,5 @@ def _languages(recipe: RecipeFile, tuning: FineTuning | None) -> tuple[str, str]
     if tuning is not None:
         return tuning.initial.languages(recipe.source, recipe.target)
     if recipe.source is None or recipe.target is None:
-        raise ValueError("give --source and --target, or a bundle to begin from with --init")
+        raise ValueError("give --source and --target, or a bundle to start from with --init")
     return recipe.source, recipe.target

@@ -79,12 +79,12 @@ class Plan:
     def describe(self, done: int = 0, elapsed_s: float = 0.0) -> list[str]:
         """The plan as lines of text, after `done` steps, which took `elapsed_s`."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
-        after = f" after the {done:,} done" if done else ""
+        after = f" after the {done:,} steps done" if done else ""
         left = duration(self.seconds_left(done, elapsed_s))
         return [
             f"the plan: architecture {self.architecture}, at most {steps}",
-            f"a step takes {self._step(done, elapsed_s):.2g} s here: about {left} in all"
-            f"{after}, less if it stops getting better before",
+            f"a step takes {self._step(done, elapsed_s):.2g} s here: about {left} in total"
+            f"{after}, less if it stops improving earlier",
         ]
 
     def _step(self, done: int, elapsed_s: float) -> float:
@@ -185,15 +185,15 @@ def within_minutes(
 
     if fitted := fit(timings):
         return timings, fitted
-    say("not one step would fit: timing again, since the machine may have been busy ...")
+    say("not even one step seems to fit: timing again, in case the machine was busy ...")
     timings = min(timings, timed(), key=lambda found: found.step)
     if fitted := fit(timings):
         return timings, fitted
     least = least_seconds(timings, sentences * timings.translation)
     say(
         f"warning: one step, its evaluation and the export seem to take {least:.0f} s here, and "
-        f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: what there is by then is exported; with more "
-        "minutes it would be better"
+        f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: the run exports what it has by then; more "
+        "minutes make a better model"
     )
     return timings, recipe
 

@@ -63,11 +63,14 @@ def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> N
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
     if summary and plan and options.fits(plan) and is_made_by(plan, options.export, tests):
         _say_changes(out, say)
-        say(f"all is done: {out} was made from these pairs (delete {options.work} to train again)")
+        say(f"nothing to do: {out} was made from these pairs (delete {options.work} to train again)")
         return
     check_replaceable(out, options.export.replace, needed=input_files(options.prepare))
     for other in same_direction_bundles(out, f"{options.prepare.source}-{options.prepare.target}"):
-        say(f"warning: {other} is of the same direction, and a service of {out.parent} refuses two: mind --out")
+        say(
+            f"warning: {other} translates in the same direction, and a service that loads {out.parent} refuses two such"
+            " bundles: consider another --out"
+        )
     device = pick_device(options.export.device)
     if summary is None:
         summary = _prepare(options, say)
@@ -77,7 +80,7 @@ def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> N
         plan.save(options.work)
     else:
         if options.minutes is not None:
-            say(f"--minutes counts from now; the plan was made before (delete {options.work} for another)")
+            say(f"--minutes counts from now, but the plan is an earlier one (delete {options.work} to plan again)")
         if not options.fits(plan):
             plan = _with_new_length(plan, options, summary, device)
             plan.save(options.work)
@@ -160,7 +163,7 @@ def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, 
     if not options.fits_except_length(plan):
         others = "".join(f" and another {name}" for name in options.differing(plan))
         raise TrainingError(
-            f"{options.work} was begun with the architecture {plan.architecture}{others}: give another --work"
+            f"{options.work} was started with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
     # The plan decides how many steps an epoch has: another device may want other batches.
@@ -187,7 +190,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
         pieces = options.parent.pieces(tokenizer)
         whole = sum(len(parts) == 1 for parts in pieces.values())
         say(
-            f"starting from {options.parent.name}, which has {whole:,} of the tokens and parts of "
+            f"starting from {options.parent.name}, which has {whole:,} of the tokens, and parts of "
             f"{len(pieces) - whole:,} others"
         )
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)

@@ -41,8 +41,8 @@ class ResumableTsv:
         for name, value in record["settings"].items():
             if (now := self._settings.get(name)) != value:
                 raise ValueError(
-                    f"{self.path} was begun with {name} {json.dumps(value)}, not {json.dumps(now)}: delete it, or give "
-                    "another --out"
+                    f"{self.path} was started with {name} {json.dumps(value)}, not {json.dumps(now)}: delete it, or "
+                    "give another --out"
                 )
         self.last_line, self.pairs, self._bytes = record["last_line"], record["pairs"], record["bytes"]
         self.failed.counts.update(record["failed"]["counts"])

@@ -124,7 +124,7 @@ def load_teacher(teacher: Teacher) -> tuple[Bundle, Backend]:
         dtype = sampling_precision(teacher.precision, device)
     bundle = load_bundle(teacher.bundle, device, dtype)
     if bundle.name != teacher.name:
-        raise ValueError(f"{teacher.bundle} is {bundle.name} by now, and was {teacher.name} at the start")
+        raise ValueError(f"{teacher.bundle} is now {bundle.name}; at the start, it was {teacher.name}")
     if teacher.sample is not None:
         return bundle, SamplingBackend(bundle.model, teacher.sample)
     return bundle, prepare(bundle.model, teacher.precision)

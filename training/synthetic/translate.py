@@ -125,7 +125,7 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     device = pick_device(options.device).type
     texts = _texts(options, bundle)
     if options.out.resolve() in [path.resolve() for path in texts.files]:
-        raise ValueError(f"--out {options.out} is also the input, and would be lost: give another")
+        raise ValueError(f"--out {options.out} is also the input, which would be lost: give another")
     say(texts.describe())
     lines = array("q", (text.line for text in texts))
     if not lines:
@@ -194,12 +194,13 @@ def _with_progress(found: Iterable[TranslatedBatch], texts: int) -> Iterator[Tra
             now = time.monotonic()
             if bar.disable and now - said >= _PROGRESS_EVERY_S:
                 said = now
-                left = duration((now - began) / done * (texts - done))
-                print(f"{done:,} of {texts:,} texts, {done / (now - began):.1f} a second, {left} left", file=sys.stderr)
+                rate = done / (now - began)
+                left = duration((texts - done) / rate)
+                print(f"{done:,} of {texts:,} texts, {rate:.1f} per second, {left} left", file=sys.stderr)
 
 
 def _summary(options: TranslateOptions, texts: Texts, output: ResumableTsv) -> Iterator[str]:
-    yield f"{output.pairs:,} pairs in {options.out}, of {texts.count:,} different texts"
+    yield f"{output.pairs:,} pairs in {options.out}, from {texts.count:,} distinct texts"
     for skipped in (texts.skipped, output.failed):
         yield from (f"  {line}" for line in skipped.describe())
 
