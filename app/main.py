@@ -39,7 +39,7 @@ from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.reload import DeploymentMiddleware, Deployments
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
-from app.text.glossary import load_glossaries
+from app.text.glossary_files import load_glossaries
 from model import __version__
 
 OPERATION_PATHS = "/health", "/ready", "/metrics"

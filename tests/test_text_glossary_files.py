@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.glossary_files import read_csv, read_tsv, write_tsv
+from app.settings import SettingsError
+from app.text.glossary_files import load_glossaries, read_csv, read_tsv, write_tsv
 
 TERM = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1).filter(
     lambda term: term == term.strip("\ufeff").strip()
@@ -60,3 +62,44 @@ def test_line_ends_and_marks_of_other_systems_are_none_of_the_entries() -> None:
 def test_the_line_that_is_wrong_is_named(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_tsv(text)
+
+
+def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "it.en-fr.tsv").write_bytes(b"\xef\xbb\xbf# terms\r\n\r\ncat\tchat\r\nhard disk\tdisque dur\r\n")
+    (tmp_path / "it.zh-Hans-pt-BR.tsv").write_text("猫\tgato\n", "utf-8")
+    (tmp_path / "my.own.en-fr.tsv").write_text("", "utf-8")
+    (tmp_path / "notes.txt").write_text("not a glossary", "utf-8")
+    glossaries = load_glossaries(tmp_path)
+    assert glossaries.names == ["it", "my.own"]
+    one = glossaries.find("it", "en", "fr")
+    assert one is not None
+    assert [protected.raw for protected in one.find("A cat on a hard disk.")] == ["chat", "disque dur"]
+    assert glossaries.find("it", "zh-Hans", "pt-BR") is not None
+    assert glossaries.find("it", "fr", "en") is None
+    assert glossaries.find("else", "en", "fr") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", b"", "a.tsv is not named like terms.en-fr.tsv"),
+        ("a.en-fr.tsv", b"cat\tchat\ncat\n", "a.en-fr.tsv: line 2: A line must be a term, a tab and its translation."),
+        ("a.en-fr.tsv", b"a\tb\tc\n", "a.en-fr.tsv: line 1: A line must be a term, a tab and its translation."),
+        ("a.en-fr.tsv", b"#\n\ncat\t\n", "a.en-fr.tsv: line 3: The translation of 'cat' is empty."),
+        ("a.en-fr.tsv", b"cat\tchat\ncat\tchatte\n", "a.en-fr.tsv: line 2: The term 'cat' is given twice."),
+        ("a.en-fr.tsv", b"cat\tchat\n\xff\tx\n", "a.en-fr.tsv: line 2: not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_glossary_is_named_with_its_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SettingsError) as error:
+        load_glossaries(tmp_path)
+    assert str(error.value) == f"INTERLINEAR_GLOSSARIES: {message}"
+
+
+def test_without_a_folder_there_are_no_glossaries(tmp_path: Path) -> None:
+    assert load_glossaries(None).names == []
+    with pytest.raises(SettingsError, match="there is no such folder"):
+        load_glossaries(tmp_path / "missing")

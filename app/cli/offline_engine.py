@@ -24,8 +24,8 @@ from app.markup.extract import markup_pieces
 from app.runtime.metrics import Metrics
 from app.services.startup import load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError, load_settings
-from app.text.glossary import Glossaries, Glossary, load_glossaries
-from app.text.glossary_files import read_file
+from app.text.glossary import Glossaries, Glossary
+from app.text.glossary_files import load_glossaries, read_file
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.bundle import BundleError

@@ -1,6 +1,6 @@
-"""Glossaries: terms with required translations, found in a text, and read from a request or a folder of files.
+"""Glossaries: terms with required translations, and how they are found in a text.
 
-The translator and the decoder enforce them.
+The translator and the decoder enforce the translations.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from app.markup.passage import ProtectedSpan
-from app.settings import PREFIX, SettingsError
 from model.languages import language_alone
 
 MAX_TERMS = 10_000
@@ -32,8 +30,6 @@ _LETTER = rf"[^\W{_ALONE}]"
 _TOKEN = re.compile(rf"{_LETTER}++(?:[{_MARKS}]++{_LETTER}*+)*+|[^\S\n\v\f\r\x1c-\x1e\x85\u2028\u2029]++|.", re.DOTALL)
 """A word, white space within a line, or any other character."""
 _HYPHENS = "-\u2010\u2011"
-_CODE = r"[a-z]{2,8}(?:-[A-Z0-9][A-Za-z0-9]*)*"
-_FILE_NAME = re.compile(rf"(?P<name>.+)\.(?P<source>{_CODE})-(?P<target>{_CODE})\.tsv")
 
 
 class _Entry(NamedTuple):
@@ -66,8 +62,8 @@ class Glossary:
         self._turkic = language_alone(language) in ("az", "tr")
         self._root = _Node()
         for term, translation in terms.items():
-            if fault := _fault(term, translation):
-                raise ValueError(fault)
+            if error := entry_error(term, translation):
+                raise ValueError(error)
             self._add(term.strip(), translation.strip())
 
     def find(self, text: str) -> list[ProtectedSpan]:
@@ -148,28 +144,6 @@ class Glossaries:
         return self.by_pair.get((name, source, target))
 
 
-def load_glossaries(folder: Path | None) -> Glossaries:
-    """Loads the glossaries in the files NAME.SOURCE-TARGET.tsv in `folder`; none if it is None.
-
-    Raises SettingsError, which names file and line.
-    """
-    if folder is None:
-        return Glossaries()
-    if not folder.is_dir():
-        raise SettingsError(f"{PREFIX}GLOSSARIES={folder}: there is no such folder")
-    loaded: dict[tuple[str, str, str], Glossary] = {}
-    for path in sorted(folder.glob("*.tsv")):
-        named = _FILE_NAME.fullmatch(path.name)
-        if not named:
-            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} is not named like terms.en-fr.tsv")
-        try:
-            terms = terms_of(path.read_bytes())
-            loaded[named["name"], named["source"], named["target"]] = Glossary(terms, named["source"])
-        except ValueError as error:
-            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name}: {error}") from None
-    return Glossaries(loaded)
-
-
 def merged(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """Both in order, without the ranges of `second` that overlap one of `first`."""
     found: list[ProtectedSpan] = []
@@ -183,37 +157,7 @@ def merged(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> l
     return [*found, *first[index:]]
 
 
-def terms_of(content: bytes) -> dict[str, str]:
-    """The terms of a file and their translations: on each line a term, a tab and its translation.
-
-    Ignores empty lines and comments, which begin with "#". Raises ValueError that names the line.
-    """
-    terms: dict[str, str] = {}
-    for number, line in enumerate(decoded(content).replace("\r\n", "\n").split("\n"), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        term, *translations = line.split("\t")
-        fault = (
-            _fault(term, translations[0])
-            if len(translations) == 1
-            else "A line must be a term, a tab and its translation."
-        )
-        if fault or term.strip() in terms:
-            raise ValueError(f"line {number}: {fault or f'The term {term.strip()!r} is given twice.'}")
-        terms[term.strip()] = translations[0].strip()
-    return terms
-
-
-def decoded(content: bytes) -> str:
-    """The text of a file. Raises ValueError that names the line."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        lines_before = content.count(b"\n", 0, error.start)
-        raise ValueError(f"line {lines_before + 1}: not UTF-8") from None
-
-
-def _fault(term: str, translation: str) -> str | None:
+def entry_error(term: str, translation: str) -> str | None:
     """What is wrong with an entry, in one line."""
     if not term.strip():
         return "A term is empty."
