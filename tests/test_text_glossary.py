@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
-from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, GlossaryChain, merged
+from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, GlossaryChain, merge_spans
 
 
 def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:
@@ -169,4 +169,4 @@ def protected(*ranges: tuple[int, int]) -> list[ProtectedSpan]:
 def test_ranges_that_overlap_one_of_the_first_are_left_out(
     first: list[ProtectedSpan], second: list[ProtectedSpan], expected: list[ProtectedSpan]
 ) -> None:
-    assert merged(first, second) == expected
+    assert merge_spans(first, second) == expected

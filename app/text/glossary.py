@@ -18,16 +18,18 @@ MAX_TERMS = 10_000
 MAX_CHARS = 200
 """For a term and for its translation; limits the search cost per word of a text."""
 
-_ALONE = (
+_SINGLE_LETTER_WORDS = (
     r"\u0e00-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u318f\u31f0-\u31ff\u3400-\u9fff"
     r"\uac00-\ud7ff\uf900-\ufaff\U00020000-\U000323af"
 )
 """Letters that count as words by themselves: those of scripts without spaces between words, and of Korean, whose
 particles follow a word without a space."""
-_MARKS = r"\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0970-\u0df3\u200c\u200d"
+_COMBINING_MARKS = r"\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0970-\u0df3\u200c\u200d"
 """Combining marks."""
-_LETTER = rf"[^\W{_ALONE}]"
-_TOKEN = re.compile(rf"{_LETTER}++(?:[{_MARKS}]++{_LETTER}*+)*+|[^\S\n\v\f\r\x1c-\x1e\x85\u2028\u2029]++|.", re.DOTALL)
+_LETTER = rf"[^\W{_SINGLE_LETTER_WORDS}]"
+_TOKEN = re.compile(
+    rf"{_LETTER}++(?:[{_COMBINING_MARKS}]++{_LETTER}*+)*+|[^\S\n\v\f\r\x1c-\x1e\x85\u2028\u2029]++|.", re.DOTALL
+)
 """A word, white space within a line, or any other character."""
 _HYPHENS = "-\u2010\u2011"
 
@@ -37,9 +39,9 @@ class _Entry(NamedTuple):
 
     spelling: str
     translation: str
-    only_so: bool
+    is_case_sensitive: bool
     """It has inner capitals, as acronyms have, and matches only that spelling."""
-    named: bool
+    is_capitalised: bool
     """It has a capital, as names have, and may match part of a hyphenated word."""
 
 
@@ -75,18 +77,18 @@ class Glossary:
         if not self._root.following:
             return []
         spans = [token.span() for token in _TOKEN.finditer(text)]
-        words = [self._folded(text[start:end]) for start, end in spans]
+        words = [self._fold(text[start:end]) for start, end in spans]
         found: list[ProtectedSpan] = []
         place = 0
         while place < len(words):
-            if words[place] in self._root.following and (longest := self._longest(text, spans, words, place)):
+            if words[place] in self._root.following and (longest := self._longest_match(text, spans, words, place)):
                 last, translation = longest
                 found.append(ProtectedSpan(spans[place][0], spans[last][1], translation))
                 place = last
             place += 1
         return found
 
-    def _longest(
+    def _longest_match(
         self, text: str, spans: Sequence[tuple[int, int]], words: Sequence[str], first: int
     ) -> tuple[int, str] | None:
         """The last word of the longest term that begins at word `first`, and its translation."""
@@ -95,18 +97,18 @@ class Glossary:
             if not (following := node.following.get(words[last])):
                 break
             node = following
-            if node.entries and (entry := _written(node.entries, text, spans[first][0], spans[last][1])):
+            if node.entries and (entry := _best_entry(node.entries, text, spans[first][0], spans[last][1])):
                 longest = last, entry.translation
         return longest
 
     def _add(self, term: str, translation: str) -> None:
         node = self._root
         for word in _TOKEN.findall(term):
-            node = node.following.setdefault(self._folded(word), _Node())
-        only_so = any(character.isupper() for word in _TOKEN.findall(term) for character in word[1:])
-        node.entries.append(_Entry(_spaced(term), translation, only_so, term != term.lower()))
+            node = node.following.setdefault(self._fold(word), _Node())
+        is_case_sensitive = any(character.isupper() for word in _TOKEN.findall(term) for character in word[1:])
+        node.entries.append(_Entry(_normalise_spaces(term), translation, is_case_sensitive, term != term.lower()))
 
-    def _folded(self, word: str) -> str:
+    def _fold(self, word: str) -> str:
         if word.isspace():
             return " " if word.splitlines() == [word] else word
         if self._turkic:
@@ -125,7 +127,7 @@ class GlossaryChain(Glossary):
         """Like that of one glossary; where terms of two glossaries overlap, the first glossary wins."""
         found: list[ProtectedSpan] = []
         for glossary in self._glossaries:
-            found = merged(found, glossary.find(text))
+            found = merge_spans(found, glossary.find(text))
         return found
 
 
@@ -144,7 +146,7 @@ class Glossaries:
         return self.by_pair.get((name, source, target))
 
 
-def merged(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+def merge_spans(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """Both in order, without the ranges of `second` that overlap one of `first`."""
     found: list[ProtectedSpan] = []
     index = 0
@@ -158,7 +160,7 @@ def merged(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> l
 
 
 def entry_error(term: str, translation: str) -> str | None:
-    """What is wrong with an entry, in one line."""
+    """The error in an entry, as one line; None if it is valid."""
     if not term.strip():
         return "A term is empty."
     if not translation.strip():
@@ -171,16 +173,16 @@ def entry_error(term: str, translation: str) -> str | None:
     return None
 
 
-def _spaced(text: str) -> str:
+def _normalise_spaces(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
-def _written(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
+def _best_entry(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
     """The entry for [start, end): preferably one spelt exactly so, rather than in another case."""
     joined = (end < len(text) - 1 and text[end] in _HYPHENS and text[end + 1].isalnum()) or (
         start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalnum()
     )
-    found = [entry for entry in entries if entry.named or not joined]
-    spelling = _spaced(text[start:end])
+    found = [entry for entry in entries if entry.is_capitalised or not joined]
+    spelling = _normalise_spaces(text[start:end])
     same = [entry for entry in found if entry.spelling == spelling]
-    return next(iter(same + [entry for entry in found if not entry.only_so]), None)
+    return next(iter(same + [entry for entry in found if not entry.is_case_sensitive]), None)

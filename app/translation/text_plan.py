@@ -14,7 +14,7 @@ from typing import NamedTuple
 from app.engine.waiting_queue import cost
 from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
 from app.markup.render import render_source
-from app.text.glossary import Glossary, merged
+from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import placeholders
@@ -276,7 +276,7 @@ class _PassagePlanner:
 
 def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     """The passage's protected spans, placeholders, and symbols unknown to the model, in order."""
-    found = merged(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
+    found = merge_spans(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
         return list(passage.protected)
     if passage.write is not write_plain:
@@ -284,7 +284,7 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     places = [tag.at for tag in passage.tags]
     # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
-    return merged(passage.protected, found)
+    return merge_spans(passage.protected, found)
 
 
 def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:
