@@ -36,7 +36,7 @@ from app.main import create_app
 from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings
-from app.text.language_id import _Loaded
+from app.text.language_id import _LoadedLibraries
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import TorchBackend, greedy_decode
@@ -253,7 +253,7 @@ class Service:
 def _detection_loads_once() -> Iterator[None]:
     """The libraries that tell languages take a second to load: every service and translator has the same ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.text.language_id._Loaded", functools.cache(_Loaded))
+        patch.setattr("app.text.language_id._LoadedLibraries", functools.cache(_LoadedLibraries))
         yield
 
 

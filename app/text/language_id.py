@@ -17,9 +17,9 @@ from app.text.short_texts import known_shares
 from model.languages import language_alone
 from model.scripts import HAN, KANA, SCRIPTS, is_written_in, script_of, sole_language
 
-LEAST, MOST = 40, 150
+MIN_CHUNK_CHARS, MAX_CHUNK_CHARS = 40, 150
 """Characters per chunk: enough to be sure, and few enough to notice that a text mixes languages."""
-SAMPLES = 8
+MAX_CHUNKS = 8
 """Maximum number of chunks, evenly spaced, that are examined."""
 
 _NOISE = re.compile(
@@ -33,37 +33,37 @@ _NOISE = re.compile(
 )
 """Markup, placeholders, URLs, paths, names of files and variables: not in any language, or always English. Also lone
 surrogates, which are not characters."""
-_PIECE = re.compile(
-    rf"\S(?:[\s\S]{{{LEAST - 2},{MOST - 2}}}?[.!?…。！？](?=\s|$|\w)"
-    rf"|[\s\S]{{0,{MOST - 1}}}(?=\s|$)|[\s\S]{{0,{MOST - 1}}})"
+_CHUNK = re.compile(
+    rf"\S(?:[\s\S]{{{MIN_CHUNK_CHARS - 2},{MAX_CHUNK_CHARS - 2}}}?[.!?…。！？](?=\s|$|\w)"
+    rf"|[\s\S]{{0,{MAX_CHUNK_CHARS - 1}}}(?=\s|$)|[\s\S]{{0,{MAX_CHUNK_CHARS - 1}}})"
 )
 """To the end of a sentence, else of a word."""
-_WEIGHT = {HAN: 3.0, "HANGUL": 2.0, "HIRAGANA": 2.0, "KATAKANA": 2.0}
+_SCRIPT_WEIGHT = {HAN: 3.0, "HANGUL": 2.0, "HIRAGANA": 2.0, "KATAKANA": 2.0}
 """How many Latin letters carry as much information as one of these."""
 
 # How to combine the libraries, fitted by maximum likelihood to 49,000 texts, from single words to sentences, from
 # Tatoeba and user interfaces, in English, French, German and Spanish, of which two to four were served. One text in
 # five was in a language not served. None of them is in the test sets.
-_SHARPEN, _SHARPEN_POWER = 0.856, 0.264
+_LANGID_WEIGHT, _LANGID_POWER = 0.856, 0.264
 """Weight of py3langid's log probability, times this power of the text's bytes: it is too flat."""
-_SECOND, _SECOND_POWER = 4.011, 0.451
+_ELD_WEIGHT, _ELD_POWER = 4.011, 0.451
 """The same for ELD's score."""
-_SERVED = 3.582 + math.log(9 / 4)
+_SERVED_LOG_ODDS = 3.582 + math.log(9 / 4)
 """Prior log odds of a served language against one that is not: as fitted, then shifted to one text in ten in a language
 that is not served."""
-_RARE = math.log(10)
+_COMMON_LOG_ODDS = math.log(10)
 """Prior log odds of a common language against one of the others, for which single words of any language are often
 mistaken."""
-_KNOWN = 4.0
+_LISTED_LOG_ODDS = 4.0
 """Log odds of a language in which a short text, exactly as written, is known."""
-_MUCH_WRITTEN = {
+_COMMON_LANGUAGES = {
     *("ar", "cs", "da", "de", "el", "en", "es", "fa", "fr", "he", "hi", "hu", "id", "it"),
     *("ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv", "th", "tr", "uk", "vi", "zh"),
 }
-_JAPANESE = 0.1
+_MIN_KANA_SHARE = 0.1
 """Chinese text quotes less kana than this share of its characters; Japanese has more."""
 _LABELS = {"cmn": "zh", "fil": "tl", "in": "id", "iw": "he", "nb": "no", "prs": "fa", "sh": "sr", "zsm": "ms"}
-_PART_OF = {"ary": "ar", "arz": "ar", "nn": "no", "uzs": "uz", "wuu": "zh", "yue": "zh"}
+_COUNTS_AS = {"ary": "ar", "arz": "ar", "nn": "no", "uzs": "uz", "wuu": "zh", "yue": "zh"}
 """Text in these languages counts as the other, unless they are served themselves."""
 _NO_LANGUAGE = "zxx"
 _TRADITIONAL = re.compile(r"(?i)zh[-_](?:hant|tw|hk|mo)")
@@ -94,7 +94,7 @@ class Detector:
             self._served[_label(code)].append(code)
         self._libraries = libraries or Libraries()
 
-    def among(self, languages: Collection[str]) -> Detector:
+    def for_languages(self, languages: Collection[str]) -> Detector:
         """A detector of other languages that shares the libraries."""
         return Detector(languages, self._libraries)
 
@@ -118,7 +118,7 @@ class Detector:
         if votes is None or not self._served:
             return Detected(None, 0.0)
         best = max(self._served, key=lambda label: votes.get(label, 0.0))
-        return Detected(_variant(self._served[best], text), min(1.0, votes.get(best, 0.0)))
+        return Detected(_choose_variant(self._served[best], text), min(1.0, votes.get(best, 0.0)))
 
     def likeliest(self, text: str) -> Detected:
         """The likeliest of all known languages, served or not, and its probability if none is served.
@@ -130,19 +130,19 @@ class Detector:
         best = max(votes, key=votes.__getitem__, default=None)
         return Detected(best, votes.get(best or "", 0.0))
 
-    def at_a_glance(self, text: str) -> str | None:
+    def quick_guess(self, text: str) -> str | None:
         """The likeliest of all languages according to one library only, in a fifth of the time."""
-        return self._libraries.load().quickly(text)
+        return self._libraries.load().quick_guess(text)
 
     def _votes(self, text: str, served: Mapping[str, object]) -> dict[str, float] | None:
         """The share of `text` in each language, or None if it has no words. They need not add up to 1."""
         votes: dict[str, float] = defaultdict(float)
         total = 0.0
-        for piece in _pieces(text):
-            for script, part, weight in _parts(piece):
+        for chunk in _chunks(text):
+            for script, part, weight in _parts_by_script(chunk):
                 total += weight
                 for label, share in self._shares(script, part, served).items():
-                    votes[label if label in served else _PART_OF.get(label, label)] += share * weight
+                    votes[label if label in served else _COUNTS_AS.get(label, label)] += share * weight
         return {label: vote / total for label, vote in votes.items()} if total else None
 
     def _shares(self, script: str | None, part: str, served: Mapping[str, object]) -> dict[str, float]:
@@ -160,16 +160,16 @@ class Libraries:
     """py3langid and ELD, loaded on first use."""
 
     def __init__(self) -> None:
-        self.loaded: _Loaded | None = None
+        self.loaded: _LoadedLibraries | None = None
         self._loading = threading.Lock()
 
-    def load(self) -> _Loaded:
+    def load(self) -> _LoadedLibraries:
         with self._loading:
-            self.loaded = self.loaded or _Loaded()
+            self.loaded = self.loaded or _LoadedLibraries()
         return self.loaded
 
 
-class _Loaded:
+class _LoadedLibraries:
     """Both libraries, combined."""
 
     def __init__(self) -> None:
@@ -177,16 +177,16 @@ class _Loaded:
         from eld.languageData import languageData
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        self._first = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        self._second = LanguageDetector()
-        self._known_to_second = frozenset(languageData.lang_codes.values())
+        self._langid = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._eld = LanguageDetector()
+        self._known_to_eld = frozenset(languageData.lang_codes.values())
         self._written = {
-            script: frozenset(label for label in self._first.labels if is_written_in(label, script)) | {_NO_LANGUAGE}
+            script: frozenset(label for label in self._langid.labels if is_written_in(label, script)) | {_NO_LANGUAGE}
             for script in SCRIPTS
         }
 
-    def quickly(self, text: str) -> str | None:
-        code: str | None = self._second.detect(text).language
+    def quick_guess(self, text: str) -> str | None:
+        code: str | None = self._eld.detect(text).language
         return code
 
     def shares(self, script: str, part: str, served: Set[str]) -> dict[str, float]:
@@ -195,15 +195,15 @@ class _Loaded:
         The probability mass that py3langid gives to languages that both know is redistributed by both.
         """
         size = len(part.encode())
-        sharpness = _SHARPEN * size**_SHARPEN_POWER
+        sharpness = _LANGID_WEIGHT * size**_LANGID_POWER
         written = self._written[script]
         logs = {
-            label: sharpness * math.log(share + 1e-30) for label, share in self._first.rank(part) if label in written
+            label: sharpness * math.log(share + 1e-30) for label, share in self._langid.rank(part) if label in written
         }
-        both = logs.keys() & self._known_to_second
+        both = logs.keys() & self._known_to_eld
         if both and script != HAN:  # ELD ignores single ideographs
-            scores = self._second.detect(part).scores()
-            weight = _SECOND * size**_SECOND_POWER
+            scores = self._eld.detect(part).scores()
+            weight = _ELD_WEIGHT * size**_ELD_POWER
             before = _log_sum(logs[label] for label in both)
             for label in both & scores.keys():
                 logs[label] += weight * scores[label]
@@ -212,12 +212,12 @@ class _Loaded:
                 logs[label] += change
         for label, share in known_shares(part).items():
             if label in logs:
-                logs[label] += _KNOWN * share
+                logs[label] += _LISTED_LOG_ODDS * share
         for label in logs:
             if label in served:
-                logs[label] += _SERVED
-            elif label not in _MUCH_WRITTEN and label != _NO_LANGUAGE:
-                logs[label] -= _RARE
+                logs[label] += _SERVED_LOG_ODDS
+            elif label not in _COMMON_LANGUAGES and label != _NO_LANGUAGE:
+                logs[label] -= _COMMON_LOG_ODDS
         whole = _log_sum(logs.values())
         return {label: math.exp(value - whole) for label, value in logs.items()}
 
@@ -228,33 +228,36 @@ def _log_sum(logs: Iterable[float]) -> float:
     return highest + math.log(sum(math.exp(value - highest) for value in values))
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _chunks(text: str) -> Iterator[str]:
     """All of `text`, or evenly spaced chunks, without text that is in no language."""
-    if len(text) > SAMPLES * MOST:
-        found = [text[number * (len(text) - MOST) // (SAMPLES - 1) :][:MOST] for number in range(SAMPLES)]
+    if len(text) > MAX_CHUNKS * MAX_CHUNK_CHARS:
+        found = [
+            text[number * (len(text) - MAX_CHUNK_CHARS) // (MAX_CHUNKS - 1) :][:MAX_CHUNK_CHARS]
+            for number in range(MAX_CHUNKS)
+        ]
     else:
-        found = _PIECE.findall(text)
-        if len(found) > 1 and len(found[-1]) < LEAST:
+        found = _CHUNK.findall(text)
+        if len(found) > 1 and len(found[-1]) < MIN_CHUNK_CHARS:
             found[-2:] = [f"{found[-2]} {found[-1]}"]
-        found = found[:: -(-len(found) // SAMPLES) or 1]
-    for piece in found:
-        yield " ".join(_NOISE.sub(" ", piece).split())
+        found = found[:: -(-len(found) // MAX_CHUNKS) or 1]
+    for chunk in found:
+        yield " ".join(_NOISE.sub(" ", chunk).split())
 
 
-def _parts(piece: str) -> Iterator[tuple[str | None, str, float]]:
+def _parts_by_script(chunk: str) -> Iterator[tuple[str | None, str, float]]:
     """By script: the text of `piece` in it, and its weight."""
     weights: dict[str | None, float] = defaultdict(float)
-    for character, count in Counter(piece).items():
+    for character, count in Counter(chunk).items():
         if character.isalpha():
             script = script_of(character)
-            weights[script] += count * _WEIGHT.get(script or "", 1.0)
+            weights[script] += count * _SCRIPT_WEIGHT.get(script or "", 1.0)
     kana = sum(weights[script] for script in KANA & weights.keys())
-    if kana > _JAPANESE * weights.get(HAN, 0.0):
+    if kana > _MIN_KANA_SHARE * weights.get(HAN, 0.0):
         yield "HIRAGANA", "", kana + weights.pop(HAN, 0.0)
     for script, weight in weights.items():
         if script not in KANA:
             alone = len(weights) == 1
-            yield script, piece if alone else "".join(c if _belongs(c, script) else " " for c in piece).strip(), weight
+            yield script, chunk if alone else "".join(c if _belongs(c, script) else " " for c in chunk).strip(), weight
 
 
 def _belongs(character: str, script: str | None) -> bool:
@@ -267,12 +270,12 @@ def _label(code: str) -> str:
     return _LABELS.get(language, language)
 
 
-def _variant(codes: list[str], text: str) -> str:
+def _choose_variant(codes: list[str], text: str) -> str:
     """The first of one language's codes, or for Chinese the one whose characters `text` has."""
     by_form = {bool(_TRADITIONAL.match(code)): code for code in reversed(codes)}
     if len(by_form) < 2:
         return codes[0]
-    sample = set(text[: SAMPLES * MOST])
+    sample = set(text[: MAX_CHUNKS * MAX_CHUNK_CHARS])
     # The legacy national encodings: one has the simplified characters and those never simplified, the other the
     # traditional ones.
     simplified = sum(_encodes(c, "gb2312") and not _encodes(c, "big5") for c in sample)

@@ -77,14 +77,14 @@ class LanguageChecks:
         """Whether `words`, copied to the translation, are not in the target language, unless they may be a name."""
         if may_be_name(words, bundle):
             return False
-        found = self._detector.among([bundle.source, bundle.target]).detect(words)
+        found = self._detector.for_languages([bundle.source, bundle.target]).detect(words)
         return found.language == bundle.source and found.confidence >= MIN_SOURCE_PROBABILITY
 
     def _other_language(self, text: str, source: str) -> str | None:
         """The name of the language of `text`, if it is certainly not `source`."""
-        if self._detector.at_a_glance(text) == source:
+        if self._detector.quick_guess(text) == source:
             return None
-        if self._detector.among([source]).detect(text).confidence >= IMPLAUSIBLE_PROBABILITY:
+        if self._detector.for_languages([source]).detect(text).confidence >= IMPLAUSIBLE_PROBABILITY:
             return None
         other, share = self._detector.likeliest(text)
         if share < CLEAR_PROBABILITY or other == source or (all_capitalised(text) and other not in known_shares(text)):

@@ -36,19 +36,19 @@ class SourceLanguages:
 
     def __init__(self, catalogue: Catalogue, detector: Detector, target: str) -> None:
         """`detector`: for all served languages."""
-        self._target, self._all = target, detector
-        self._reaching = detector.among([b.source for b in catalogue if b.target == target] + [target])
+        self._target, self._all_languages = target, detector
+        self._candidates = detector.for_languages([b.source for b in catalogue if b.target == target] + [target])
 
     def choose(self, text: str) -> LanguageChoice:
         """The likeliest language, whatever its probability; with an error for a long text in some other language."""
-        detected = self._reaching.detect(text)
+        detected = self._candidates.detect(text)
         if detected.language is None or detected.confidence >= CONFIDENT_PROBABILITY:
             return LanguageChoice(detected)
         taken = language_name(detected.language)
         unsure = f"Taken for {taken}, but that is not sure."
         if detected.confidence >= IMPLAUSIBLE_PROBABILITY:
             return LanguageChoice(detected, [unsure])
-        other, share = self._all.likeliest(text)
+        other, share = self._all_languages.likeliest(text)
         name = NAMES.get(other or "") if share >= CONFIDENT_PROBABILITY and other != detected.language else None
         found = f"looks {name}, which" if name else "seems to be in no language that"
         reason = f"The text {found} is {'not ' if name else ''}translated into {language_name(self._target)} here."
