@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.text.short_texts import MOST_WORDS, known_shares
+from app.text.short_texts import MAX_WORDS, listed_shares
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,15 @@ from app.text.short_texts import MOST_WORDS, known_shares
     ],
 )
 def test_a_text_is_known_in_any_case_and_with_any_punctuation(text: str, languages: set[str]) -> None:
-    assert known_shares(text) == dict.fromkeys(languages, 1.0)
+    assert listed_shares(text) == dict.fromkeys(languages, 1.0)
 
 
 def test_what_is_known_in_part_counts_in_part() -> None:
-    assert known_shares("Hello Tom") == {"en": 0.5}
-    assert known_shares("Hallo Tom") == {"de": 0.5, "nl": 0.5}
+    assert listed_shares("Hello Tom") == {"en": 0.5}
+    assert listed_shares("Hallo Tom") == {"de": 0.5, "nl": 0.5}
 
 
 def test_a_longer_text_is_not_looked_up() -> None:
-    assert known_shares("hello " * MOST_WORDS)
-    assert known_shares("hello " * (MOST_WORDS + 1)) == {}
-    assert known_shares("hello" * 10_000) == {}
+    assert listed_shares("hello " * MAX_WORDS)
+    assert listed_shares("hello " * (MAX_WORDS + 1)) == {}
+    assert listed_shares("hello" * 10_000) == {}

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from app.text.short_texts import known_shares
+from app.text.short_texts import listed_shares
 from model.languages import language_alone
 from model.scripts import HAN, KANA, SCRIPTS, is_written_in, script_of, sole_language
 
@@ -210,7 +210,7 @@ class _LoadedLibraries:
             change = before - _log_sum(logs[label] for label in both)
             for label in both:
                 logs[label] += change
-        for label, share in known_shares(part).items():
+        for label, share in listed_shares(part).items():
             if label in logs:
                 logs[label] += _LISTED_LOG_ODDS * share
         for label in logs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-MOST_WORDS = 4
+MAX_WORDS = 4
 """Longer texts are identified by their letters alone."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
@@ -160,22 +160,22 @@ def _languages_of_texts() -> dict[str, frozenset[str]]:
     return {text: frozenset(languages) for text, languages in found.items()}
 
 
-_LANGUAGES = _languages_of_texts()
+_LANGUAGES_BY_TEXT = _languages_of_texts()
 """The languages of each text, keyed by the text in lower case."""
 
 
-def known_shares(text: str) -> dict[str, float]:
+def listed_shares(text: str) -> dict[str, float]:
     """The languages in which `text` is listed here, each with the share of its words that are listed.
 
     Ignores case and punctuation. Empty for unknown or long texts.
     """
     words = [word.replace("’", "'") for word in _WORD.findall(text[:100].casefold())]
-    if not words or len(words) > MOST_WORDS:
+    if not words or len(words) > MAX_WORDS:
         return {}
-    if whole := _LANGUAGES.get(" ".join(words)):
+    if whole := _LANGUAGES_BY_TEXT.get(" ".join(words)):
         return dict.fromkeys(whole, 1.0)
     shares = defaultdict[str, float](float)
     for word in words:
-        for language in _LANGUAGES.get(word, ()):
+        for language in _LANGUAGES_BY_TEXT.get(word, ()):
             shares[language] += 1 / len(words)
     return shares

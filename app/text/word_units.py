@@ -24,8 +24,8 @@ _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéè
 _WORD = re.compile(
     rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
 )
-_APART = re.compile(rf"\s|{_SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
-_MARK = 2
+_BOUNDARY = re.compile(rf"\s|{_SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
+_MAX_MARK_CHARS = 2
 """Characters in a punctuation token, including the space before it."""
 OPAQUE = "\ufffc"
 """Placeholder for protected characters: neither white space nor part of a word."""
@@ -91,9 +91,9 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
         offset += len(piece)
 
 
-def is_apart(neighbour: str) -> bool:
+def is_word_boundary(neighbour: str) -> bool:
     """Whether a character with this neighbour, or none, is not part of a word with it."""
-    return _APART.match(neighbour) is not None
+    return _BOUNDARY.match(neighbour) is not None
 
 
 def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[UnitAlignment]:
@@ -118,4 +118,4 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
 
 
 def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:
-    return source[1] - source[0] <= _MARK and source not in of_words
+    return source[1] - source[0] <= _MAX_MARK_CHARS and source not in of_words

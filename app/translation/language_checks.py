@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice
 
 from app.text.language_id import Detector
-from app.text.short_texts import known_shares
+from app.text.short_texts import listed_shares
 from app.translation.quality_checks import MIN_COPY_WORDS, copy_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
@@ -87,7 +87,7 @@ class LanguageChecks:
         if self._detector.for_languages([source]).detect(text).confidence >= IMPLAUSIBLE_PROBABILITY:
             return None
         other, share = self._detector.likeliest(text)
-        if share < CLEAR_PROBABILITY or other == source or (all_capitalised(text) and other not in known_shares(text)):
+        if share < CLEAR_PROBABILITY or other == source or (all_capitalised(text) and other not in listed_shares(text)):
             return None
         return NAMES.get(other or "")
 
@@ -109,6 +109,6 @@ def _text_of(part: str | Sentence) -> str:
 def may_be_name(words: str, bundle: Bundle) -> bool:
     """Whether each word begins with a capital letter and none is known in small letters, as a label of user interfaces
     or as a single piece of the vocabulary."""
-    if not all_capitalised(words) or language_alone(bundle.source) in known_shares(words):
+    if not all_capitalised(words) or language_alone(bundle.source) in listed_shares(words):
         return False
     return not any(len(bundle.tokenizer.encode(word.lower())) == 1 for word in _WORD.findall(words))

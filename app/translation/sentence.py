@@ -17,7 +17,7 @@ from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
 from app.text.tag_projection import render_tags
-from app.text.word_units import is_apart
+from app.text.word_units import is_word_boundary
 from app.translation.input_normalisation import (
     added_full_stop,
     is_all_caps,
@@ -243,9 +243,9 @@ class Sentence:
         An ideograph always counts as separate: "用{name}登录" is "log in with {name}".
         """
         before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
-        if number and is_apart(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
+        if number and is_word_boundary(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
             texts[number - 1] += SPACE
-        if number + 1 < len(texts) and is_apart(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
+        if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
 
     def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
