@@ -106,7 +106,7 @@ def test_two_lines_are_a_paragraph_where_the_text_is_wrapped_or_a_sentence_is_br
 def test_wrapped_again_it_is_what_it_was(text: str) -> None:
     [line] = logical_lines(text, "auto")
     assert line.wrapping
-    assert line.wrapping.wrapped(line.text.rstrip("\n")) + "\n" == text
+    assert line.wrapping.wrap(line.text.rstrip("\n")) + "\n" == text
 
 
 def test_a_word_that_was_divided_keeps_its_hyphen_and_gets_no_space() -> None:
@@ -125,7 +125,7 @@ def test_nothing_is_lost_and_no_line_is_too_wide(text: str, line_breaks: str) ->
             assert one.text == raw
         else:
             assert len(one.text.splitlines()) == 1
-            assert "".join(one.wrapping.wrapped(one.text).split()) == "".join(raw.split())
+            assert "".join(one.wrapping.wrap(one.text).split()) == "".join(raw.split())
 
 
 def shouted(document: Document) -> str:

@@ -16,7 +16,7 @@ from app.errors import InvalidFields, ServiceError
 from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
-from app.text.line_breaks import Lines
+from app.text.line_breaks import ReflowedText
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
@@ -71,7 +71,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     translator: Translator = request.state.translator
     texts = _texts(request, body)
     if joins:
-        lines = await asyncio.to_thread(lambda: [Lines.of(text, body.line_breaks) for text in texts])
+        lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], _options(request, body))
         done = await asyncio.to_thread(_rewrapped, lines, await while_connected(request, work))
     else:
@@ -136,12 +136,12 @@ def _texts(request: Request, body: StreamRequest) -> list[str]:
     return texts
 
 
-def _rewrapped(texts: Sequence[Lines], done: Translations) -> Translations:
+def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translations:
     """Restores the line wrapping where lines were joined."""
     items = []
     for lines, item in zip(texts, done.items, strict=True):
-        text = None if item.text is None else lines.wrapped(item.text)
-        others = [(lines.wrapped(other), score) for other, score in item.alternatives]
+        text = None if item.text is None else lines.rewrap(item.text)
+        others = [(lines.rewrap(other), score) for other, score in item.alternatives]
         items.append(replace(item, text=text, alternatives=others))
     return replace(done, items=items)
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from app.formats.document import Content, Slot, content_of_slots, line_numbers
 from app.formats.encodings import decode
 from app.markup.passage import Passage
-from app.text.line_breaks import LineBreaks, LogicalLine, logical_lines, wrapped
+from app.text.line_breaks import LineBreaks, LogicalLine, logical_lines, rewrap
 
 _TARGET_CHARS = 8_000
 """The target length of a passage in characters, if the text is that long and the limit allows."""
@@ -30,7 +30,7 @@ def read(content: bytes, max_chars: int | None = None, line_breaks: LineBreaks =
         offsets = accumulate((len(line.text) for line in group), initial=0)
         lines = [(offset, line_number(line.start)) for offset, line in zip(offsets, group, strict=False)]
         passage = Passage("".join(line.text for line in group))
-        slots.append(Slot(group[0].start, group[-1].end, passage, partial(wrapped, text, group), lines=lines))
+        slots.append(Slot(group[0].start, group[-1].end, passage, partial(rewrap, text, group), lines=lines))
     return content_of_slots(text, slots, encode)
 
 

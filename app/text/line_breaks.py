@@ -16,18 +16,18 @@ from unicodedata import east_asian_width
 
 LineBreaks = Literal["keep", "join", "auto"]
 """Keep lines; join the lines of each paragraph; or join if the text looks wrapped."""
-_NARROWEST, _WIDEST = 40, 140
+_MIN_WRAP_COLUMNS, _MAX_WRAP_COLUMNS = 40, 140
 """Columns at which text is typically wrapped."""
-_VERSE = 60
+_MIN_PROSE_COLUMNS = 60
 """Columns that verse hardly ever reaches."""
-_ALONE = 55
+_MIN_FULL_COLUMNS = 55
 """The minimum columns of the first of only two lines for it to count as full, without other evidence."""
 _SLACK = 0.06
 """Share of the width by which a full line may fall short of the next word."""
-_SHORT = 0.25
+_SHORT_LINE = 0.25
 """Share of the width: a line with this much space left ends a paragraph."""
-_ITEM = re.compile(r"(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\(?[A-Z]\)|\[\d{1,3}\])\s")
-_APART = re.compile(
+_LIST_ITEM = re.compile(r"(?:[-*+•‣◦▪·–—]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\(?[A-Z]\)|\[\d{1,3}\])\s")
+_NOT_PROSE = re.compile(
     r"[>|#]|(?:```|~~~)|[^\w\s]{3,}\s*\Z"  # quotations, tables, headings, rules
     r"|.*(?:\||\t|\S {3,}\S|[{};]\s*\Z|[\u2500-\u257f])"  # tables, code
 )
@@ -36,7 +36,7 @@ _ENDS_SENTENCE = re.compile(r"[.!?:。！？：][)\]\"'’”»」』]*\Z")
 _ENDS_VERSE = re.compile(r"[.,;:!?…—][)\]\"'’”»]*\Z")
 _HYPHENATED = re.compile(r"[^\W\d_][-\u2010]\Z")
 _WIDE = r"[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]"
-_WIDE_ONE = re.compile(_WIDE)
+_WIDE_CHARACTER = re.compile(_WIDE)
 _CLOSES = r"[、。，．：；？！」』）】》〉”’…—]"
 _OPENS = r"[（「『【《〈“‘]"
 _BREAKS = re.compile(rf"(?P<space> +)|(?<={_WIDE})(?!{_CLOSES})(?=\S)|(?<=\S)(?<!{_OPENS})(?={_WIDE})(?!{_CLOSES})")
@@ -51,11 +51,11 @@ class Wrapping:
     width: int
     line_end: str
 
-    def wrapped(self, text: str) -> str:
+    def wrap(self, text: str) -> str:
         """Wraps `text`, whose first line has its prefix, to the same width, unless a word is wider."""
         indent, lines = self.first, list[str]()
         line, used = "", _columns(indent)
-        for gap, word in _words(text.removeprefix(self.first)):
+        for gap, word in _unbreakable_units(text.removeprefix(self.first)):
             if line and used + len(gap) + _columns(word) > self.width:
                 lines.append(indent + line)
                 indent, line, gap = self.others, "", ""
@@ -75,24 +75,24 @@ class LogicalLine(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lines:
+class ReflowedText:
     """A text, and the lines in which it is translated."""
 
-    sent: str
-    found: Sequence[LogicalLine]
+    original: str
+    lines: Sequence[LogicalLine]
 
     @classmethod
-    def of(cls, text: str, line_breaks: LineBreaks) -> Lines:
+    def of(cls, text: str, line_breaks: LineBreaks) -> ReflowedText:
         return cls(text, logical_lines(text, line_breaks))
 
     @property
     def text(self) -> str:
         """The text to translate."""
-        return "".join(line.text for line in self.found)
+        return "".join(line.text for line in self.lines)
 
-    def wrapped(self, translation: str) -> str:
+    def rewrap(self, translation: str) -> str:
         """The translation of `text`, with joined lines wrapped again."""
-        return wrapped(self.sent, self.found, translation)
+        return rewrap(self.original, self.lines, translation)
 
 
 class _Line(NamedTuple):
@@ -124,11 +124,11 @@ def logical_lines(text: str, line_breaks: LineBreaks) -> list[LogicalLine]:
     found: list[LogicalLine] = []
     for block in blocks:
         for paragraph in [block] if line_breaks == "join" else _paragraphs(block, width):
-            found.append(_joined(paragraph, width) if len(paragraph) > 1 else _unjoined(paragraph[0]))
+            found.append(_join(paragraph, width) if len(paragraph) > 1 else _unjoined(paragraph[0]))
     return found
 
 
-def wrapped(text: str, group: Sequence[LogicalLine], translation: str) -> str:
+def rewrap(text: str, group: Sequence[LogicalLine], translation: str) -> str:
     """The translation of `group`, with joined lines wrapped again."""
     lines = translation.splitlines(keepends=True)
     if len(lines) != len(group) or not any(line.wrapping for line in group):
@@ -139,7 +139,7 @@ def wrapped(text: str, group: Sequence[LogicalLine], translation: str) -> str:
             parts.append(text[original.start : original.end])
         elif original.wrapping:
             body = line.rstrip("\r\n")
-            parts += [original.wrapping.wrapped(body), line[len(body) :]]
+            parts += [original.wrapping.wrap(body), line[len(body) :]]
         else:
             parts.append(line)
     return "".join(parts)
@@ -151,10 +151,10 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
     fenced = False
     for line in lines:
         is_fence = _FENCE.match(line.body) is not None
-        is_apart = fenced or is_fence or not line.body or _APART.match(line.body) is not None
+        is_apart = fenced or is_fence or not line.body or _NOT_PROSE.match(line.body) is not None
         fenced = fenced != is_fence
         goes_on = len(block) < 2 or line.indent == block[-1].indent
-        if block and (is_apart or _ITEM.match(line.body) or not goes_on):
+        if block and (is_apart or _LIST_ITEM.match(line.body) or not goes_on):
             yield block
             block = []
         if is_apart:
@@ -168,11 +168,11 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
 def _paragraphs(block: Sequence[_Line], width: int | None) -> Iterator[Sequence[_Line]]:
     """The paragraphs of a block, if none of its line ends is deliberate; else its lines."""
     if _is_wrapped(block):
-        yield from _cut(block, max(line.columns for line in block), _SHORT)
+        yield from _split_after_short_lines(block, max(line.columns for line in block), _SHORT_LINE)
     elif width is not None:
         # With little evidence, a sentence that ends with its line is left alone: it is not broken anyway.
-        for part in _cut(block, width, _SLACK):
-            yield from _sentences(part)
+        for part in _split_after_short_lines(block, width, _SLACK):
+            yield from _split_after_sentences(part)
     elif len(block) == 2 and _is_broken_sentence(*block):
         yield block
     else:
@@ -185,37 +185,37 @@ def _is_wrapped(block: Sequence[_Line]) -> bool:
         return False
     width = max(line.columns for line in block)
     *lines, _ = block
-    full = sum(one.columns + _needed(one, other) > width for one, other in pairwise(block))
+    full = sum(one.columns + _columns_needed(one, other) > width for one, other in pairwise(block))
     sentences = sum(_ENDS_SENTENCE.search(line.body) is not None for line in lines)
     verse = sum(_ENDS_VERSE.search(line.body) is not None for line in lines)
     capitals = sum(line.body[0].isupper() for line in block[1:])
-    if capitals >= 0.8 * len(lines) and (width < _VERSE or 2 * verse >= len(lines)):
+    if capitals >= 0.8 * len(lines) and (width < _MIN_PROSE_COLUMNS or 2 * verse >= len(lines)):
         return False
-    return _NARROWEST <= width <= _WIDEST and full >= 0.8 * len(lines) and 2 * sentences <= len(lines)
+    return _MIN_WRAP_COLUMNS <= width <= _MAX_WRAP_COLUMNS and full >= 0.8 * len(lines) and 2 * sentences <= len(lines)
 
 
 def _is_broken_sentence(first: _Line, second: _Line) -> bool:
-    fits = second.columns < first.columns + _needed(first, second)
-    return _ALONE <= first.columns <= _WIDEST and fits and _goes_on(first, second)
+    fits = second.columns < first.columns + _columns_needed(first, second)
+    return _MIN_FULL_COLUMNS <= first.columns <= _MAX_WRAP_COLUMNS and fits and _continues(first, second)
 
 
-def _goes_on(line: _Line, following: _Line) -> bool:
+def _continues(line: _Line, following: _Line) -> bool:
     """Whether a sentence seems to continue."""
     return not _ENDS_SENTENCE.search(line.body) and not following.body[0].isupper()
 
 
-def _cut(block: Sequence[_Line], width: int, slack: float) -> Iterator[Sequence[_Line]]:
+def _split_after_short_lines(block: Sequence[_Line], width: int, slack: float) -> Iterator[Sequence[_Line]]:
     """Splits the block after each line that would have had room for the next word and `slack`, a share of the width."""
     start = 0
     for number, (one, other) in enumerate(pairwise(block), 1):
-        free = width - one.columns - _needed(one, other)
-        if free >= width * (_SHORT if _goes_on(one, other) else slack) or one.columns > width * (1 + _SLACK):
+        free = width - one.columns - _columns_needed(one, other)
+        if free >= width * (_SHORT_LINE if _continues(one, other) else slack) or one.columns > width * (1 + _SLACK):
             yield block[start:number]
             start = number
     yield block[start:]
 
 
-def _sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
+def _split_after_sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     """Splits the block after each line that ends a sentence."""
     start = 0
     for number, line in enumerate(block[:-1], 1):
@@ -225,24 +225,24 @@ def _sentences(block: Sequence[_Line]) -> Iterator[Sequence[_Line]]:
     yield block[start:]
 
 
-def _needed(line: _Line, following: _Line) -> int:
+def _columns_needed(line: _Line, following: _Line) -> int:
     """Columns that the first word of the next line would have needed on this one."""
-    _, word = next(_words(following.body))
-    return len(_between(line, following)) + _columns(word)
+    _, word = next(_unbreakable_units(following.body))
+    return len(_separator(line, following)) + _columns(word)
 
 
-def _between(line: _Line, following: _Line) -> str:
+def _separator(line: _Line, following: _Line) -> str:
     """What joins two lines. The hyphen of a divided word stays: it may belong to the word."""
-    if _WIDE_ONE.match(line.body[-1]) and _WIDE_ONE.match(following.body[0]):
+    if _WIDE_CHARACTER.match(line.body[-1]) and _WIDE_CHARACTER.match(following.body[0]):
         return ""
     return "" if _HYPHENATED.search(line.body) and following.body[0].islower() else " "
 
 
-def _joined(paragraph: Sequence[_Line], width: int | None) -> LogicalLine:
+def _join(paragraph: Sequence[_Line], width: int | None) -> LogicalLine:
     first, second, last = paragraph[0], paragraph[1], paragraph[-1]
     text = first.body
     for one, other in pairwise(paragraph):
-        text += _between(one, other) + other.body
+        text += _separator(one, other) + other.body
     own = max(line.columns for line in paragraph)
     wrapping = Wrapping(
         first.indent, second.indent, max(own, width or 0) if len(paragraph) == 2 else own, first.line_end
@@ -254,7 +254,7 @@ def _unjoined(line: _Line) -> LogicalLine:
     return LogicalLine(line.start, line.start + len(line.raw), line.raw)
 
 
-def _words(text: str) -> Iterator[tuple[str, str]]:
+def _unbreakable_units(text: str) -> Iterator[tuple[str, str]]:
     """Unbreakable units, each with the spaces before it."""
     gap, done = "", 0
     for found in _BREAKS.finditer(text):
