@@ -50,42 +50,31 @@ class State(TypedDict):
     translator: Translator
 
 
-async def _engine(request: Request) -> Engine:
-    engine: Engine = request.state.engine
-    return engine
+def _from_state(name: str) -> Any:
+    """A dependency: the entry `name` of the application's state."""
+
+    async def entry(request: Request) -> Any:
+        return getattr(request.state, name)
+
+    return Depends(entry)
 
 
-async def _metrics(request: Request) -> Metrics:
-    metrics: Metrics = request.state.metrics
-    return metrics
-
-
-async def _stop(request: Request) -> Stop:
-    stop: Stop = request.state.stop
-    return stop
-
-
-async def _translator(request: Request) -> Translator:
-    translator: Translator = request.state.translator
-    return translator
-
-
-async def _client(request: Request) -> Client:
+async def _admitted_client(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     access_control: AccessControl = request.state.access_control
     return access_control.admit(request, bearer(request))
 
 
-async def _identified(request: Request) -> Client:
+async def _authenticated_client(request: Request) -> Client:
     """Raises NotAuthorised."""
     access_control: AccessControl = request.state.access_control
     return access_control.authenticate(request, bearer(request))
 
 
-EngineState = Annotated[Engine, Depends(_engine)]
-MetricsState = Annotated[Metrics, Depends(_metrics)]
-IdentifiedClient = Annotated[Client, Depends(_identified)]
+EngineState = Annotated[Engine, _from_state("engine")]
+MetricsState = Annotated[Metrics, _from_state("metrics")]
+StopState = Annotated[Stop, _from_state("stop")]
+TranslatorState = Annotated[Translator, _from_state("translator")]
+AdmittedClient = Annotated[Client, Depends(_admitted_client)]
+AuthenticatedClient = Annotated[Client, Depends(_authenticated_client)]
 """Charges nothing to the client's rate."""
-KnownClient = Annotated[Client, Depends(_client)]
-StopState = Annotated[Stop, Depends(_stop)]
-TranslatorState = Annotated[Translator, Depends(_translator)]

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app import formats
-from app.api.dependencies import KnownClient
+from app.api.dependencies import AdmittedClient
 from app.api.file_report import report_of
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
@@ -95,7 +95,7 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     responses={200: _FILE_RESPONSE, **error_responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS)},
     tags=["translation"],
 )
-async def translate_file(request: Request, client: KnownClient) -> Response:
+async def translate_file(request: Request, client: AdmittedClient) -> Response:
     """Translate the text of a document, and preserve everything else: layout, markup, code, numbers.
 
     Catalogues (.po, .xliff) get translations where they have none yet, marked as machine translated. If any part of the
@@ -159,7 +159,7 @@ def _glossary(form: Fields) -> dict[str, Any]:
 async def file_report(
     name: Annotated[str, Path(description="The last part of the path in X-Interlinear-Report")],
     request: Request,
-    client: KnownClient,
+    client: AdmittedClient,
 ) -> Response:
     """Return the report about a file that was translated in the last ten minutes."""
     downloads: Downloads = request.state.downloads

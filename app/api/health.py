@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from app import errors
-from app.api.dependencies import EngineState, IdentifiedClient, MetricsState, StopState, TranslatorState
+from app.api.dependencies import AuthenticatedClient, EngineState, MetricsState, StopState, TranslatorState
 from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
 from app.api.schemas import Health, Ready
@@ -38,7 +38,7 @@ async def ready(engine: EngineState, translator: TranslatorState, stop: StopStat
         **error_responses(errors.NotAuthorised),
     },
 )
-async def metrics(metrics: MetricsState, client: IdentifiedClient) -> Response:
+async def metrics(metrics: MetricsState, client: AuthenticatedClient) -> Response:
     """Return metrics in Prometheus' text format. If the service has API keys, this requires one, as `Bearer`, and
     charges nothing to its rate."""
     return Response(metrics.exposition(), media_type=CONTENT_TYPE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.api.dependencies import EngineState, KnownClient, TranslatorState
+from app.api.dependencies import AdmittedClient, EngineState, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas import Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
@@ -36,7 +36,7 @@ async def models(translator: TranslatorState, engine: EngineState) -> list[Serve
     summary="Reload the bundles from disk",
     responses=error_responses(*ADMISSION_ERRORS, errors.NotAllowed, errors.BundlesRefused),
 )
-async def reload(request: Request, client: KnownClient) -> Reloaded:
+async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     """Scan the bundle folders again, and serve what has changed.
 
     New bundles load and check their samples while the old ones serve; requests in progress finish with the old ones. If
