@@ -474,7 +474,7 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(bundle: 
             await until(lambda: engine.alive > 0)
             assert not engine.ready
             supervise(engine, max_silent_checks_loading=3)
-            assert not await engine.settled()
+            assert not await engine.wait_started()
             assert engine.ready
             assert engine.failure == "The workers have died: killed."
 
@@ -486,9 +486,9 @@ def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle:
     """It may be given work at once, and would be killed at the next look if it took long to load."""
     engine = engine_of(bundle)
     [slot] = engine._slots
-    slot.silent = engine.supervision.max_silent_checks + 1
+    slot.silent_checks = engine.supervision.max_silent_checks + 1
     engine._on_message(slot, LoadResult("", 8, {bundle.name: "float32"}))
-    assert (slot.state, slot.silent) == ("working", 0)
+    assert (slot.state, slot.silent_checks) == ("working", 0)
 
 
 def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(bundle: LoadedBundle) -> None:
@@ -515,7 +515,7 @@ def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(bundle: L
     async def scenario() -> None:
         engine = engine_of(bundle, workers=2, launch=launch, restart_delays_s=(60.0,))
         async with running(engine):
-            assert not await engine.settled()
+            assert not await engine.wait_started()
             await until(lambda: engine.alive == 1)
         assert engine.failure == "why"
 

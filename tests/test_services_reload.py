@@ -134,7 +134,7 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
     with site.serving() as service:
         deployments = service.state["deployments"]
         name = site.translate(service).json()["model"]
-        settled = Engine.settled
+        settled = Engine.wait_started
 
         async def only_after_its_end(engine: Engine) -> bool:
             stack.close()
@@ -147,7 +147,7 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
             assert service.run(deployments.reload())
             shutil.rmtree(site.bundles / "en-fr")
             first.rename(site.bundles / "en-fr")
-            monkeypatch.setattr(Engine, "settled", only_after_its_end)
+            monkeypatch.setattr(Engine, "wait_started", only_after_its_end)
             assert service.run(deployments.reload())
         assert site.translate(service, text="How are you?").json()["model"] == name
         assert _figure(service, "interlinear_sentences_total", model=name) > 0
@@ -167,7 +167,7 @@ def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypat
         reload.cancel()
         await asyncio.wait([reload])
 
-    monkeypatch.setattr(Engine, "settled", never)
+    monkeypatch.setattr(Engine, "wait_started", never)
     with site.serving() as service:
         deployments = service.state["deployments"]
         served = site.translate(service).json()["model"]
@@ -283,7 +283,7 @@ def test_under_load_nobody_notices(site: Site) -> None:
         headers = {"Authorization": f"Bearer {site._user}"}
 
         async def load() -> list[httpx.Response]:
-            assert await service.state["deployments"].current.engine.settled()
+            assert await service.state["deployments"].current.engine.wait_started()
             done = asyncio.Event()
             answers: list[httpx.Response] = []
 
@@ -432,7 +432,7 @@ def test_real_workers_are_replaced_by_others(site: Site) -> None:
     settings = Settings(bundles=(site.bundles,), device="cpu", workers=2, precision="float32")
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
         deployments = service.state["deployments"]
-        assert service.run(deployments.current.engine.settled())
+        assert service.run(deployments.current.engine.wait_started())
         before = [slot.worker._process for slot in deployments.current.engine._slots]
         model = service.post("/translate", HELLO).json()["model"]
         site.put("en-fr")

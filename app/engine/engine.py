@@ -17,8 +17,7 @@ from typing import Literal, Protocol
 
 from app.engine.ipc import WorkerConnection
 from app.engine.job import Job
-from app.engine.launch import Launch, launch_worker
-from app.engine.launch import Worker as Started
+from app.engine.launch import Launch, Worker, launch_worker
 from app.engine.messages import Assignments, LoadResult, Result, Task, ToFront, WorkerConfig
 from app.engine.scheduler import Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
@@ -69,10 +68,10 @@ class WorkerSlot:
         self.failure: str | None = None
         """Why it is not working."""
         self.connection: WorkerConnection | None = None
-        self.worker: Started | None = None
+        self.worker: Worker | None = None
         self.tasks: list[Task] = []
         self.cancelled: list[int] = []
-        self.silent = 0
+        self.silent_checks = 0
         """Checks of this worker since it last said something, while it had work or was loading."""
 
 
@@ -100,13 +99,13 @@ class Engine:
         self._config, self._launch, self._sleep = config, launch, sleep
         self._series = {name: ModelSeries(metrics, name) for _, name in config.bundles}
         self._slots = [WorkerSlot(number) for number in range(workers)]
-        self._keepers: list[asyncio.Task[None]] = []
+        self._supervisors: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
         self._flush_is_due = False
         self._stopping = False
         self._idle = asyncio.Event()
         """Set while it is stopping, once nothing is left to do."""
-        self._settled = asyncio.Event()
+        self._all_started = asyncio.Event()
 
     @property
     def failure(self) -> str | None:
@@ -122,19 +121,19 @@ class Engine:
     def ready(self) -> bool:
         return self.alive > 0 and all(slot.state != "starting" for slot in self._slots)
 
-    def show(self) -> None:
+    def publish_metrics(self) -> None:
         """From now on the metrics tell of this engine's queue and workers."""
         self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
 
-    async def settled(self) -> bool:
+    async def wait_started(self) -> bool:
         """Returns when each worker has started or failed to: whether they all have."""
-        await self._settled.wait()
+        await self._all_started.wait()
         return self.alive == len(self._slots)
 
     @property
-    def _hopeful(self) -> bool:
+    def _can_accept(self) -> bool:
         """Whether a worker is there, or has not had the time yet to be."""
         return any(slot.state in ("starting", "working") for slot in self._slots)
 
@@ -144,8 +143,8 @@ class Engine:
 
     async def start(self) -> None:
         """Starts the workers; they are not ready yet when this returns."""
-        self._keepers = [asyncio.create_task(self._keep(slot)) for slot in self._slots]
-        self._watcher = asyncio.create_task(self._watch())
+        self._supervisors = [asyncio.create_task(self._supervise(slot)) for slot in self._slots]
+        self._watcher = asyncio.create_task(self._kill_hanging())
 
     async def stop(self) -> None:
         """Finishes what was accepted, then ends the workers."""
@@ -154,14 +153,14 @@ class Engine:
             await self._idle.wait()
         if self._watcher:
             self._watcher.cancel()
-        for keeper, slot in zip(self._keepers, self._slots, strict=True):
+        for supervisor, slot in zip(self._supervisors, self._slots, strict=True):
             if not slot.connection or not slot.worker:
-                keeper.cancel()  # it waits for the time to start another
+                supervisor.cancel()  # it waits for the time to start another
             elif slot.state == "working":
                 slot.connection.close()
             else:
                 slot.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await asyncio.gather(*self._supervisors, return_exceptions=True)
 
     async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
         """See `Decoder`."""
@@ -178,7 +177,7 @@ class Engine:
             return
         if self._stopping:
             raise Unavailable("The service is stopping.")
-        if not self._hopeful:
+        if not self._can_accept:
             raise Unavailable(self.failure or "No worker is there.")
         self.scheduler.add(jobs)
         for job in jobs:
@@ -213,7 +212,7 @@ class Engine:
         if isinstance(message, LoadResult):
             self._on_load_result(slot, message)
             return
-        slot.silent = 0
+        slot.silent_checks = 0
         busy = self.scheduler.waiting > 0  # so every worker has all it can hold
         for step in message.steps:
             self._series[step.model].rows.observe(step.rows)
@@ -242,16 +241,16 @@ class Engine:
 
     # ---- Workers' lives
 
-    async def _keep(self, slot: WorkerSlot) -> None:
+    async def _supervise(self, slot: WorkerSlot) -> None:
         """Starts a worker, and another when it has died, at growing intervals if they die again and again."""
         deaths = 0
         while True:
             began = perf_counter()
             try:
-                reason = await self._live(slot)
+                reason = await self._run_worker(slot)
             except Exception as error:
                 reason = f"it could not be started: {error}"
-            self._died(slot, reason)
+            self._on_exit(slot, reason)
             if self._stopping:
                 return
             if perf_counter() - began > self.supervision.healthy_after_s:
@@ -261,7 +260,7 @@ class Engine:
             deaths += 1
             self.metrics.restarts.inc()
 
-    async def _watch(self) -> None:
+    async def _kill_hanging(self) -> None:
         """Kills workers that hang, so that others do their work."""
         while True:
             await self._sleep(self.supervision.check_interval_s)
@@ -270,22 +269,22 @@ class Engine:
                 working = slot.state == "working"
                 loading = slot.connection is not None and not slot.connection.closed.done()
                 expected = self.scheduler.holds(slot.number) if working else loading
-                slot.silent = slot.silent + 1 if expected else 0
-                most = limits.max_silent_checks if working else limits.max_silent_checks_loading
-                if slot.silent > most and slot.worker and slot.connection:
+                slot.silent_checks = slot.silent_checks + 1 if expected else 0
+                limit = limits.max_silent_checks if working else limits.max_silent_checks_loading
+                if slot.silent_checks > limit and slot.worker and slot.connection:
                     log.critical("worker %d hangs", slot.number)
                     slot.worker.kill()
                     slot.connection.abort()  # one that cannot even be killed must not be given any more
 
-    async def _live(self, slot: WorkerSlot) -> str:
+    async def _run_worker(self, slot: WorkerSlot) -> str:
         """One worker from its start to its end; how it ended."""
-        slot.silent = 0
+        slot.silent_checks = 0
         slot.connection, slot.worker = await launch_worker(self._launch, partial(self._on_message, slot))
         slot.connection.send(self._config)
         if self._stopping:
             slot.connection.close()
         await slot.connection.closed
-        self._gone(slot)
+        self._on_disconnect(slot)
         ended = asyncio.create_task(asyncio.to_thread(slot.worker.wait))
         await asyncio.wait({ended}, timeout=self.supervision.exit_timeout_s)
         if not ended.done():
@@ -297,35 +296,35 @@ class Engine:
             slot.failure = result.failure  # and it ends
             return
         log.info("worker %d is ready", slot.number)
-        slot.state, slot.failure, slot.silent = "working", None, 0
+        slot.state, slot.failure, slot.silent_checks = "working", None, 0
         self.precisions = result.precisions
         rows = result.rows
         self.scheduler.join(
             slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)
         )
-        self._see_whether_settled()
+        self._check_all_started()
         self._flush()
 
-    def _gone(self, slot: WorkerSlot) -> None:
+    def _on_disconnect(self, slot: WorkerSlot) -> None:
         """Its connection is closed: others do its work, however long its process takes to end."""
         if slot.state == "working":
             slot.state, slot.failure = "ending", None if self._stopping else "The workers have died."
         self.scheduler.leave(slot.number)
         self._flush()
 
-    def _died(self, slot: WorkerSlot, reason: str) -> None:
+    def _on_exit(self, slot: WorkerSlot, reason: str) -> None:
         has_worked = slot.state in ("working", "ending")
         if not self._stopping:
             log.critical("worker %d has died: %s", slot.number, reason)
             if has_worked or not slot.failure:
                 slot.failure = f"The workers have died: {reason}."
         slot.state, slot.connection = "dead", None
-        self._see_whether_settled()
+        self._check_all_started()
         self.scheduler.leave(slot.number)
-        if (self._stopping or not has_worked) and not self._hopeful:
+        if (self._stopping or not has_worked) and not self._can_accept:
             self.scheduler.give_up(Unavailable(self.failure or "The service is stopping."))
         self._flush()
 
-    def _see_whether_settled(self) -> None:
+    def _check_all_started(self) -> None:
         if all(slot.state != "starting" for slot in self._slots):
-            self._settled.set()
+            self._all_started.set()

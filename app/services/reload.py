@@ -101,7 +101,7 @@ class Deployments:
 
     async def start(self) -> None:
         """Starts loading the workers, and watching the folder if the settings say so."""
-        self.current.engine.show()
+        self.current.engine.publish_metrics()
         await self.current.engine.start()
         if self.settings.watch_bundles:
             # Any failure, including a lack of memory, may have passed by the next check.
@@ -127,14 +127,14 @@ class Deployments:
                 return False
             try:
                 await new.engine.start()
-                if not await new.engine.settled():
+                if not await new.engine.wait_started():
                     raise BundlesRefused(new.engine.failure or "The workers could not be started.")
             except BaseException:  # includes cancellation, as when the service stops meanwhile
                 await new.engine.stop()
                 self._forget_metrics(new)
                 raise
             old, self.current = self.current, new
-            new.engine.show()
+            new.engine.publish_metrics()
             for line in new.translator.catalogue.described():
                 log.info(line)
             retiring = asyncio.create_task(self._retire(old))
