@@ -45,7 +45,7 @@ class Fake:
     async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
         jobs = [Job(sequence, deadline) for sequence in sequences]
         self.submit(jobs)
-        return [job.ask() for job in jobs]
+        return [job.new_future() for job in jobs]
 
     def submit(self, jobs: list[Job]) -> None:
         answers = self.answers([job.sequence for job in jobs])
@@ -181,7 +181,7 @@ class Told(Fake):
             raise self.refusal
         group = JobGroup(jobs[0].sequence.model)
         for place, job in enumerate(jobs):
-            job.group, job.position, job.dropped = group, place, self._remove
+            job.group, job.position, job.on_drop = group, place, self._remove
         group.started = 0 if self.busy else len(jobs)
         self.requests.append(list(jobs))
 

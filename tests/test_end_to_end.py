@@ -44,7 +44,7 @@ def test_the_service_returns_the_ids_that_evaluate_scores(
 
     def record(engine: Engine, jobs: list[Job]) -> None:
         submit(engine, jobs)
-        served.extend(job.ask() for job in jobs)
+        served.extend(job.new_future() for job in jobs)
 
     with serving(bundles) as service:
         monkeypatch.setattr(Engine, "submit", record)

@@ -26,7 +26,7 @@ from app.engine.engine import Engine, Supervision
 from app.engine.ipc import encode_frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.messages import LoadResult, WorkerConfig
-from app.engine.scheduler import DEATHS, Scheduler
+from app.engine.scheduler import MAX_DEATHS, Scheduler
 from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
@@ -305,7 +305,7 @@ def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_thei
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4, restart_delays_s=(0.0,))) as engine:
             await asyncio.gather(*(request.decode(engine) for request in requests))
-            assert engine.metrics.restarts._value.get() >= DEATHS - 1
+            assert engine.metrics.restarts._value.get() >= MAX_DEATHS - 1
             await until(lambda: engine.ready)
             assert engine.failure is None
 
@@ -435,7 +435,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: LoadedBund
     def has_all_left(engine: Engine) -> bool:
         """Whether the undying one alone has work: the other may be as slow as it likes."""
         begun = any(request.answers for request in requests)
-        return begun and sum(engine.scheduler.holds(slot.number) for slot in engine._slots) == 1
+        return begun and sum(engine.scheduler.is_busy(slot.number) for slot in engine._slots) == 1
 
     done = threading.Event()
     numbers = count()
@@ -536,7 +536,7 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle) -
         async with running(engine_of(bundle, workers=3, launch=launch, restart_delays_s=(0.0,))) as engine:
             await until(lambda: engine.alive == 3)
             tasks = [asyncio.create_task(request.decode(engine)) for request in requests]
-            await until(lambda: engine.scheduler.holds(0))
+            await until(lambda: engine.scheduler.is_busy(0))
             for worker in list(workers):
                 worker.kill()
             await asyncio.gather(*tasks)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from app.engine.job import Job
-from app.engine.scheduler import DEATHS, Scheduler, WorkerCapacity
+from app.engine.scheduler import MAX_DEATHS, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
@@ -50,7 +50,7 @@ def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **capac
     """With workers 0, 1, ..."""
     made = Scheduler(queue_tokens, max_wait_s)
     for number, capacity in enumerate(capacities.values()):
-        made.join(number, capacity)
+        made.add_worker(number, capacity)
     return made
 
 
@@ -137,7 +137,7 @@ class Traffic(RuleBasedStateMachine):
         if others:
             assert len(others) < capacity.sequences + (capacity.priority_sequences if job.priority else 0)
             assert sum(other.cost for other in [*others, job]) <= capacity.tokens
-        last_chance = [other for other in [*others, job] if self.deaths[other] == DEATHS - 1]
+        last_chance = [other for other in [*others, job] if self.deaths[other] == MAX_DEATHS - 1]
         assert len(last_chance) <= 1
 
     @precondition(lambda self: self.held)
@@ -175,7 +175,7 @@ class Traffic(RuleBasedStateMachine):
     def join(self, worker: int, capacity: WorkerCapacity) -> None:
         if worker not in self.capacity_of:
             self.capacity_of[worker] = capacity
-            self.queue.join(worker, capacity)
+            self.queue.add_worker(worker, capacity)
 
     @precondition(lambda self: self.capacity_of)
     @rule(data=st.data())
@@ -186,9 +186,9 @@ class Traffic(RuleBasedStateMachine):
         self.held = [job for job in self.held if job.worker != worker]
         for job in lost:
             self.deaths[job] += 1
-        self.queue.leave(worker)
+        self.queue.remove_worker(worker)
         for job in lost:
-            assert isinstance(job.outcome, StepFailed) == (self.deaths[job] == DEATHS)
+            assert isinstance(job.outcome, StepFailed) == (self.deaths[job] == MAX_DEATHS)
 
     @invariant()
     def what_waits_is_counted(self) -> None:
@@ -310,7 +310,7 @@ def test_without_a_worker_everything_waits() -> None:
     queue.add(request(5))
     assert queue.assign() == []
     assert queue.waiting == 1
-    queue.join(7, AMPLE)
+    queue.add_worker(7, AMPLE)
     assert [job.worker for job in queue.assign()] == [7]
 
 
@@ -320,8 +320,8 @@ def test_what_a_dead_worker_had_is_run_again_before_what_waited() -> None:
     queue.add(first)
     lost = queue.assign()
     queue.add(second)
-    queue.leave(0)
-    queue.join(1, WorkerCapacity(3, 0, 1_000))
+    queue.remove_worker(0)
+    queue.add_worker(1, WorkerCapacity(3, 0, 1_000))
     again = queue.assign()
     assert again[:1] == lost[:1]
     assert set(again) == {*lost, *second}
@@ -338,12 +338,12 @@ def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
     while given:
         if poison in given:
             deaths += 1
-            queue.leave(0)
-            queue.join(0, AMPLE)
+            queue.remove_worker(0)
+            queue.add_worker(0, AMPLE)
         else:
             finish(queue, given)
         given = queue.assign()
-    assert deaths == DEATHS
+    assert deaths == MAX_DEATHS
     assert [job for job in jobs if isinstance(job.outcome, ServiceError)] == [poison]
     assert all(job.outcome for job in jobs)
 
@@ -354,7 +354,7 @@ def test_what_is_late_is_not_begun() -> None:
     queue.add(late)
     while monotonic() < late[0].deadline:
         pass
-    queue.join(0, AMPLE)
+    queue.add_worker(0, AMPLE)
     assert queue.assign() == []
     assert [type(error) for error in errors(late)] == [DeadlinePassed] * 2
 
@@ -366,7 +366,7 @@ def test_one_that_somebody_waits_for_longer_is_begun_though_its_request_is_late(
     late[1].deadline = math.inf
     while monotonic() < late[0].deadline:
         pass
-    queue.join(0, AMPLE)
+    queue.add_worker(0, AMPLE)
     assert queue.assign() == [late[1]]
     assert [type(job.outcome) for job in late] == [DeadlinePassed, type(None), DeadlinePassed]
 
@@ -377,7 +377,7 @@ def test_giving_up_tells_everybody_who_waits() -> None:
     for jobs in requests:
         queue.add(jobs)
     held = queue.assign()
-    queue.give_up(Unavailable("no worker"))
+    queue.fail_waiting(Unavailable("no worker"))
     assert (queue.waiting, queue.waiting_tokens) == (0, 0)
     assert [len(errors(jobs)) for jobs in requests] == [1, 0, 2]
     finish(queue, held)

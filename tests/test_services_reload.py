@@ -134,12 +134,12 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
     with site.serving() as service:
         deployments = service.state["deployments"]
         name = site.translate(service).json()["model"]
-        settled = Engine.wait_started
+        wait_started = Engine.wait_started
 
         async def only_after_its_end(engine: Engine) -> bool:
             stack.close()
             await asyncio.wait(deployments._retiring)
-            return await settled(engine)
+            return await wait_started(engine)
 
         with ExitStack() as stack:
             stack.enter_context(deployments.current.in_use())

@@ -118,7 +118,7 @@ async def _futures(found: list[bytes | SharedJob], deadline: float) -> list[Futu
             packed.append((future, one))
         else:
             one.deadline = max(one.deadline, deadline)
-            future = one.ask()
+            future = one.new_future()
         futures.append(future)
     try:
         for number, (future, answer) in enumerate(packed, 1):

@@ -166,7 +166,7 @@ class Engine:
         """See `Decoder`."""
         jobs = [Job(sequence, deadline) for sequence in sequences]
         self.submit(jobs)
-        return [job.ask() for job in jobs]
+        return [job.new_future() for job in jobs]
 
     def submit(self, jobs: list[Job]) -> None:
         """Queues the jobs of one request. They end later than this returns; once nobody waits for one, it is dropped.
@@ -181,7 +181,7 @@ class Engine:
             raise Unavailable(self.failure or "No worker is there.")
         self.scheduler.add(jobs)
         for job in jobs:
-            job.dropped = self._drop
+            job.on_drop = self._drop
         self._flush_soon()
 
     def _drop(self, job: Job) -> None:
@@ -268,7 +268,7 @@ class Engine:
             for slot in self._slots:
                 working = slot.state == "working"
                 loading = slot.connection is not None and not slot.connection.closed.done()
-                expected = self.scheduler.holds(slot.number) if working else loading
+                expected = self.scheduler.is_busy(slot.number) if working else loading
                 slot.silent_checks = slot.silent_checks + 1 if expected else 0
                 limit = limits.max_silent_checks if working else limits.max_silent_checks_loading
                 if slot.silent_checks > limit and slot.worker and slot.connection:
@@ -299,7 +299,7 @@ class Engine:
         slot.state, slot.failure, slot.silent_checks = "working", None, 0
         self.precisions = result.precisions
         rows = result.rows
-        self.scheduler.join(
+        self.scheduler.add_worker(
             slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)
         )
         self._check_all_started()
@@ -309,7 +309,7 @@ class Engine:
         """Its connection is closed: others do its work, however long its process takes to end."""
         if slot.state == "working":
             slot.state, slot.failure = "ending", None if self._stopping else "The workers have died."
-        self.scheduler.leave(slot.number)
+        self.scheduler.remove_worker(slot.number)
         self._flush()
 
     def _on_exit(self, slot: WorkerSlot, reason: str) -> None:
@@ -320,9 +320,9 @@ class Engine:
                 slot.failure = f"The workers have died: {reason}."
         slot.state, slot.connection = "dead", None
         self._check_all_started()
-        self.scheduler.leave(slot.number)
+        self.scheduler.remove_worker(slot.number)
         if (self._stopping or not has_worked) and not self._can_accept:
-            self.scheduler.give_up(Unavailable(self.failure or "The service is stopping."))
+            self.scheduler.fail_waiting(Unavailable(self.failure or "The service is stopping."))
         self._flush()
 
     def _check_all_started(self) -> None:

@@ -34,7 +34,7 @@ class Job:
     """
 
     __slots__ = (
-        "arrived", "cost", "deadline", "deaths", "dropped", "futures", "group", "number", "position", "priority",
+        "arrived", "cost", "deadline", "deaths", "futures", "group", "number", "on_drop", "position", "priority",
         "sequence", "waited", "worker",
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ class Job:
         self.cost = cost(sequence)
         self.arrived = monotonic()
         self.futures: list[Future[Decoded]] = []
-        self.dropped: Callable[[Job], object] | None = None
+        self.on_drop: Callable[[Job], object] | None = None
         """Called when the last one who waited has left, if it is queued."""
         self.deaths = 0
         """Of workers that had it."""
@@ -65,10 +65,10 @@ class Job:
         """How many turns its request has at most before this job's; none once it has begun."""
         return max(0, self.position - self.group.started) if self.number < 0 else 0
 
-    def ask(self) -> Future[Decoded]:
+    def new_future(self) -> Future[Decoded]:
         """The answer, for one more who waits; the future's exception is a ServiceError. Cancelling it is leaving."""
         future: Future[Decoded] = get_running_loop().create_future()
-        future.add_done_callback(self._left)
+        future.add_done_callback(self._on_future_done)
         self.futures.append(future)
         return future
 
@@ -88,9 +88,9 @@ class Job:
     def drop(self) -> None:
         """Nobody waits for it any more."""
         self.futures = []
-        if self.dropped:
-            self.dropped(self)
+        if self.on_drop:
+            self.on_drop(self)
 
-    def _left(self, future: Future[Decoded]) -> None:
+    def _on_future_done(self, future: Future[Decoded]) -> None:
         if self.futures and future.cancelled() and all(one.done() for one in self.futures):
             self.drop()

@@ -16,7 +16,7 @@ from app.engine.job import Job, JobGroup
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
 from app.runtime.throughput import DecodeRate
 
-DEATHS = 3
+MAX_DEATHS = 3
 """A sequence that was in a worker at so many deaths is taken for their cause."""
 
 
@@ -38,14 +38,14 @@ class _Worker:
 
     def __init__(self, capacity: WorkerCapacity) -> None:
         self.capacity = capacity
-        self.held: dict[str, set[Job]] = {}
+        self.jobs: dict[str, set[Job]] = {}
         self.tokens: Counter[str] = Counter()
-        self.total = 0
-        self.doubted: set[str] = set()
+        self.total_tokens = 0
+        self.last_chance_models: set[str] = set()
 
     def fits(self, job: Job, priority: bool) -> bool:
         model = job.group.model
-        held = len(self.held.get(model, ()))
+        held = len(self.jobs.get(model, ()))
         if not held:
             return True
         limit = self.capacity.sequences + (self.capacity.priority_sequences if priority else 0)
@@ -53,15 +53,15 @@ class _Worker:
 
     def add(self, job: Job) -> None:
         model = job.group.model
-        self.held.setdefault(model, set()).add(job)
+        self.jobs.setdefault(model, set()).add(job)
         self.tokens[model] += job.cost
-        self.total += job.cost
+        self.total_tokens += job.cost
 
     def remove(self, job: Job) -> None:
         model = job.group.model
-        self.held[model].remove(job)
+        self.jobs[model].remove(job)
         self.tokens[model] -= job.cost
-        self.total -= job.cost
+        self.total_tokens -= job.cost
 
 
 class Scheduler:
@@ -78,14 +78,14 @@ class Scheduler:
         self.decode_rate = DecodeRate()
         self._workers: dict[int, _Worker] = {}
         self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
-        self._doubtful: dict[str, deque[Job]] = {}  # one death more, and they are taken for its cause
-        self._held: dict[int, Job] = {}
+        self._last_chance: dict[str, deque[Job]] = {}  # one death more, and they are taken for its cause
+        self._assigned: dict[int, Job] = {}
         self._numbers = itertools.count()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits and no worker has anything."""
-        return not (self.waiting or self._held)
+        return not (self.waiting or self._assigned)
 
     # ---- Requests
 
@@ -109,20 +109,20 @@ class Scheduler:
                 self._groups.setdefault(model, OrderedDict())[group] = None
             job.group, job.position = group, len(group.waiting)
             group.waiting.append(job)
-        self._count(len(jobs), tokens)
+        self._count_waiting(len(jobs), tokens)
 
     def cancel(self, job: Job) -> bool:
         """Forgets a job, waiting or not: whether a worker has it, which must be told to give it up."""
         if job.number >= 0:
-            self._vacate(job)
+            self._unassign(job)
             return True
-        if job.deaths == DEATHS - 1:
-            self._doubtful[job.group.model].remove(job)
+        if job.deaths == MAX_DEATHS - 1:
+            self._last_chance[job.group.model].remove(job)
         else:
             job.group.waiting.remove(job)  # the first one mostly: those of a request leave in its order
             if not job.group.waiting:
                 del self._groups[job.group.model][job.group]
-        self._count(-1, -job.cost)
+        self._count_waiting(-1, -job.cost)
         return False
 
     def check(self, tokens: int = 1) -> None:
@@ -132,41 +132,41 @@ class Scheduler:
         """
         excess = self.waiting_tokens + tokens - self.queue_tokens
         if excess > 0:
-            raise _overloaded("The queue is full.", self._seconds(excess))
+            raise _overloaded("The queue is full.", self._estimate_s(excess))
         if not self.waiting:
             return
-        late = self._seconds(self.waiting_tokens / self.waiting * self._requests) - self.max_wait_s
+        late = self._estimate_s(self.waiting_tokens / self.waiting * self._waiting_requests) - self.max_wait_s
         if late > 0:
             raise _overloaded("The queue is too long.", late)
 
     def _check_deadline(self, deadline: float, tokens: int) -> None:
         """Raises Overloaded if it comes first: a long request waits for as many of each other as it has itself."""
-        work = min(self.waiting_tokens, tokens * self._requests) + tokens
-        late = self._seconds(work) - (deadline - monotonic())
+        work = min(self.waiting_tokens, tokens * self._waiting_requests) + tokens
+        late = self._estimate_s(work) - (deadline - monotonic())
         if late > 0:
             raise _overloaded("The queue is too long for the deadline.", late)
 
     @property
-    def _requests(self) -> int:
+    def _waiting_requests(self) -> int:
         """Of which sequences wait."""
-        return sum(map(len, self._groups.values())) + sum(map(len, self._doubtful.values()))
+        return sum(map(len, self._groups.values())) + sum(map(len, self._last_chance.values()))
 
     # ---- Workers
 
-    def join(self, worker: int, capacity: WorkerCapacity) -> None:
+    def add_worker(self, worker: int, capacity: WorkerCapacity) -> None:
         """A worker is there and holds nothing."""
         self._workers[worker] = _Worker(capacity)
 
-    def leave(self, worker: int) -> None:
+    def remove_worker(self, worker: int) -> None:
         """A worker is dead. Its jobs wait again, before the others, but for those that saw too many deaths."""
         if worker not in self._workers:
             return
-        for held in self._workers.pop(worker).held.values():
-            for job in sorted(held, key=lambda job: job.number, reverse=True):
-                del self._held[job.number]
+        for jobs in self._workers.pop(worker).jobs.values():
+            for job in sorted(jobs, key=lambda job: job.number, reverse=True):
+                del self._assigned[job.number]
                 job.number = -1
                 job.group.running -= 1
-                self._wait_again(job)
+                self._requeue(job)
 
     def assign(self) -> list[Job]:
         """Gives waiting jobs to workers with room for them, one of each request in turn; each has a new number.
@@ -177,31 +177,31 @@ class Scheduler:
             return []
         now = monotonic()
         given: list[Job] = []
-        for model in list(self._groups) + list(self._doubtful):
-            while job := self._next_doubtful(model, now) or self._next(model, now):
+        for model in list(self._groups) + list(self._last_chance):
+            while job := self._next_last_chance(model, now) or self._next(model, now):
                 given.append(job)
         return given
 
     def release(self, number: int) -> Job | None:
         """A worker is done with the job of this number, which must then be finished or fail. None if that was given
         up meanwhile."""
-        job = self._held.get(number)
+        job = self._assigned.get(number)
         if job:
-            self._vacate(job)
+            self._unassign(job)
         return job
 
-    def holds(self, worker: int) -> bool:
+    def is_busy(self, worker: int) -> bool:
         """Whether jobs are in `worker`, which is there."""
-        return any(self._workers[worker].held.values())
+        return any(self._workers[worker].jobs.values())
 
-    def give_up(self, error: ServiceError) -> None:
+    def fail_waiting(self, error: ServiceError) -> None:
         """Everything that waits fails."""
-        waiting = [*self._waiting(), *itertools.chain.from_iterable(self._doubtful.values())]
+        waiting = [*self._take_waiting(), *itertools.chain.from_iterable(self._last_chance.values())]
         self._groups.clear()
-        self._doubtful.clear()
+        self._last_chance.clear()
         self._fail(waiting, error)
 
-    def _waiting(self) -> Iterator[Job]:
+    def _take_waiting(self) -> Iterator[Job]:
         for groups in self._groups.values():
             for group in groups:
                 yield from group.waiting
@@ -210,7 +210,7 @@ class Scheduler:
     def _fail(self, jobs: Iterable[Job], error: ServiceError) -> None:
         """Those are in no queue any more."""
         for job in jobs:
-            self._count(-1, -job.cost)
+            self._count_waiting(-1, -job.cost)
             job.fail(error)
 
     def _next(self, model: str, now: float) -> Job | None:
@@ -233,55 +233,55 @@ class Scheduler:
                 continue
             if group.waiting:
                 requests.move_to_end(group)
-            return self._occupy(worker, job, priority, now)
+            return self._assign_to(worker, job, priority, now)
         return None
 
-    def _next_doubtful(self, model: str, now: float) -> Job | None:
+    def _next_last_chance(self, model: str, now: float) -> Job | None:
         """Jobs that were in a worker at all deaths but one too many: one at a time in each worker."""
-        doubtful = self._doubtful.get(model)
-        if not doubtful:
+        last_chance = self._last_chance.get(model)
+        if not last_chance:
             return None
-        worker = self._least_busy(doubtful[0], priority=True, doubted=True)
+        worker = self._least_busy(last_chance[0], priority=True, last_chance=True)
         if worker is None:
             return None
-        self._workers[worker].doubted.add(model)
-        return self._occupy(worker, doubtful.popleft(), True, now)
+        self._workers[worker].last_chance_models.add(model)
+        return self._assign_to(worker, last_chance.popleft(), True, now)
 
-    def _least_busy(self, job: Job, priority: bool, doubted: bool = False) -> int | None:
+    def _least_busy(self, job: Job, priority: bool, last_chance: bool = False) -> int | None:
         best, least = None, math.inf
         for number, worker in self._workers.items():
             if (
-                worker.total < least
+                worker.total_tokens < least
                 and worker.fits(job, priority)
-                and not (doubted and job.group.model in worker.doubted)
+                and not (last_chance and job.group.model in worker.last_chance_models)
             ):
-                best, least = number, worker.total
+                best, least = number, worker.total_tokens
         return best
 
-    def _occupy(self, worker: int, job: Job, priority: bool, now: float) -> Job:
+    def _assign_to(self, worker: int, job: Job, priority: bool, now: float) -> Job:
         job.number, job.worker, job.priority, job.waited = next(self._numbers), worker, priority, now - job.arrived
-        self._held[job.number] = job
+        self._assigned[job.number] = job
         job.group.running += 1
         self._workers[worker].add(job)
-        self._count(-1, -job.cost)
+        self._count_waiting(-1, -job.cost)
         return job
 
-    def _vacate(self, job: Job) -> None:
-        del self._held[job.number]
+    def _unassign(self, job: Job) -> None:
+        del self._assigned[job.number]
         job.group.running -= 1
         worker = self._workers[job.worker]
         worker.remove(job)
-        if job.deaths == DEATHS - 1:
-            worker.doubted.discard(job.group.model)
+        if job.deaths == MAX_DEATHS - 1:
+            worker.last_chance_models.discard(job.group.model)
 
-    def _wait_again(self, job: Job) -> None:
+    def _requeue(self, job: Job) -> None:
         job.deaths += 1
-        if job.deaths >= DEATHS:
-            job.fail(StepFailed(f"{DEATHS} workers died with this sentence in them."))
+        if job.deaths >= MAX_DEATHS:
+            job.fail(StepFailed(f"{MAX_DEATHS} workers died with this sentence in them."))
             return
-        self._count(1, job.cost)
-        if job.deaths == DEATHS - 1:
-            self._doubtful.setdefault(job.group.model, deque()).append(job)
+        self._count_waiting(1, job.cost)
+        if job.deaths == MAX_DEATHS - 1:
+            self._last_chance.setdefault(job.group.model, deque()).append(job)
             return
         job.group.waiting.appendleft(job)
         job.group.started -= 1
@@ -289,11 +289,11 @@ class Scheduler:
         requests[job.group] = None
         requests.move_to_end(job.group, last=False)
 
-    def _count(self, sequences: int, tokens: int) -> None:
+    def _count_waiting(self, sequences: int, tokens: int) -> None:
         self.waiting += sequences
         self.waiting_tokens += tokens
 
-    def _seconds(self, tokens: float) -> float:
+    def _estimate_s(self, tokens: float) -> float:
         """How long all workers together take for `tokens`."""
         return self.decode_rate.seconds_for(tokens) / max(1, len(self._workers))
 
