@@ -10,9 +10,8 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Overloaded
-from app.http.problems import ErrorRenderers, error_response
+from app.http.problems import ErrorRenderers
 from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, ByteBudgets, Reservation
-from app.server.paths import path_of
 
 CHUNK_BYTES = 1 << 16
 """Long responses are passed on in pieces of this size, each after the previous one is sent. Unsent bytes are then held
@@ -82,7 +81,7 @@ class _Response:
         error = budgets.responses.overloaded()
         self._is_refused = True
         self._held_bytes.count(error.slug)
-        response = error_response(error, self._held_bytes.renderers.for_path(path_of(self._scope)))
+        response = self._held_bytes.renderers.response(error, self._scope)
         await response(self._scope, self._receive, self._send)
 
     async def _send_in_chunks(self, message: Message) -> None:

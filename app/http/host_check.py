@@ -10,8 +10,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import WrongHost
-from app.http.problems import ErrorRenderers, error_response
-from app.server.paths import path_of
+from app.http.problems import ErrorRenderers
 
 
 class HostCheck:
@@ -27,7 +26,7 @@ class HostCheck:
             return
         self.count(WrongHost.slug)
         error = WrongHost("An HTTP/1.1 request must have exactly one Host header.")
-        await error_response(error, self.renderers.for_path(path_of(scope)))(scope, receive, send)
+        await self.renderers.response(error, scope)(scope, receive, send)
 
     def _is_fine(self, scope: Scope) -> bool:
         hosts = [name for name, _ in scope["headers"]].count(b"host")

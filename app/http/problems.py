@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Scope
 
 from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, WrongHost
 from app.server.paths import path_of
@@ -102,6 +103,10 @@ class ErrorRenderers:
                 return renderer
         return ProblemResponse
 
+    def response(self, error: ServiceError, scope: Scope) -> Response:
+        """`error` as a response in the format of the request's path."""
+        return error_response(error, self.for_path(path_of(scope)))
+
 
 def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
     """Makes `app` render every error in the format of its path; `count` is called with each error's slug."""
@@ -109,7 +114,7 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRen
     async def service_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
         count(error.slug)
-        return error_response(error, renderers.for_path(path_of(request.scope)))
+        return renderers.response(error, request.scope)
 
     async def invalid_query(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

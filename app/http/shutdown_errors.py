@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Unavailable
-from app.http.problems import ErrorRenderers, error_response
+from app.http.problems import ErrorRenderers
 from app.runtime.shutdown import Stop
-from app.server.paths import path_of
 
 
 class ShutdownErrors:
@@ -36,4 +35,4 @@ class ShutdownErrors:
                 raise
             self.count(Unavailable.slug)
             error = Unavailable("The service is shutting down, and this request was not finished in time.")
-            await error_response(error, self.renderers.for_path(path_of(scope)))(scope, receive, send)
+            await self.renderers.response(error, scope)(scope, receive, send)
