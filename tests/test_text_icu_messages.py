@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from app.markup.passage import Passage
 from app.markup.render import render_source
-from app.text.icu_messages import has_choice, pieces_of
+from app.text.icu_messages import has_branches, message_pieces
 from model.bundle import Bundle
 
 FILES = "{n, plural, one {# file} other {# files}}"
 
 
 def passages(text: str) -> list[str]:
-    return [piece.text for piece in pieces_of(text) or [] if isinstance(piece, Passage)]
+    return [piece.text for piece in message_pieces(text) or [] if isinstance(piece, Passage)]
 
 
 def shouted(text: str) -> str:
     """With its passages in capitals, what is kept as it is."""
-    loud = (p if isinstance(p, str) else render_source(replace(p, text=p.text.upper())) for p in pieces_of(text) or [])
+    loud = (
+        p if isinstance(p, str) else render_source(replace(p, text=p.text.upper())) for p in message_pieces(text) or []
+    )
     return "".join(loud)
 
 
@@ -76,7 +78,7 @@ def test_a_number_sign_does_not_come_to_mean_another_number() -> None:
     ],
 )
 def test_what_is_doubtful_is_no_message(text: str) -> None:
-    assert pieces_of(text) is None
+    assert message_pieces(text) is None
 
 
 @pytest.mark.parametrize(
@@ -88,11 +90,11 @@ def test_what_is_doubtful_is_no_message(text: str) -> None:
     ],
 )
 def test_a_translation_brings_no_syntax_of_its_own(translation: str, expected: str) -> None:
-    pieces = pieces_of("{n, plural, other {x {name}}}")
+    pieces = message_pieces("{n, plural, other {x {name}}}")
     assert pieces
     written = (p if isinstance(p, str) else p.write(translation) + p.protected[0].raw for p in pieces)
     assert "".join(written) == expected
-    [passage] = [p for p in pieces_of("{n, plural, other {it''s}}") or [] if isinstance(p, Passage)]
+    [passage] = [p for p in message_pieces("{n, plural, other {it''s}}") or [] if isinstance(p, Passage)]
     assert passage.write("l'a") == "l''a"
 
 
@@ -110,11 +112,11 @@ MESSAGES = st.recursive(
 
 @given(MESSAGES)
 def test_what_is_written_is_a_message_with_the_same_branches(text: str) -> None:
-    pieces = pieces_of(text)
+    pieces = message_pieces(text)
     if pieces is None:
         return
     written = shouted(text)
-    again = pieces_of(written)
+    again = message_pieces(written)
     assert again is not None
     assert shouted(written) == written
     for sign in ("plural, =0 {", "select,a-b{", "other {", "other{"):
@@ -123,8 +125,8 @@ def test_what_is_written_is_a_message_with_the_same_branches(text: str) -> None:
 
 @given(st.text(st.sampled_from("{}',# plura other=0n")) | MESSAGES)
 def test_any_text_is_read_without_a_fault(text: str) -> None:
-    if pieces_of(text) is not None:
-        assert has_choice(text)
+    if message_pieces(text) is not None:
+        assert has_branches(text)
 
 
 def test_long_messages_are_not_said_again_without_end() -> None:

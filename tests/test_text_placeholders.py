@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
-from app.text.placeholders import is_nesting, placeholders
+from app.text.placeholders import find_placeholders, is_nesting
 
 WORDS = [
     "the",
@@ -138,8 +138,8 @@ def test_a_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(langu
         random = Random(f"{template}{seed}")
         one = spelt(template, random)
         text, start = surrounded(one, random)
-        if placeholders(text, language) != [ProtectedSpan(start, start + len(one), one)]:
-            missed.append((text, placeholders(text, language)))
+        if find_placeholders(text, language) != [ProtectedSpan(start, start + len(one), one)]:
+            missed.append((text, find_placeholders(text, language)))
     assert missed == []
 
 
@@ -148,7 +148,7 @@ def test_several_in_one_sentence_are_found_each(seed: int) -> None:
     random = Random(seed)
     ones = [spelt(template, random) for template in random.choices(TEMPLATES, k=6) if template[:3] != "~~~"]
     text = "".join(f"{random.choice(['the', 'of', 'and'])} {one}, " for one in ones)
-    assert [protected.raw for protected in placeholders(text, "en")] == ones
+    assert [protected.raw for protected in find_placeholders(text, "en")] == ones
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_several_in_one_sentence_are_found_each(seed: int) -> None:
 )
 @pytest.mark.parametrize("language", ["en", "fr", "de", "es"])
 def test_ordinary_text_has_none(text: str, language: str) -> None:
-    assert [protected.raw for protected in placeholders(text, language)] == []
+    assert [protected.raw for protected in find_placeholders(text, language)] == []
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_ordinary_text_has_none(text: str, language: str) -> None:
 )
 def test_bounds(text: str, expected: list[str]) -> None:
     language = "zh" if "请" in text else "en"
-    assert [protected.raw for protected in placeholders(text, language)] == expected
+    assert [protected.raw for protected in find_placeholders(text, language)] == expected
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def test_bounds(text: str, expected: list[str]) -> None:
     ],
 )
 def test_letters_that_the_language_is_not_written_in_are_kept(language: str, text: str, expected: list[str]) -> None:
-    assert [protected.raw.strip("。") for protected in placeholders(text, language)] == [
+    assert [protected.raw.strip("。") for protected in find_placeholders(text, language)] == [
         one.strip("。") for one in expected
     ]
 
 
 def test_capitals_inside_a_word_are_irish() -> None:
-    assert placeholders("Tá bhFuil i gCorcaigh", "ga") == []
-    assert [protected.raw for protected in placeholders("call getValue", "en")] == ["getValue"]
+    assert find_placeholders("Tá bhFuil i gCorcaigh", "ga") == []
+    assert [protected.raw for protected in find_placeholders("call getValue", "en")] == ["getValue"]
 
 
 HOSTILE = st.lists(
@@ -248,7 +248,7 @@ HOSTILE = st.lists(
 @given(HOSTILE.map("".join) | st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh", "xx"]))
 def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> None:
     end = 0
-    for protected in placeholders(text, language):
+    for protected in find_placeholders(text, language):
         assert end <= protected.start < protected.end
         assert protected == ProtectedSpan(protected.start, protected.end, text[protected.start : protected.end])
         end = protected.end
@@ -260,7 +260,7 @@ def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> No
 )
 def test_hostile_text_comes_to_an_end(unit: str) -> None:
     text = unit * (50_000 // len(unit))
-    assert all(protected.raw == text[protected.start : protected.end] for protected in placeholders(text, "en"))
+    assert all(protected.raw == text[protected.start : protected.end] for protected in find_placeholders(text, "en"))
 
 
 def test_what_opens_and_closes_nests() -> None:
@@ -272,4 +272,4 @@ def test_what_opens_and_closes_nests() -> None:
     ("text", "language"), [("%50 indirim", "tr"), ("5%1", "en"), ("%123 x", "en"), ("%1.5 x", "en")]
 )
 def test_a_percentage_is_none_of_qt_s_values(text: str, language: str) -> None:
-    assert placeholders(text, language) == []
+    assert find_placeholders(text, language) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
-from app.text.segmentation import WINDOW, Segment, cut, segments
+from app.text.segmentation import MAX_WINDOW_CHARS, Segment, segments, split_to_fit
 
 LANGUAGES = st.sampled_from(["en", "fr", "zh", "ja", "el", "am", "ar", "xx"])
 PROSE = st.lists(
@@ -280,14 +280,14 @@ def test_a_long_line_falls_into_the_same_sentences_as_short_ones() -> None:
 
 
 def test_a_sentence_without_an_end_is_cut_at_spaces() -> None:
-    found = sentences("word " * WINDOW, "en")
+    found = sentences("word " * MAX_WINDOW_CHARS, "en")
     assert len(found) > 1
     assert set(" ".join(found).split()) == {"word"}
 
 
 def test_what_is_kept_may_be_longer_than_what_is_looked_at_together() -> None:
-    text = f"See {'x ' * WINDOW} there. Hello."
-    assert sentences(text, "en", protected(text, "x " * WINDOW)) == ["See", "there.", "Hello."]
+    text = f"See {'x ' * MAX_WINDOW_CHARS} there. Hello."
+    assert sentences(text, "en", protected(text, "x " * MAX_WINDOW_CHARS)) == ["See", "there.", "Hello."]
 
 
 @given(prose_with_protected_spans(), st.integers(1, 20))
@@ -297,14 +297,16 @@ def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[Protect
         return end - start - covered + sum(start <= one.start < end for one in text[1])
 
     for start, end, _ in segments(text[0], "en", text[1]):
-        found = cut(text[0], start, end, text[1], length, limit)
+        found = split_to_fit(text[0], start, end, text[1], length, limit)
         assert covers(found, start, end)
         assert not cuts(found, text[1])
         assert all(length(part.start, part.end) <= limit for part in found if part.translate)
 
 
 def cut_by_characters(text: str, limit: int, *ranges: str) -> list[str]:
-    return parts(text, cut(text, 0, len(text), protected(text, *ranges), lambda start, end: end - start, limit))
+    return parts(
+        text, split_to_fit(text, 0, len(text), protected(text, *ranges), lambda start, end: end - start, limit)
+    )
 
 
 def test_a_sentence_within_the_limit_is_not_cut() -> None:
@@ -329,18 +331,22 @@ def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows()
     def length(start: int, end: int) -> int:
         return sum(start <= one.start < end for one in ranges)
 
-    found = cut(text, 0, len(text), ranges, length, 32)
+    found = split_to_fit(text, 0, len(text), ranges, length, 32)
     assert [length(s.start, s.end) for s in found if s.translate] == [21, 19, 20, 20]
 
 
 def test_letters_without_end_are_copied_where_words_have_spaces() -> None:
-    assert not any(segment.translate for segment in cut("ab,+/" * 100, 0, 500, [], lambda start, end: end - start, 256))
-    assert all(segment.translate for segment in cut("你好" * 250, 0, 500, [], lambda start, end: end - start, 256))
+    assert not any(
+        segment.translate for segment in split_to_fit("ab,+/" * 100, 0, 500, [], lambda start, end: end - start, 256)
+    )
+    assert all(
+        segment.translate for segment in split_to_fit("你好" * 250, 0, 500, [], lambda start, end: end - start, 256)
+    )
     assert cut_by_characters("word " * 100, 499)[1].isspace()
 
 
 def test_a_character_over_the_limit_by_itself_is_copied() -> None:
-    assert cut("ab", 0, 2, [], lambda start, end: 4 * (end - start), 3) == [(0, 2, False)]
+    assert split_to_fit("ab", 0, 2, [], lambda start, end: 4 * (end - start), 3) == [(0, 2, False)]
 
 
 @pytest.mark.parametrize(

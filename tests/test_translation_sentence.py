@@ -19,7 +19,7 @@ from msgspec import structs
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
-from app.text.placeholders import placeholders
+from app.text.placeholders import find_placeholders
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.sentence import Sentence, slice_passage
 from model.bundle import Bundle
@@ -139,7 +139,7 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) 
 )
 def test_placeholders_beside_each_other_and_at_the_ends_come_back(bundle: Bundle, wild: Wild, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
-    protected = [one.raw for one in placeholders(text, "en")]
+    protected = [one.raw for one in find_placeholders(text, "en")]
     assert len(protected) >= 3 or text.count("{") == 2
     assert is_preserved(protected, text, item.text)
 
@@ -256,7 +256,7 @@ def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
 
 
 def sentence(bundle: Bundle, text: str) -> Sentence:
-    passage = Passage(text, tuple(placeholders(text, "en")))
+    passage = Passage(text, tuple(find_placeholders(text, "en")))
     return Sentence.of(passage, bundle, bundle.tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
 
 
@@ -353,7 +353,7 @@ def test_the_model_is_given_one_space_and_one_mark(bundle: Bundle) -> None:
 
 def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that says `parts`, in which numbers are symbols."""
-    protected = tuple(placeholders(text, bundle.source))
+    protected = tuple(find_placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
     sentence.set_decoded(decoded(bundle.tokenizer.encode_parts(parts)))
     assert sum(end - start for _, (start, end) in sentence.aligned_spans(sentence.best)) == len(

@@ -22,7 +22,7 @@ class CatalogueString(NamedTuple):
 
 def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
     """`target`: the language to translate into; `marks`: the mnemonic marks that its catalogue certainly uses."""
-    if (pieces := icu_messages.pieces_of(text)) is not None:
+    if (pieces := icu_messages.message_pieces(text)) is not None:
         return CatalogueString(pieces)
     if labelled := mnemonics.remove_mnemonic(text, marks):
         label, mnemonic = labelled

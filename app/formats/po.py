@@ -15,7 +15,7 @@ from app.formats.catalogue_strings import CatalogueString, read_string
 from app.formats.document import Content, TextLocation, UnreadableDocument, fill
 from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import inline_pieces
-from app.text.icu_messages import has_choice
+from app.text.icu_messages import has_branches
 from app.text.mnemonics import mnemonic_marks
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
@@ -90,7 +90,7 @@ def _form_sources(entry: polib.POEntry) -> list[int]:
 
 def _string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
     """A string with tags is HTML."""
-    has_tags = _ELEMENT.search(text) and not has_choice(text)
+    has_tags = _ELEMENT.search(text) and not has_branches(text)
     return CatalogueString(inline_pieces(text)) if has_tags else read_string(text, target, marks)
 
 

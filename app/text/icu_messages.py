@@ -24,8 +24,8 @@ _CLOSED = re.compile(r"\}")
 _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
 """An apostrophe that would quote what follows; other apostrophes are literal."""
-_DEEPEST = 8
-_MOST_REPEATED = 10_000
+_MAX_DEPTH = 8
+_MAX_REPEATED_CHARS = 10_000
 """Maximum number of characters that may be repeated in the branches."""
 
 
@@ -55,28 +55,28 @@ class _Choice:
 Message = Sequence[_Text | _Raw | _Choice]
 
 
-class _Doubtful(Exception):
+class _NotAMessage(Exception):
     """It is unclear whether this is a message."""
 
 
-def has_choice(text: str) -> bool:
+def has_branches(text: str) -> bool:
     """Whether the text seems to have branches."""
     return "{" in text and _HEAD.search(text) is not None
 
 
-def pieces_of(text: str) -> list[Piece] | None:
+def message_pieces(text: str) -> list[Piece] | None:
     """The pieces of a message with branches, each translated separately; None if it is not certainly a message.
 
     Words beside a message's only choice move into its branches, as ICU advises, so that whole sentences are translated:
     "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
     several choices, or with a number sign that would refer to another number there, they are separate passages.
     """
-    if not has_choice(text):
+    if not has_branches(text):
         return None
     reader = _Reader(text)
     try:
         message = reader.message(0, in_plural=False)
-    except _Doubtful:
+    except _NotAMessage:
         return None
     if reader.place < len(text) or not any(isinstance(part, _Choice) for part in message):
         return None
@@ -93,19 +93,19 @@ class _Reader:
 
     def message(self, depth: int, in_plural: bool) -> Message:
         """Up to the closing brace, or the end of the text."""
-        if depth > _DEEPEST:
-            raise _Doubtful
+        if depth > _MAX_DEPTH:
+            raise _NotAMessage
         parts: list[_Text | _Raw | _Choice] = []
         while self.place < len(self.text) and self.text[self.place] != "}":
             parts.append(self._part(depth, in_plural))
-        return _joined(parts)
+        return _merge_texts(parts)
 
     def _part(self, depth: int, in_plural: bool) -> _Text | _Raw | _Choice:
         start, character = self.place, self.text[self.place]
         if character == "{":
             if head := _HEAD.match(self.text, start):
                 return self._choice(head, depth)
-            return _Raw(self._taken(_ARGUMENT))
+            return _Raw(self._take(_ARGUMENT))
         if character == "#" and in_plural:
             self.place += 1
             return _Raw(character)
@@ -113,7 +113,7 @@ class _Reader:
             self.place += 2
             return _Text("'")
         if character == "'" and self.text[start + 1 : start + 2] in ("{", "}", *("#" * in_plural)):
-            return _Raw(self._taken(_QUOTED))
+            return _Raw(self._take(_QUOTED))
         self.place += 1
         return _Text(character)
 
@@ -127,20 +127,20 @@ class _Reader:
             self.place = found.end()
             names.append(found[1])
             branches.append((before + found[0], self.message(depth + 1, is_plural)))
-            before = self._taken(_CLOSED)
+            before = self._take(_CLOSED)
         if "other" not in names or len(set(names)) < len(names):
-            raise _Doubtful
-        return _Choice(branches, before + self._taken(_END), is_plural)
+            raise _NotAMessage
+        return _Choice(branches, before + self._take(_END), is_plural)
 
-    def _taken(self, pattern: re.Pattern[str]) -> str:
+    def _take(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.place)
         if not found:
-            raise _Doubtful
+            raise _NotAMessage
         self.place = found.end()
         return found[0]
 
 
-def _joined(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
+def _merge_texts(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
     """Merges adjacent texts."""
     joined: list[_Text | _Raw | _Choice] = []
     for part in parts:
@@ -159,7 +159,7 @@ class _Writer:
 
     def message(self, message: Message, in_plural: bool) -> None:
         choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
-        if len(choices) == 1 and self._goes_in(message, choices[0]):
+        if len(choices) == 1 and self._can_move_in(message, choices[0]):
             before, choice, after = message[: choices[0]], message[choices[0]], message[choices[0] + 1 :]
             assert isinstance(choice, _Choice)
             self._choice(choice, before, after)
@@ -175,30 +175,30 @@ class _Writer:
     def _choice(self, choice: _Choice, before: Message, after: Message) -> None:
         for head, message in choice.branches:
             self.found.append(head)
-            self.message(_joined([*before, *message, *after]), choice.is_plural)
+            self.message(_merge_texts([*before, *message, *after]), choice.is_plural)
         self.found.append(choice.end)
 
-    def _goes_in(self, message: Message, place: int) -> bool:
+    def _can_move_in(self, message: Message, place: int) -> bool:
         """Whether what is beside the choice has words, and means the same inside its branches."""
         others = [*message[:place], *message[place + 1 :]]
-        said = "".join(part.text for part in others if isinstance(part, _Text))
+        words = "".join(part.text for part in others if isinstance(part, _Text))
         choice = message[place]
         assert isinstance(choice, _Choice)
-        signs = "#" in said or any(part == _Raw("#") for part in others)
-        return any(map(str.isalpha, said)) and not signs and len(said) * len(choice.branches) <= _MOST_REPEATED
+        signs = "#" in words or any(part == _Raw("#") for part in others)
+        return any(map(str.isalpha, words)) and not signs and len(words) * len(choice.branches) <= _MAX_REPEATED_CHARS
 
     def _passage(self, parts: Message, in_plural: bool) -> None:
         """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
-        text, protected, said = "", list[ProtectedSpan](), False
+        text, protected, has_letters = "", list[ProtectedSpan](), False
         for part in parts:
             if isinstance(part, _Raw):
                 protected.append(ProtectedSpan(len(text), len(text) + len(part.raw), part.raw))
                 text += part.raw
             elif isinstance(part, _Text):
                 text += part.text
-                said = said or any(map(str.isalpha, part.text))
-        write = partial(_written, self.doubled, in_plural)
-        if not said:
+                has_letters = has_letters or any(map(str.isalpha, part.text))
+        write = partial(_escape, self.doubled, in_plural)
+        if not has_letters:
             self.found.append(render_source(Passage(text, tuple(protected), write=write)))
             return
         start, end = len(text) - len(text.lstrip()), len(text.rstrip())
@@ -206,7 +206,7 @@ class _Writer:
         self.found += [text[:start], Passage(text[start:end], moved, write=write), text[end:]]
 
 
-def _written(doubled: bool, in_plural: bool, text: str) -> str:
+def _escape(doubled: bool, in_plural: bool, text: str) -> str:
     """Escapes text for a message."""
     # No library treats the typographic apostrophe as ICU syntax; some display two plain ones as two.
     text = text.replace("'", "''") if doubled else _QUOTES_NEXT.sub("’", text)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html.entities import html5
 from typing import NamedTuple
 
-from app.text.placeholders import placeholders
+from app.text.placeholders import find_placeholders
 from model.languages import language_alone
 
 _MAX_LABEL_CHARS = 100
@@ -42,7 +42,7 @@ class Mnemonic(NamedTuple):
 
         If words have no letters to press, or there are none, both are appended in brackets.
         """
-        protected = placeholders(translation, language)
+        protected = find_placeholders(translation, language)
         free = [
             place
             for place, character in enumerate(translation)

@@ -28,9 +28,9 @@ SYMBOLS = (
     r"\u2800-\u297f\u2b00-\u2bff\u3020\ufffc\ufffd\U0001f000-\U0001f0ff\U0001f10d-\U0001fbef"
 )
 """Emoji, arrows, boxes, dingbats: Unicode's other symbols, except "°" and "№", which are used like letters."""
-PICTURED = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
+TEXT_EMOJI = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
 """Characters that are emoji if U+FE0F follows."""
-_EMOJI = rf"(?:[{SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[{PICTURED}](?=\ufe0f))"
+_EMOJI = rf"(?:[{SYMBOLS}]|[0-9#*](?=\ufe0f?\u20e3)|[{TEXT_EMOJI}](?=\ufe0f))"
 _EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
 
 
@@ -43,7 +43,7 @@ URL = re.compile(
     """,
     re.VERBOSE,
 )
-KINDS = re.compile(
+PLACEHOLDER = re.compile(
     rf"""
     # an e-mail address
     {_BEGIN} [{LATIN}] [{LATIN}.+%-]{{0,63}} @ [{LATIN}-]+ (?: \.[{LATIN}-]+ )+

@@ -10,32 +10,42 @@ from collections.abc import Iterator
 from functools import cache, cached_property
 
 from app.markup.passage import ProtectedSpan
-from app.text.placeholder_patterns import EMPHASIS, FILE_NAME, KINDS, LATIN, LINK_TARGET, PATH, PICTURED, SYMBOLS, URL
+from app.text.placeholder_patterns import (
+    EMPHASIS,
+    FILE_NAME,
+    LATIN,
+    LINK_TARGET,
+    PATH,
+    PLACEHOLDER,
+    SYMBOLS,
+    TEXT_EMOJI,
+    URL,
+)
 from model.languages import language_alone
 from model.scripts import foreign_letters
 
-_ROOTS = frozenset(
+_ROOT_FOLDERS = frozenset(
     ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]
 )
 _WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{LATIN}]"), re.compile(rf"[{LATIN}.+~-]")
-_FORMATTED = re.compile(
+_FORMATTED_ARGUMENT = re.compile(
     r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b"
 )
 """The beginning of an argument of ICU's MessageFormat."""
-_MAX_NAME, _MAX_WORDS = 120, 4
+_MAX_BRACE_CHARS, _MAX_BRACE_WORDS = 120, 4
 """Maximum characters and words in braces: more is a sentence that happens to be in braces."""
-_MAX_OPEN = 8
+_MAX_EMPHASIS_DEPTH = 8
 """Maximum nesting depth of emphasis."""
-_CLOSING = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
-_CAMEL_PROSE = {"ga", "gd", "xh", "zu"}
+_DELIMITERS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
+_CAMEL_CASE_LANGUAGES = {"ga", "gd", "xh", "zu"}
 """Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
-_PERCENT_FIRST = {"eu", "tr"}
+_PERCENT_FIRST_LANGUAGES = {"eu", "tr"}
 """Languages that write %50."""
 _NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])?>", re.DOTALL)
-_FOLLOWING = ".,;:!?'*~"
+_TRAILING_PUNCTUATION = ".,;:!?'*~"
 
 
-def placeholders(text: str, language: str) -> list[ProtectedSpan]:
+def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
     """The parts of `text`, which is in `language`, to keep unchanged: in order, not overlapping, each its own `raw`."""
     trigger, foreign = _triggers(language)
     if not trigger.search(text):  # as for most sentences
@@ -44,7 +54,7 @@ def placeholders(text: str, language: str) -> list[ProtectedSpan]:
     found: list[ProtectedSpan] = []
     place = 0
     while hit := trigger.search(text, place):
-        start, end = scan.at(hit.start(), place) or (0, 0)
+        start, end = scan.match_at(hit.start(), place) or (0, 0)
         if end:
             found.append(ProtectedSpan(start, end, text[start:end]))
         place = end or hit.end()
@@ -60,7 +70,7 @@ def is_nesting(placeholder: str) -> bool:
 def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """Finds candidates to examine: a character class, or a run of letters in a foreign script."""
     letters = foreign_letters(language)
-    others = rf"{PICTURED}{SYMBOLS}{letters}"
+    others = rf"{TEXT_EMOJI}{SYMBOLS}{letters}"
     # If a pattern begins with a single class, `re` skips other characters without attempting a match.
     trigger = (
         rf"[{{\[%$<&@#`*_\\/~:.(+\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\+)(?=\d)|(?<=\.)(?=\w)|(?<=[\w\]]\()"
@@ -77,12 +87,12 @@ class _Scan:
 
     def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
         self.text, self.foreign = text, foreign
-        self.camel = language_alone(language) not in _CAMEL_PROSE
-        self.percent_first = language_alone(language) in _PERCENT_FIRST
+        self.camel = language_alone(language) not in _CAMEL_CASE_LANGUAGES
+        self.percent_first = language_alone(language) in _PERCENT_FIRST_LANGUAGES
         self._closings: dict[str, int] = {}
         self._no_path_before = 0
 
-    def at(self, place: int, floor: int) -> tuple[int, int] | None:
+    def match_at(self, place: int, floor: int) -> tuple[int, int] | None:
         """The text to keep around the character at `place`, beginning at `floor` or later."""
         character = self.text[place]
         if character == "[":
@@ -97,7 +107,7 @@ class _Scan:
         elif character in "`~":
             end = self._code(place)
         elif character == "<":
-            end = self._enclosed(place)
+            end = self._delimited(place)
         if end:
             return place, end
         found = None if character in "{`" else self._word(place, floor)
@@ -113,15 +123,15 @@ class _Scan:
         """The end of a placeholder in braces, which may nest, or 0."""
         opening = place + (self.text[place] != "{")
         end = self._braces.get(opening, 0)
-        if not end or self.text[opening + 1] in "{%#" or _FORMATTED.match(self.text, opening + 1):
+        if not end or self.text[opening + 1] in "{%#" or _FORMATTED_ARGUMENT.match(self.text, opening + 1):
             return end
-        name = self.text[opening + 1 : end - 1] if end - opening <= _MAX_NAME else "\n"
-        return end if not name or ("\n" not in name and 1 <= len(name.split()) <= _MAX_WORDS) else 0
+        name = self.text[opening + 1 : end - 1] if end - opening <= _MAX_BRACE_CHARS else "\n"
+        return end if not name or ("\n" not in name and 1 <= len(name.split()) <= _MAX_BRACE_WORDS) else 0
 
     def _code(self, place: int) -> int:
         """The end of Markdown code, or 0. Backticks as quotation marks (`so' or ``so'') begin none."""
         if self.text.startswith("~~~", place):
-            return self._closing("\n~~~", place) if place == 0 or self.text[place - 1] == "\n" else 0
+            return self._end_of_next("\n~~~", place) if place == 0 or self.text[place - 1] == "\n" else 0
         start, stop, end = self._ticks.get(place, (0, 0, 0))
         if start - place >= 3 or not end:
             return end
@@ -129,13 +139,13 @@ class _Scan:
         quoted = last.isspace() and not first.isspace()
         return 0 if quoted or self.text.find("\n\n", start, stop) >= 0 else end
 
-    def _enclosed(self, place: int) -> int:
-        for opening, closing in _CLOSING.items():
+    def _delimited(self, place: int) -> int:
+        for opening, closing in _DELIMITERS.items():
             if self.text.startswith(opening, place):
-                return self._closing(closing, place + len(opening))
+                return self._end_of_next(closing, place + len(opening))
         return 0
 
-    def _closing(self, mark: str, place: int) -> int:
+    def _end_of_next(self, mark: str, place: int) -> int:
         """The end of the next `mark`, or 0. Places come in order, so no stretch is searched twice."""
         found = self._closings.get(mark, 0)
         if 0 <= found <= place:
@@ -143,14 +153,14 @@ class _Scan:
         return found + len(mark) if found >= 0 else 0
 
     def _word(self, place: int, floor: int) -> tuple[int, int] | None:
-        word = self._left(_WORD_BEFORE, place, floor)
-        for start in dict.fromkeys((self._left(_CHUNK_BEFORE, word, floor), word, place)):
-            end = self._address(start) or self._path(start) or self._kind(start)
+        word = self._extend_left(_WORD_BEFORE, place, floor)
+        for start in dict.fromkeys((self._extend_left(_CHUNK_BEFORE, word, floor), word, place)):
+            end = self._address(start) or self._path(start) or self._placeholder(start)
             if end > place:
                 return start, end
         return None
 
-    def _left(self, character: re.Pattern[str], place: int, floor: int) -> int:
+    def _extend_left(self, character: re.Pattern[str], place: int, floor: int) -> int:
         while place > floor and character.match(self.text[place - 1]):
             place -= 1
         return place
@@ -159,8 +169,8 @@ class _Scan:
         found = URL.match(self.text, start)
         return _trimmed(self.text, start, found.end()) if found else 0
 
-    def _kind(self, start: int) -> int:
-        found = KINDS.match(self.text, start)
+    def _placeholder(self, start: int) -> int:
+        found = PLACEHOLDER.match(self.text, start)
         if not found or (found["camel"] and not self.camel) or (found["place"] and self.percent_first):
             return 0
         return _trimmed(self.text, start, found.end()) if found["file"] else found.end()
@@ -195,8 +205,8 @@ class _Scan:
             before, after = self.text[mark.start() - 1 : mark.start()], self.text[mark.end() : mark.end() + 1]
             if mark[0] == "\n":
                 opened.clear()
-            elif before.strip() and not _WORD_BEFORE.match(after) and (begun := _pop_same(opened, mark[0])):
-                pairs |= {begun.start(): begun.span(), mark.start(): mark.span()}
+            elif before.strip() and not _WORD_BEFORE.match(after) and (opening := _pop_matching(opened, mark[0])):
+                pairs |= {opening.start(): opening.span(), mark.start(): mark.span()}
             elif after.strip() and not _WORD_BEFORE.match(before):
                 opened.append(mark)
         return pairs
@@ -223,20 +233,20 @@ def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[in
             yield opened.pop(), mark.start()
 
 
-def _pop_same(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
+def _pop_matching(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
     """The last opened mark spelt like `mark`; those opened after it stay unmatched."""
-    for index in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_OPEN), -1):
+    for index in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_EMPHASIS_DEPTH), -1):
         if opened[index][0] == mark:
-            begun = opened[index]
+            opening = opened[index]
             del opened[index:]
-            return begun
+            return opening
     return None
 
 
 def _trimmed(text: str, start: int, end: int) -> int:
     """The end of a URL without trailing punctuation and the bracket that encloses it."""
     excess = {close: text.count(close, start, end) - text.count(open, start, end) for open, close in ("()", "[]", "{}")}
-    while end > start and (text[end - 1] in _FOLLOWING or excess.get(text[end - 1], 0) > 0):
+    while end > start and (text[end - 1] in _TRAILING_PUNCTUATION or excess.get(text[end - 1], 0) > 0):
         end -= 1
         if text[end] in excess:
             excess[text[end]] -= 1
@@ -250,7 +260,7 @@ def _is_path(path: str) -> bool:
     if not names or "//" in path:
         return False
     if not parts[0]:
-        return len(names) > 1 or names[0] in _ROOTS or not parts[-1]
+        return len(names) > 1 or names[0] in _ROOT_FOLDERS or not parts[-1]
     if parts[0] in (".", "..", "~") or parts[0][0] == "$":
         return True
     return bool(FILE_NAME.search(parts[-1])) or any("_" in name for name in names) or (len(names) > 1 and not parts[-1])

@@ -19,16 +19,16 @@ from app.markup.passage import ProtectedSpan
 from model.languages import has_end_mark
 from model.normalisation import INVISIBLE
 
-WINDOW = 2_048
+MAX_WINDOW_CHARS = 2_048
 """Characters per call of the splitter, whose time is quadratic. Well over any model's limit."""
 
-_STOPS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
-_LINE = re.compile(rf"[^{_STOPS}]++(?:(?<!\s)\|++(?!\s)[^{_STOPS}]++)*+")
+_SEPARATORS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
+_LINE = re.compile(rf"[^{_SEPARATORS}]++(?:(?<!\s)\|++(?!\s)[^{_SEPARATORS}]++)*+")
 """May hold sentences. Line ends, other control characters and the bars of tables end every sentence, and are kept."""
 _GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
 """Gaps between columns: a tab, or three or more spaces, which align words vertically."""
-_WRITTEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
-_LISTED = re.compile(rf"\s*{_WRITTEN.pattern}(?:\s+{_WRITTEN.pattern})+\s*")
+_CJK_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
+_CJK_LIST = re.compile(rf"\s*{_CJK_WORD.pattern}(?:\s+{_CJK_WORD.pattern})+\s*")
 """A line of ideographs or kana with blanks and no punctuation: words or clauses that the blanks separate. If single
 characters stand between blanks ("我 喜欢 你"), the blanks separate all words."""
 _MARKERS = re.compile(
@@ -55,13 +55,13 @@ _CLOSING = re.compile(r"(?:[)\]}»”’」』）】》\ue002\ue003]|\"(?=\s|$))
 _STRAIGHT = "\"'"
 _OPENING = re.compile(r"[.!?…][\"'”’»)]?\s+(?P<mark>[\"'“«„‘])\s*$|[。！？](?P<mark_zh>[“‘])$")
 """Opens the next sentence, though the splitter gives it to the one that ended."""
-_ALSO_ENDS = (
+_MISSED_ENDS = (
     re.compile(r"[。！？][”’」』）】》\"]*+(?=[^\s”’」』）】》\"。！？…，、；：—])"),
     re.compile(r"(?<=[a-zà-ÿß]{4})[.!?][\"”’»)]*+\s++(?=\d)"),
     re.compile(r"(?<=\betc)\.[)\"”’»]*+\s++(?=[A-ZÀ-Þ¿¡])"),
 )
 """Sentence ends that the splitter misses: in Chinese before a digit, a Latin letter, a quotation; before a number."""
-_NO_END = re.compile(r"\b(?:approx|sept|chap|sect|figs|vols|núms|págs|arts)\.$", re.IGNORECASE)
+_NOT_AN_END = re.compile(r"\b(?:approx|sept|chap|sect|figs|vols|núms|págs|arts)\.$", re.IGNORECASE)
 _DECIMAL = re.compile(r"\d[.．]$")
 _TITLE = re.compile(r"\b(?:Jr|Sr|Inc|Ltd|Corp|Co)\.\s*$")
 _ORDINAL = re.compile(r"(?:^|[\s(–-])\d{1,2}\.\s*$")
@@ -71,13 +71,13 @@ _BEGINS_DE = re.compile(
     r"|Außerdem|Allerdings)\b|[\"„»]"
 )
 """Words after which "am 3." ends a sentence: otherwise it is an ordinal number with its noun, "im 18. Jahrhundert"."""
-_CLAUSE = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
+_CLAUSE_MARK = re.compile(r"[,;:\u2013\u2014](?=\s)|[\u060c\u061b\u3001\uff0c\uff1a\uff1b]")
 _SPACE = re.compile(r"\s+")
-_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
-_UNBROKEN = re.compile(r"[!-~\u00c0-\u024f]{200,}")
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_NOT_A_WORD = re.compile(r"[!-~\u00c0-\u024f]{200,}")
 """Not a word, in a script with spaces: a key, or a file as text."""
 _ODD_SPACE = re.compile(r"[^\S ]")
-_ABBREVIATED = {
+_ABBREVIATIONS = {
     "en": re.compile(r"(?:^|\W)(?:approx|eds?|est|vol|Ft|Mt|Maj|Col|Gen|Sgt|Lt|Capt)\.\s*$"),
     "es": re.compile(r"(?:^|\W)(?:St|Ft|Mt)\.\s*$"),
     "fr": re.compile(
@@ -94,7 +94,7 @@ _SHOWN = str.maketrans(
     dict.fromkeys(INVISIBLE, " ") | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"}
 )
 """What the splitter sees in place of the masks: a name; a closing mark, as after "Done.</b>"; a quoted sentence."""
-_AROUND = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
+_TRIMMED = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
 
 _start_of = attrgetter("start")
 
@@ -116,18 +116,18 @@ def segments(text: str, language: str, protected: Sequence[ProtectedSpan] = (), 
     """
     if not protected and _PLAIN_SENTENCE.fullmatch(text):
         return [Segment(0, len(text), True)]
-    masked = _masked(text, 0, len(text), protected)
+    masked = _mask_spans(text, 0, len(text), protected)
     if whole:
         return _with_gaps(filter(None, [_trimmed(masked, 0, len(text))]), 0, len(text))
     found = (
         sentence
         for column in _columns(masked)
-        for sentence in _sentences(masked, *_unmarked(masked, *column), language, protected)
+        for sentence in _sentences(masked, *_without_markers(masked, *column), language, protected)
     )
     return _with_gaps(filter(None, (_trimmed(masked, *sentence) for sentence in found)), 0, len(text))
 
 
-def cut(
+def split_to_fit(
     text: str,
     start: int,
     end: int,
@@ -144,16 +144,16 @@ def cut(
     reads: hundreds of letters without a space.
     """
     within = protected[bisect_left(protected, start, key=_start_of) : bisect_left(protected, end, key=_start_of)]
-    masked = _masked(text, start, end, within)
+    masked = _mask_spans(text, start, end, within)
 
     def pieces(first: int, last: int) -> Iterator[tuple[int, int]]:
         if length(first, last) <= limit:
             yield first, last
             return
-        if _UNBROKEN.fullmatch(masked, first - start, last - start):
+        if _NOT_A_WORD.fullmatch(masked, first - start, last - start):
             return
-        place = start + _place_to_cut(masked, first - start, last - start)
-        place = _outside(terms, _outside(within, place, first, last), first, last)
+        place = start + _split_point(masked, first - start, last - start)
+        place = _outside_spans(terms, _outside_spans(within, place, first, last), first, last)
         if place < last:
             for half in ((first, place), (place, last)):
                 if trimmed := _trimmed(masked, half[0] - start, half[1] - start):
@@ -162,7 +162,7 @@ def cut(
     return _with_gaps(pieces(start, end), start, end)
 
 
-def _masked(text: str, start: int, end: int, protected: Sequence[ProtectedSpan]) -> str:
+def _mask_spans(text: str, start: int, end: int, protected: Sequence[ProtectedSpan]) -> str:
     """The characters [start, end) with all `protected` spans masked."""
     parts: list[str] = []
     for one in protected:
@@ -176,12 +176,12 @@ def _mask(protected: str) -> str:
         return _END_TAG * len(protected)
     if protected[-1] in "。！？":
         return _WORD * (len(protected) - 1) + _STOP
-    if not protected.isascii() and not _is_speech(protected):
+    if not protected.isascii() and not _has_letters(protected):
         return _SYMBOL * len(protected)
     return _WORD[: len(protected)] + "\ue001" * (len(protected) - 1)
 
 
-def _is_speech(stretch: str) -> bool:
+def _has_letters(stretch: str) -> bool:
     return any(map(str.isalpha, stretch))
 
 
@@ -194,10 +194,10 @@ def _columns(masked: str) -> Iterator[tuple[int, int]]:
     lines = [line.span() for line in _LINE.finditer(masked)]
     gaps = [_gaps(masked, start, end) for start, end in lines]
     for number, (start, end) in enumerate(lines):
-        if not _is_speech(masked[start:end]):
+        if not _has_letters(masked[start:end]):
             continue
-        if _LISTED.fullmatch(masked, start, end):
-            yield from (word.span() for word in _WRITTEN.finditer(masked, start, end))
+        if _CJK_LIST.fullmatch(masked, start, end):
+            yield from (word.span() for word in _CJK_WORD.finditer(masked, start, end))
             continue
         beside = [*gaps[max(0, number - 1) : number], *gaps[number + 1 : number + 2]]
         if gaps[number] and (any(beside) or not _is_prose(masked, start, end, gaps[number])):
@@ -218,19 +218,19 @@ def _gaps(masked: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _is_prose(masked: str, start: int, end: int, gaps: Sequence[tuple[int, int]]) -> bool:
     """Whether the line [start, end) is a sentence including its `gaps`: one gap, or several before small letters."""
-    first, last = _unmarked(masked, start, end)
+    first, last = _without_markers(masked, start, end)
     within = [gap for gap in gaps if gap[0] >= first]
     columns = [masked[a:b] for a, b in pairwise([first, *chain.from_iterable(within), last])][::2]
     return (
-        all(map(_is_speech, columns[:-1]))
-        and (_is_speech(columns[-1]) or columns[-1][:1] in _FRENCH_MARKS)
+        all(map(_has_letters, columns[:-1]))
+        and (_has_letters(columns[-1]) or columns[-1][:1] in _FRENCH_MARKS)
         and has_end_mark(columns[-1].rstrip())
         and not any(has_end_mark(column) or column.endswith((":", "：")) for column in columns[:-1])
         and (len(within) < 2 or all(column[0].islower() for column in columns[1:]))
     )
 
 
-def _unmarked(masked: str, start: int, end: int) -> tuple[int, int]:
+def _without_markers(masked: str, start: int, end: int) -> tuple[int, int]:
     """The line [start, end) without the marks at its start and end."""
     start = end - len(masked[start:end].lstrip(INVISIBLE))
     markers = _MARKERS.match(masked, start, end)
@@ -245,11 +245,13 @@ def _sentences(
 ) -> Iterator[tuple[int, int]]:
     """The sentences of the line [start, end), each with the white space after it."""
     while start < end:
-        stop = min(start + WINDOW, end)
+        stop = min(start + MAX_WINDOW_CHARS, end)
         lengths = _sentence_lengths(masked[start:stop], language)
         if stop < end:
             # The last one may continue; a sentence longer than the window is cut anyway.
-            lengths = lengths[:-1] or [_outside(protected, _place_to_cut(masked, start, stop), start, stop) - start]
+            lengths = lengths[:-1] or [
+                _outside_spans(protected, _split_point(masked, start, stop), start, stop) - start
+            ]
         for length in lengths:
             yield start, start + length
             start += length
@@ -258,14 +260,16 @@ def _sentences(
 def _sentence_lengths(window: str, language: str) -> list[int]:
     # sentencex slices by bytes after white space that it assumes to be one byte, and panics at any other.
     plain = _ODD_SPACE.sub(" ", window).translate(_SHOWN)
-    found = {_around_quotes(window, end) for end in accumulate(map(len, sentencex.segment(language, plain)))}
-    ends = {end for end in found if not _goes_on(window, end, language)}
-    for pattern in _ALSO_ENDS:
-        ends |= {mark.end() for mark in pattern.finditer(window) if not _NO_END.search(window[: mark.start() + 1][-8:])}
+    found = {_adjust_to_quotes(window, end) for end in accumulate(map(len, sentencex.segment(language, plain)))}
+    ends = {end for end in found if not _continues(window, end, language)}
+    for pattern in _MISSED_ENDS:
+        ends |= {
+            mark.end() for mark in pattern.finditer(window) if not _NOT_AN_END.search(window[: mark.start() + 1][-8:])
+        }
     return [end - start for start, end in pairwise(sorted(ends | {0, len(window)}))]
 
 
-def _around_quotes(window: str, end: int) -> int:
+def _adjust_to_quotes(window: str, end: int) -> int:
     """`end` moved past marks that close its sentence, and before a mark that opens the next."""
     closing = _CLOSING.match(window, end)
     if closing and end and not window[end - 1].isspace():
@@ -279,7 +283,7 @@ def _around_quotes(window: str, end: int) -> int:
     return place if opens else end
 
 
-def _goes_on(window: str, end: int, language: str) -> bool:
+def _continues(window: str, end: int, language: str) -> bool:
     """Whether the sentence continues at `end`, though the splitter says that it ends."""
     before, after = window[max(0, end - 16) : end], window[end : end + 1]
     if _DECIMAL.search(before) and after.isdigit():
@@ -288,18 +292,18 @@ def _goes_on(window: str, end: int, language: str) -> bool:
         return True
     if language == "de" and _ORDINAL.search(before) and not _BEGINS_DE.match(window, end):
         return True
-    abbreviated = _ABBREVIATED.get(language)
+    abbreviated = _ABBREVIATIONS.get(language)
     return abbreviated is not None and abbreviated.search(before) is not None
 
 
 def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
     """[start, end) without what is copied around it; None if all of it is copied."""
     stretch = masked[start:end]
-    if not _is_speech(stretch):
+    if not _has_letters(stretch):
         return None
-    start, end = end - len(stretch.lstrip(_AROUND)), start + len(stretch.rstrip(_AROUND))
+    start, end = end - len(stretch.lstrip(_TRIMMED)), start + len(stretch.rstrip(_TRIMMED))
     sentence = masked[start:end]
-    if _BRACKETED.fullmatch(sentence):
+    if _IN_BRACKETS.fullmatch(sentence):
         return _trimmed(masked, start + 1, end - 1)
     return start, end
 
@@ -317,17 +321,17 @@ def _with_gaps(sentences: Iterable[tuple[int, int]], start: int, end: int) -> li
     return found
 
 
-def _place_to_cut(masked: str, start: int, end: int) -> int:
+def _split_point(masked: str, start: int, end: int) -> int:
     """After the clause mark nearest the middle, if in the middle half; else at a space there; else the middle."""
     middle, quarter = (start + end) // 2, (end - start) // 4
-    for pattern in (_CLAUSE, _SPACE):
+    for pattern in (_CLAUSE_MARK, _SPACE):
         places = [found.end() for found in pattern.finditer(masked, start + quarter, end - quarter)]
         if places:
             return min(places, key=lambda place: abs(place - middle))
     return max(start + 1, middle)
 
 
-def _outside(protected: Sequence[ProtectedSpan], place: int, start: int, end: int) -> int:
+def _outside_spans(protected: Sequence[ProtectedSpan], place: int, start: int, end: int) -> int:
     """`place`, or if it is inside a protected span, that range's nearer end, within (start, end) if possible."""
     one = protected[bisect_right(protected, place, key=_start_of) - 1] if protected else None
     if one is None or not one.start < place < one.end:

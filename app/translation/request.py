@@ -17,8 +17,7 @@ from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, Piece
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary
-from app.text.icu_messages import has_choice
-from app.text.icu_messages import pieces_of as message_pieces
+from app.text.icu_messages import has_branches, message_pieces
 from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
 from app.translation.alignment import word_pairs
@@ -184,7 +183,7 @@ class TranslationRequest:
 
     def _is_plain(self, item: Item) -> bool:
         """Whether its sentences are slices of it."""
-        return isinstance(item, str) and not self.options.html and not has_choice(item)
+        return isinstance(item, str) and not self.options.html and not has_branches(item)
 
     def _answer(self) -> Translations:
         items = [self._translated_text(plan, detected) for plan, detected in zip(self.plans, self.sources, strict=True)]

@@ -17,9 +17,9 @@ from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
-from app.text.placeholders import placeholders
+from app.text.placeholders import find_placeholders
 from app.text.repeated_punctuation import has_repeated_marks
-from app.text.segmentation import Segment, cut, segments
+from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
@@ -243,7 +243,9 @@ class _PassagePlanner:
             return
         whole = self._find_terms(slice_passage(self.passage, self.protected, (), segment.start, segment.end))
         terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
-        cuts = cut(self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms)
+        cuts = split_to_fit(
+            self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms
+        )
         count = sum(part.translate for part in cuts)
         spans = max_protected_spans(self.bundle)
         much = f"of more than {limit} tokens" if ids else f"with more than {spans} things to keep"
@@ -276,7 +278,7 @@ class _PassagePlanner:
 
 def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     """The passage's protected spans, placeholders, and symbols unknown to the model, in order."""
-    found = merge_spans(placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
+    found = merge_spans(find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
     if not found:
         return list(passage.protected)
     if passage.write is not write_plain:
