@@ -79,14 +79,17 @@ class Connection(IntakeProtocol):
         self, cycle: RequestResponseCycle, send: Callable[[Any], Coroutine[Any, Any, None]], message: Any
     ) -> Coroutine[Any, Any, None]:
         """Like `send`, but the response's head states whether the connection ends with it."""
-        if not cycle.response_started and cycle is self.cycle and (self._stop.begun or not self._may_go_on(cycle)):
-            cycle.keep_alive = False
+        if not cycle.response_started:
+            self.transport.cork()
+            if cycle is self.cycle and (self._stop.begun or not self._may_go_on(cycle)):
+                cycle.keep_alive = False
         return send(message)
 
     def on_response_complete(self) -> None:
         # A cycle that refers to its own holder is freed only by the garbage collector, and keeps all of the request
         # until then.
         vars(self._unanswered[0][0]).pop("send")
+        self.transport.flush()
         super().on_response_complete()
 
     def _may_go_on(self, cycle: RequestResponseCycle) -> bool:

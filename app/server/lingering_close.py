@@ -27,10 +27,23 @@ class LingeringTransport(asyncio.Transport):
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
         self.is_lingering = False
+        self._is_corked = False
+        self._head: bytes | bytearray | memoryview = b""
+
+    def cork(self) -> None:
+        """Holds back the next write, a response's head, to send it in one packet with its body: two cost twice as
+        much."""
+        self._is_corked = True
+
+    def flush(self) -> None:
+        """Sends a head without a body."""
+        if self._head:
+            self.write(b"")
 
     def close(self) -> None:
         if self.is_closing():
             return
+        self.flush()
         self._left = self._unread()
         if not self._left:
             self._inner.close()
@@ -67,8 +80,14 @@ class LingeringTransport(asyncio.Transport):
         return self.is_lingering or self._inner.is_closing()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self.is_lingering:
-            self._inner.write(data)
+        if self.is_lingering:
+            return
+        if self._is_corked:
+            self._is_corked, self._head = False, data
+            return
+        if self._head:
+            data, self._head = b"".join([self._head, data]), b""
+        self._inner.write(data)
 
     def abort(self) -> None:
         self._inner.abort()
