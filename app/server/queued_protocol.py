@@ -46,6 +46,7 @@ class IntakeProtocol(BoundedHeads):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._disconnect = Disconnect(self.flow.resume_reading)
+        self._socket = self.transport.get_extra_info("socket")  # uvloop makes another each time
         if self._sending:
             self._sending.add(self)
 
@@ -61,7 +62,7 @@ class IntakeProtocol(BoundedHeads):
         super().on_message_begin()
         arrived = perf_counter()
         if self._is_new or self._intake.is_late:  # asking the kernel takes 3 µs
-            arrived -= unread_s(self.transport.get_extra_info("socket"))
+            arrived -= unread_s(self._socket)
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
         self.scope["state"]["disconnect"] = self._disconnect
