@@ -142,7 +142,7 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
             return await wait_started(engine)
 
         with ExitStack() as stack:
-            stack.enter_context(deployments.current.in_use())
+            stack.enter_context(deployments.current)
             site.put("en-fr")
             assert service.run(deployments.reload())
             shutil.rmtree(site.bundles / "en-fr")
@@ -186,7 +186,7 @@ def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
     monkeypatch.setattr(reload_module, "RETIRE_S", 0.01)
     with site.serving() as service:
         old = service.state["deployments"].current
-        with old.in_use():
+        with old:
             site.put("en-fr")
             assert site.reload(service).json()["changed"] is True
             service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))

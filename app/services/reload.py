@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -53,7 +52,7 @@ class FolderSnapshot:
 
 
 class Deployment:
-    """Bundles and their engine and translator, which live as long as any of their requests."""
+    """Bundles and their engine and translator. As a context, it keeps the engine running while the context is open."""
 
     def __init__(self, translator: Translator, engine: Engine, stamp: Stamp) -> None:
         self.translator, self.engine, self.stamp = translator, engine, stamp
@@ -61,17 +60,15 @@ class Deployment:
         self._unused = asyncio.Event()
         self._unused.set()
 
-    @contextmanager
-    def in_use(self) -> Iterator[Deployment]:
-        """Keeps the engine running while the context is open."""
+    def __enter__(self) -> Deployment:
         self._users += 1
         self._unused.clear()
-        try:
-            yield self
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._unused.set()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._unused.set()
 
     async def retire(self) -> None:
         """Stops the workers once no request uses them. No new request may start using them."""
@@ -212,7 +209,7 @@ class DeploymentMiddleware:
             await self.app(scope, receive, send)
             return
         deployments: Deployments = scope["state"]["deployments"]
-        with deployments.current.in_use() as deployment:
+        with deployments.current as deployment:
             scope["state"] |= {"engine": deployment.engine, "translator": deployment.translator}
             await self.app(scope, receive, send)
 

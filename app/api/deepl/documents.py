@@ -159,7 +159,7 @@ class _TranslationTask:
         document = await open_document(name, content, self.target, self.settings, self.source)
         self.caller.charge(document.characters)
         # The deployment that accepted the request may be retired before the job starts.
-        with self.deployments.current.in_use() as deployment:
+        with self.deployments.current as deployment:
             content = await translate_in_batches(
                 deployment.translator, document, self.source, self.target, self.glossary
             )
