@@ -13,13 +13,14 @@ from app.text.word_units import OPAQUE
 from model.languages import WITHOUT_SPACES, language_alone
 
 _NARROW = r"[\u00a0\u202f]"
-_RUNS = rf"\A +| +\Z| (?=\s)|(?<={_NARROW}) "
+_RUNS = rf" (?<=\A ) *|  *\Z| (?=\s)| (?<={_NARROW} )"
+"""Each alternative, here and below, begins with its space: `re` then skips other characters."""
 _STOPS, _OTHER_MARKS = r"[.,]", r"[.,;:!?]"
 _AFTER = r"(?=[\s\"'»”’)\]]|\Z)"
 """After a mark that ends something: .NET and :id begin with one."""
 _WIDE_MARKS = r"[\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]"
 _IDEOGRAPH = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-_BRACKETS = r"(?<=[(\[]) | (?=[)\]])"
+_BRACKETS = r" (?<=[(\[] )| (?=[)\]])"
 _SPACED_MARK = re.compile(rf"\s(?:{_OTHER_MARKS}{_AFTER}|[)\]]|{_WIDE_MARKS})|[(\[]\s")
 
 
@@ -29,7 +30,7 @@ def _stray(marks: str, more: str = "") -> re.Pattern[str]:
 
 _ALWAYS = re.compile(_RUNS)
 _SPACED, _PLAIN = _stray(_STOPS), _stray(_OTHER_MARKS)
-_UNSPACED = _stray(_OTHER_MARKS, rf"|(?<={_IDEOGRAPH}) (?={_IDEOGRAPH}|\Z)")
+_UNSPACED = _stray(_OTHER_MARKS, rf"| (?<={_IDEOGRAPH} )(?={_IDEOGRAPH}|\Z)")
 
 
 def without_stray_blanks(
