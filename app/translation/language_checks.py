@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, islice
 
 from app.text.language_id import Detector
 from app.text.short_texts import listed_shares
@@ -62,8 +61,8 @@ class LanguageChecks:
         for paragraph in plan.paragraphs():
             if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
                 continue
-            text = "".join(islice(chain.from_iterable(texts), MAX_CHARS_EXAMINED))
-            warning = self.other_language(text, source) if is_suspect(paragraph) else None
+            start = "".join(texts)[:MAX_CHARS_EXAMINED]
+            warning = self.other_language(start, source) if is_suspect(paragraph) else None
             if warning and warning != before:
                 yield next((part.start for part in paragraph if isinstance(part, Sentence)), 0), warning
             before = warning

@@ -149,7 +149,9 @@ def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:
 
 def repeats_unlike_source(tokens: Sequence[int], source: Sequence[int]) -> bool:
     """Whether one token makes up much of the source, and no token occurs about as often in the translation."""
-    times = max(Counter(source).values(), default=0)
+    if len(source) - len(set(source)) < MIN_SOURCE_REPEATS - 1:  # usually so, and quick to test
+        return False
+    times = max(Counter(source).values())
     if times < MIN_SOURCE_REPEATS or times < MIN_REPEATED_SHARE * len(source):
         return False
     return not times / 2 <= max(Counter(tokens).values(), default=0) <= 2 * times
