@@ -78,11 +78,11 @@ class Bundle:
     checksum: str
     """SHA-256 of the weights, in hexadecimal."""
 
-    @property
+    @cached_property
     def source(self) -> str:
         return str(self.config["source"])
 
-    @property
+    @cached_property
     def target(self) -> str:
         return str(self.config["target"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -142,8 +142,8 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
     for lines, item in zip(texts, done.items, strict=True):
         text = None if item.text is None else lines.rewrap(item.text)
         others = [(lines.rewrap(other), score) for other, score in item.alternatives]
-        items.append(replace(item, text=text, alternatives=others))
-    return replace(done, items=items)
+        items.append(item._replace(text=text, alternatives=others))
+    return done._replace(items=items)
 
 
 def _options(request: Request, body: StreamRequest) -> Options:

@@ -64,17 +64,21 @@ class TranslationRequest:
         source, target = services.catalogue.codes(options.source, options.target)
         self.wanted = options.target
         if (source, target) != (options.source, options.target):
-            options = replace(options, source=source, target=target)
+            options = options._replace(source=source, target=target)
         self.services, self.items, self.options, self.deadline = services, items, options, deadline
         self.plans: list[TextPlan | ServiceError] = []
         self.sources: list[Detected] = []
         self.sentences: list[Sentence] = []
-        self._bundles = [bundle for bundle in services.catalogue if bundle.target == options.target]
         self._glossaries: dict[str, Glossary | None] = {}
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._is_short = sum(map(_item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
+
+    @cached_property
+    def _bundles(self) -> list[Bundle]:
+        """Those that translate into the target language."""
+        return [bundle for bundle in self.services.catalogue if bundle.target == self.options.target]
 
     @cached_property
     def _languages(self) -> SourceLanguages:

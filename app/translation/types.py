@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from app.errors import ServiceError
 from app.markup.passage import Piece
@@ -19,8 +20,7 @@ Item = str | Sequence[Piece]
 """A text, or the pieces that a format split it into."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """How to translate. If `source` is AUTO, the language of each item is detected separately."""
 
     source: str
@@ -36,8 +36,7 @@ class Options:
     """How long the request has already waited; counts towards the deadline."""
 
 
-@dataclass(frozen=True)
-class TranslatedText:
+class TranslatedText(NamedTuple):
     """One text's translation, or the error that only this text caused; then `text` and `score` are None."""
 
     text: str | None
@@ -48,7 +47,7 @@ class TranslatedText:
     source: str = ""
     confidence: float | None = None
     """The probability that `source` is right; None unless it was detected."""
-    plan: TextPlan | None = field(default=None, repr=False)
+    plan: TextPlan | None = None
     """The plan that the translation was rendered from."""
     alternatives: Sequence[tuple[str, float]] = ()
     """Other translations and their scores, the best first."""
@@ -61,8 +60,7 @@ class TranslatedText:
         return self.plan.located_warnings() if self.plan else [(0, warning) for warning in self.warnings]
 
 
-@dataclass(frozen=True)
-class Translations:
+class Translations(NamedTuple):
     """A request's translations, in order, and the number of their tokens, including end symbols."""
 
     items: list[TranslatedText]
