@@ -9,8 +9,8 @@ import ipaddress
 import json
 import logging
 import re
-import secrets
 from collections.abc import Awaitable, Mapping, Sequence
+from os import urandom
 from time import perf_counter, time
 
 from prometheus_client import Counter, Histogram
@@ -57,7 +57,7 @@ class AccessLog:
         now = perf_counter()
         started = scope["state"].get("arrived", now)
         scope["state"]["waited_s"] = now - started
-        request_id = self._proxy_request_id(scope) or secrets.token_hex(8)
+        request_id = self._proxy_request_id(scope) or urandom(8).hex()
         prefix = self._prefix(scope)
         id_headers = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), request_id)
         headers = [*((name.lower().encode(), value.encode()) for name, value in id_headers.items()), _DENY_FRAMING]
