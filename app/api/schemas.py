@@ -89,7 +89,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _few_fields(cls, value: object) -> object:
-        if isinstance(value, dict) and len(value) > 3 * len(cls.model_fields):
+        if isinstance(value, dict) and len(value) > 3 * len(cls.__pydantic_fields__):
             raise ValueError(f"has {len(value)} fields, of which at most {len(cls.model_fields)} are known")
         return value
 

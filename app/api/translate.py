@@ -68,7 +68,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "only available for plain text")
     if joins and body.alignment:
         raise InvalidFields.at("#/alignment", "only available if `line_breaks` is `keep`")
-    translator: Translator = request.state.translator
+    translator: Translator = request.scope["state"]["translator"]
     texts = _texts(request, body)
     if joins:
         lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
@@ -96,7 +96,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 )
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translate texts, and send each sentence as soon as it and all before it are translated."""
-    translator: Translator = request.state.translator
+    translator: Translator = request.scope["state"]["translator"]
     parts = translator.stream(_texts(request, body), _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
@@ -128,10 +128,10 @@ def _sse(name: str, data: object) -> bytes:
 
 def _texts(request: Request, body: StreamRequest) -> list[str]:
     """Raises TooMuchText and TooManyCharacters."""
-    translator: Translator = request.state.translator
+    translator: Translator = request.scope["state"]["translator"]
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
-    client: Client = request.state.client
+    client: Client = request.scope["state"]["client"]
     client.charge(translator.cost(texts))
     return texts
 
@@ -150,7 +150,7 @@ def _options(request: Request, body: StreamRequest) -> Options:
     alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
-    waited_s: float = request.state.waited_s
+    waited_s: float = request.scope["state"]["waited_s"]
     return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s)
 
 
