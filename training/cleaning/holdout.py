@@ -1,6 +1,6 @@
 """Holds out development pairs so that none of their sentences is in training; compares sentences by key.
 
-Both sides count: a pair whose translation is known from training would flatter the model.
+Both sides count: a translation that is known from training would inflate the score.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MAX_PARTS = 32
 
 
 def comparison_key(text: str) -> str:
-    """A sentence without case, punctuation, symbols and spaces; if nothing is left, the text itself.
+    """`text` without case, punctuation, symbols and spaces, or only without spaces if nothing else is left.
 
-    Two sentences with the same key count as equal.
+    Sentences with the same key count as equal.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", folded).translate(_LETTER_TABLE) or "".join(text.split())
@@ -69,15 +69,15 @@ class SideKeys:
 
 
 def default_dev_size(pairs: int, least: int = 1) -> int:
-    """A twentieth of the pairs, at most a thousand; or `least` if that is more, but then at most a fifth."""
+    """A twentieth of the pairs, at most a thousand; or `least` if that is more, but at most a fifth of the pairs."""
     return max(1, min(1000, max(pairs // 20, min(least, pairs // 5))))
 
 
 def choose_dev_pairs(keys: SideKeys, size: int, seed: int) -> Mask:
     """Chooses `size` pairs as the development set: [pairs].
 
-    Each one costs training the pairs that share a side with it, so those whose sentences occur nowhere else come first,
-    in an order drawn from `seed`; pairs with many such collisions come last.
+    Each chosen pair removes from training all pairs that share a side with it. Therefore, pairs whose sentences occur
+    nowhere else are chosen first, in an order drawn from `seed`, and those with many collisions last.
     """
     collisions = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(collisions))
@@ -97,7 +97,7 @@ def _occurrences(keys: Integers) -> Integers:
 
 
 def _is_in(some: Integers, keys: Integers) -> Mask:
-    """Which `keys` are among `some`, which are sorted: [pairs]."""
+    """Which `keys` are in the sorted `some`: [pairs]."""
     if not len(some):
         return np.zeros(len(keys), np.bool_)
     found: Mask = some[np.searchsorted(some, keys).clip(max=len(some) - 1)] == keys
@@ -105,7 +105,7 @@ def _is_in(some: Integers, keys: Integers) -> Mask:
 
 
 def partitions(codes: Integers) -> Iterator[Integers]:
-    """The indices of `codes` in parts, equal codes in the same part, so that sorting a part takes little memory."""
+    """Yields the indices of `codes` in parts, with equal codes in the same part: to sort a part takes little memory."""
     parts = min(len(codes) // _CODES_PER_PART + 1, _MAX_PARTS)
     for part in range(parts):
         yield (codes % parts == part).nonzero()[0]

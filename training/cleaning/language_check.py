@@ -1,7 +1,7 @@
 """Checks whether the two sides of a pair are in the expected languages, swapped, or in other languages.
 
-Judges by letters and by py3langid's statistics (140 languages); `training.cleaning.rules` acts on the verdict. Short
-sentences are hard, so it gives a verdict only when it is sure: docs/training.md has its error rates.
+Decides by letters and by py3langid's statistics (140 languages); `training.cleaning.rules` acts on the result. Short
+sentences are hard, so it decides only when it is sure: docs/training.md has its error rates.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _NON_TEXT = re.compile(r"<[^<>]{0,500}>|&#?\w{1,20};|\S*[\d_@/\\{}$%=()]\S*")
 """Markup, placeholders, URLs, paths and code: not in any language, or always English."""
 _MAX_EXAMINED_CHARS = 200
-"""Characters of a side that are examined: more add no certainty, and take longer."""
+"""Characters examined on each side: more add no certainty, and take longer."""
 _MIN_SWAPPED_NATS = 3.0
-"""How much more probable the swapped order must be, in nats (flattened, as py3langid's are, over both)."""
+"""How much more probable the swapped order must be, in nats over both sides (py3langid flattens its probabilities)."""
 SAMPLE_PAIRS = 1000
 _MIN_SWAPPED_SHARE = 0.5
-"""Above this share among the first pairs with a verdict, uncertain pairs count as swapped."""
+"""If more of the first pairs are swapped than this, among those with a known order, unsure pairs count as swapped."""
 _MIN_NATS_BY_LETTERS = ((40, 2.0), (20, 3.0), (10, 4.5))
-"""By minimum number of letters, how much more probable another language must be than the expected one, in nats."""
+"""For each minimum number of letters, how much more probable another language must be than the expected, in nats."""
 _RARE_LANGUAGE_FACTOR = 2.0
-"""The factor on this for languages other than these, which lists of names are mistaken for."""
+"""Factor on these nats for languages other than the following, for which lists of names are mistaken."""
 _COMMON_LANGUAGES = {
     *("ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he", "hi", "hr", "hu", "id"),
     *("it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "ta", "th", "tr"),
@@ -41,10 +41,10 @@ _COMMON_LANGUAGES = {
 }
 _SCRIPT_LETTERS = {"zh": "[\u3400-\u9fff]", "ja": "[\u3040-\u30ff]", "ko": "[\uac00-\ud7af]", "ru": "[\u0400-\u04ff]"}
 _MIN_SCRIPT_LETTERS = 4
-"""A side with this many letters unique to its language is in it, whatever function names it contains."""
+"""A side with this many letters of its language's own script is in it, whatever Latin words it contains."""
 _LABEL_OF_CODE = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "cmn": "zh", "zsm": "ms", "fil": "tl"}
 _MERGED_LABELS = {"wuu": "zh", "yue": "zh", "nn": "no", "nb": "no", "arz": "ar", "ary": "ar"}
-"""Text in these languages counts as the other."""
+"""Text in these languages counts as text in the others."""
 
 
 class PairLanguages(NamedTuple):
@@ -56,7 +56,7 @@ class PairLanguages(NamedTuple):
 
 
 class LanguageCheck:
-    """Judges pairs of one source and one target language; never judges a language that py3langid does not know."""
+    """Identifies the languages of pairs from one source to one target language, where py3langid knows them."""
 
     def __init__(self, source: str, target: str) -> None:
         self._identifier = _identifier()
@@ -66,11 +66,11 @@ class LanguageCheck:
 
     @property
     def unknown(self) -> bool:
-        """Whether there are no criteria to judge by."""
+        """Whether py3langid knows neither language, so that nothing can be checked."""
         return self.source is None and self.target is None
 
     def identify(self, pair: Pair) -> PairLanguages:
-        """The verdict on `pair`; "unsure" without clear evidence."""
+        """The order of languages in `pair`, and the wrong side if any; "unsure" without clear evidence."""
         words = [_words(side) for side in pair]
         best = [self._best(side) for side in words]
         if best[0] == self.source and best[1] == self.target:
@@ -82,8 +82,8 @@ class LanguageCheck:
         return other or self._wrong_language("target", self.target, words[1], shares[1]) or PairLanguages("unsure")
 
     def mostly_swapped(self, pairs: Iterable[Pair]) -> bool:
-        """Whether a corpus that begins with `pairs` has its languages swapped, apart from single pairs."""
-        if not self._ordered:  # otherwise none is ever found
+        """Whether a corpus that begins with `pairs` has its languages swapped throughout, not just in single pairs."""
+        if not self._ordered:  # otherwise, no pair is ever found swapped
             return False
         votes = Counter(self.identify(pair).order for pair in pairs)
         return votes["swapped"] > _MIN_SWAPPED_SHARE * (votes["swapped"] + votes["expected"])
@@ -131,7 +131,7 @@ def open_oriented_corpus(
 ) -> Corpus:
     """Like `open_corpus`, but without `columns` finds source and target, or the order of two files, by language.
 
-    For pairs that are measured or translated as they are; for training pairs, `training.cleaning.rules` judges each.
+    For pairs that are measured or translated without cleaning; `training.cleaning.rules` checks each training pair.
     Raises CorpusError.
     """
     corpus = open_corpus(spec, source, target, columns, encoding)
@@ -156,7 +156,7 @@ def _label(code: str) -> str:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    """Takes half a second, once."""
+    """py3langid's model; loading takes half a second, once."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -29,7 +29,7 @@ _SHIFT_COST = 0.75
 _MIN_ALIGNED_RATIO = 2.0
 """Aligned pairs must be at least this many times as similar as unrelated lines."""
 _MAX_UNSHIFTED_SHARE = 0.5
-"""Lines stay if their similarity in place is at least this share of their similarity when shifted."""
+"""A run is kept if its similarity unshifted is more than this share of its similarity shifted."""
 _MIN_RUN_LINES = 8
 """In lines: a shorter run may be chance in a sorted file."""
 _BUCKETS = 2048
@@ -43,9 +43,9 @@ _NO_WORDS: Words = np.zeros(1, np.int64)
 
 
 def drop_misaligned(pairs: Iterable[NumberedPair], dropped: LineTally) -> Iterator[NumberedPair]:
-    """The numbered pairs outside shifted runs, in order; the others go to `dropped`.
+    """Yields the pairs outside shifted runs, in order; counts the others in `dropped`.
 
-    Holds 10,000 pairs and a table of 16 MB, for a corpus of any size.
+    Needs memory for 10,000 pairs and a table of 16 MB, whatever the size of the corpus.
     """
     stream = iter(pairs)
     sample = list(islice(stream, _SAMPLE_PAIRS))
@@ -68,7 +68,7 @@ def _reason(shift: int) -> str:
 
 
 def _chunks(pairs: Iterable[NumberedPair]) -> Iterator[tuple[list[NumberedPair], int, int]]:
-    """Chunks with some neighbouring lines before and after, and where the chunk itself begins and ends."""
+    """Yields chunks with some neighbouring lines before and after, and the bounds of the chunk itself."""
     stream = iter(pairs)
     before: list[NumberedPair] = []
     chunk = list(islice(stream, _CHUNK_PAIRS))
@@ -79,7 +79,7 @@ def _chunks(pairs: Iterable[NumberedPair]) -> Iterator[tuple[list[NumberedPair],
 
 
 class Lexicon:
-    """How much more often than by chance words of the two sides occur together."""
+    """Word associations: how much more often than by chance words of the two sides occur together."""
 
     def __init__(self, pairs: list[Pair]) -> None:
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
@@ -89,10 +89,10 @@ class Lexicon:
             self._association = _association(sources, targets, (-2, -1, 0, 1, 2))  # most of them are misaligned
 
     def shifts(self, pairs: list[Pair]) -> NDArray[np.int64]:
-        """How many lines below each source its translation is, 0 if in place: [pairs]."""
+        """How many lines below its source each translation is, 0 if it is aligned: [pairs]."""
         sources, targets = ([_words(side) for side in sides] for sides in zip(*pairs, strict=True))
         similarity = self._similarity(sources, targets)
-        for line, source in enumerate(sources):  # all translations of a repeated sentence are in place
+        for line, source in enumerate(sources):  # all translations of a repeated sentence are aligned
             for near in range(max(0, line - _MAX_SHIFT_LINES), min(len(sources), line + _MAX_SHIFT_LINES + 1)):
                 if np.array_equal(sources[near], source):
                     similarity[_MAX_SHIFT_LINES + near - line, line] = similarity[_MAX_SHIFT_LINES, line]
@@ -153,7 +153,7 @@ def viterbi_path(similarity: Floats) -> NDArray[np.int64]:
 
 
 def _without_doubtful_runs(shifts: NDArray[np.int64], similarity: Floats) -> NDArray[np.int64]:
-    """`shifts` without runs that are short, or fit nearly as well unshifted: their sentences are nearly the same."""
+    """`shifts` without runs that are short, or fit nearly as well unshifted since their sentences are much alike."""
     edges = np.flatnonzero(np.diff(shifts, prepend=0, append=0))
     for begin, end in pairwise(edges.tolist()):
         shift = shifts[begin]

@@ -34,12 +34,12 @@ _TAG = re.compile(
 )
 """HTML's own tags: `<name>` or `<file>` may be a placeholder that the translation words differently."""
 _NON_ASCII_RUN = re.compile(r"[^\x00-\x7f]{2}")
-"""What a letter becomes when read in a wrong encoding: at least two characters, none of them ASCII."""
+"""A letter read in a wrong encoding becomes at least two characters, none of them ASCII."""
 _MAY_NEED_REPAIR = re.compile(r"[&<\x00-\x1f\x7f-\xad\u200b\u2060\ufeff]|[^\x00-\x7f]")
 
 
 def repair(pair: Pair) -> tuple[Pair, list[str]]:
-    """The repaired and stripped pair, and the kinds of repair above that were made; a side may end up empty."""
+    """Returns the repaired and stripped pair, and which of the repairs above were made; a side may end up empty."""
     if not any(_MAY_NEED_REPAIR.search(side) for side in pair):
         return pair, []
     done = []
@@ -60,7 +60,7 @@ def _remove_control_characters(pair: Pair) -> Pair:
 
 
 def _resolve_references(pair: Pair) -> Pair:
-    """Only where the sides differ in them: documentation of HTML has them on both."""
+    """Resolves references if the sides differ in them; documentation of HTML has them on both sides."""
     source, target = (Counter(_REFERENCE.findall(side)) for side in pair)
     if source == target:
         return pair
@@ -76,7 +76,7 @@ def _join_surrogates(halves: re.Match[str]) -> str:
 
 
 def _resolve_reference(reference: re.Match[str]) -> str:
-    """The character that it refers to; the reference itself if there is none."""
+    """The character that `reference` stands for; the reference itself if there is none."""
     character = html.unescape(html.unescape(reference[0]))
     if "\ufffd" in character:
         return reference[0]
@@ -84,7 +84,7 @@ def _resolve_reference(reference: re.Match[str]) -> str:
 
 
 def _remove_tags(pair: Pair) -> Pair:
-    """Removes tags if the sides differ in them; the model should learn those that are the same on both."""
+    """Removes tags if the sides differ in them; the model should learn those that both sides have."""
     source, target = (Counter(tag.casefold() for tag in _TAG.findall(side)) for side in pair)
     if source == target:
         return pair

@@ -1,4 +1,4 @@
-"""Reports what `prepare` did with the lines of each corpus: a summary on screen, details in the data folder."""
+"""Reports what `prepare` did with the lines of each corpus: a summary on screen, and details in the data folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_SIDE_CHARS = 40
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """The fate of a corpus's lines: `kept`, `dropped`, and of both some `repaired`."""
+    """What happened to the lines of a corpus: how many were `kept`, and which were `dropped` or `repaired`."""
 
     corpus: Corpus
     kept: int
@@ -29,7 +29,7 @@ class CorpusReport:
         return self.kept + self.dropped.counts.total()
 
     def summary_lines(self) -> Iterator[str]:
-        """One line for each thing that was done, the most frequent first, and one for an example."""
+        """Yields a line for each reason, most frequent first, and a line with an example."""
         for done, lines in (("repaired", self.repaired), ("left out", self.dropped)):
             for line, reason in zip(lines.describe(done), lines.reasons(), strict=True):
                 yield f"{self.corpus.name}: {line}"

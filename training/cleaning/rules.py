@@ -41,13 +41,13 @@ _LETTERS_PER_WIDE_CHARACTER = 3
 _CHUNK_PAIRS = 1000
 """Pairs per task of a process."""
 _MIN_PAIRS_FOR_PROCESSES = 10_000
-"""Fewer pairs than this are done before other processes have started."""
+"""Fewer pairs than this are cleaned before other processes have started."""
 
 
 @dataclass(frozen=True)
 class CleaningOptions:
     """`keep`: the names of rules not to apply. `max_ratio`: how far lengths may be from their usual ratio; `max_chars`:
-    per side. A ValueError names the fault."""
+    per side. Raises ValueError, naming the option."""
 
     source: str
     target: str
@@ -66,13 +66,13 @@ class CleaningOptions:
 
 @dataclass
 class CleaningTally:
-    """The fate of a corpus's lines: what was `repaired`, and what was then `dropped`, each with examples."""
+    """What cleaning did: which lines it `repaired`, and which it then `dropped`, with examples."""
 
     dropped: LineTally
     repaired: LineTally = field(default_factory=LineTally)
 
     def merge(self, later: CleaningTally) -> None:
-        """Adds the fate of the lines that follow."""
+        """Adds the counts of later lines."""
         self.dropped.merge(later.dropped)
         self.repaired.merge(later.repaired)
 
@@ -80,10 +80,10 @@ class CleaningTally:
 def clean(
     pairs: Iterable[NumberedPair], options: CleaningOptions, tally: CleaningTally, processes: int | None = None
 ) -> Iterator[NumberedPair]:
-    """The pairs with their line numbers, repaired where that is sure, without those dropped; in order.
+    """Yields the clean pairs with their line numbers, in order; counts repaired and dropped ones in `tally`.
 
-    Adds what was done to `tally`. `processes` share what takes longest; None: one per core, if there is much work.
-    Holds at most some ten thousand pairs plus a few thousand per process, for a corpus of any size.
+    The slowest rules run in `processes`; None is one per core for a large corpus. Memory holds some ten thousand pairs,
+    and a few thousand per process, whatever the size of the corpus.
     """
     stream = _apply_independent_rules(iter(pairs), options, tally, processes)
     if options.applies("shifted"):
@@ -97,7 +97,7 @@ def clean(
 
 
 def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[Pair]:
-    """The pairs as `clean` would train on them, if it kept them all."""
+    """The pairs as `clean` repairs them, without dropping any."""
     if not options.applies("markup"):
         return iter(pairs)
     return (pair for _, pair in _repair_all(enumerate(pairs), options, CleaningTally(LineTally())))
@@ -106,8 +106,7 @@ def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[
 def _apply_independent_rules(
     pairs: Iterator[NumberedPair], options: CleaningOptions, tally: CleaningTally, processes: int | None
 ) -> Iterator[NumberedPair]:
-    """Applies the rules that need no neighbours, except that the first pairs decide the order of languages for the
-    others."""
+    """Applies the rules that examine single pairs; the first pairs decide whether unsure ones count as swapped."""
     first = list(islice(pairs, _MIN_PAIRS_FOR_PROCESSES))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
@@ -195,15 +194,15 @@ def _drop_matching(pairs: Iterator[NumberedPair], rule: PairRule, dropped: LineT
 
 
 def _is_copy(pair: Pair) -> bool:
-    """For a few words, mostly names, a copy may well be the translation."""
+    """Whether the target copies the source. A few words may be names, whose copy is the translation."""
     if pair.source[:1].casefold() != pair.target[:1].casefold() or len(_WORD.findall(pair.source)) < _MIN_COPIED_WORDS:
         return False
     return comparison_key(pair.source) == comparison_key(pair.target)
 
 
 def _numbers_differ(pair: Pair) -> bool:
-    """Ignores short numbers, which may be words, hours or lists; 1990 may be the '90s, and 1,500,000 may be 1.5
-    million."""
+    """Whether no long number of one side agrees with one of the other. Short numbers may be words, hours or lists; 1990
+    may be the '90s, and 1,500,000 may be 1.5 million."""
     source, target = ([_digits(number) for number in _NUMBER.findall(side)] for side in pair)
     if not all(any(len(number) >= _MIN_NUMBER_DIGITS for number in side) for side in (source, target)):
         return False

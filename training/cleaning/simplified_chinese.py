@@ -30,7 +30,7 @@ def is_simplified_chinese(code: str) -> bool:
 
 
 def is_chinese(code: str) -> bool:
-    """In either kind of characters."""
+    """Whether `code` is Chinese, in either kind of characters."""
     return bool(_CHINESE.fullmatch(language_alone(code)))
 
 
@@ -58,7 +58,7 @@ def simplified(text: str) -> str:
 def simplify_pairs(
     pairs: Iterator[NumberedPair], sides: tuple[bool, bool], repaired: LineTally
 ) -> Iterator[NumberedPair]:
-    """The pairs, with the selected `sides` simplified; changes are counted in `repaired`."""
+    """Yields the pairs with the selected `sides` simplified; counts changed pairs in `repaired`."""
     for number, pair in pairs:
         changed = Pair(*(simplified(text) if asked else text for text, asked in zip(pair, sides, strict=True)))
         if changed != pair:

@@ -1,4 +1,4 @@
 """Files of sentence pairs: encodings, columns, faulty lines, archives, downloads.
 
-Imports training.file_lock and, of model, languages and atomic_files.
+Imports training.file_lock, model.languages, model.machine and model.atomic_files.
 """

@@ -1,4 +1,4 @@
-"""Reads and writes sentence pairs in files: finds the columns, and skips broken lines.
+"""Reads and writes files of sentence pairs: finds the columns and skips broken lines.
 
 Limits on tokens and length ratios are in `training.data.tokenise`.
 """
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
 _IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
 _MIN_CELLS_FOR_IDENTIFIERS = 10
 _MIN_CELLS_PER_VALUE = 10
-"""Columns with this many cells per distinct one contain codes of languages, or names of corpora, not sentences."""
+"""Columns with at least this many cells per distinct value contain codes, or names of corpora, not sentences."""
 WEIGHT_SUFFIX = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 _SOURCE_NAMES = {"source", "src", "original"}
 _TARGET_NAMES = {"target", "tgt", "trg", "translation"}
@@ -69,10 +69,10 @@ class CorpusSpec:
 
 
 def parse_spec(text: str) -> CorpusSpec:
-    """`file.tsv`, `file.tsv:0.25` (a weight), `a.en,b.fr` (two plain files) or `a.en,b.fr:2`.
+    """Parses `file.tsv`, `file.tsv:0.25` (with a weight), `a.en,b.fr` (two plain files) or `a.en,b.fr:2`.
 
-    A file that exists under the whole name is that file, even if its name has colons or commas; and only a colon
-    followed by a number, at the very end, is a weight, so that `C:\\my.tsv` is a path. Raises CorpusError.
+    If a file of the whole name exists, that file is meant, even if its name has colons or commas. Only a number after
+    the last colon is a weight, so `C:\\my.tsv` is a path. Raises CorpusError.
     """
     match = None if Path(text).exists() else WEIGHT_SUFFIX.fullmatch(text)
     if match is None:
@@ -81,7 +81,7 @@ def parse_spec(text: str) -> CorpusSpec:
 
 
 def parse_weight(name: str, weight: str) -> float:
-    """The weight given to the corpus `name`. Raises CorpusError if it is invalid."""
+    """Parses the weight of the corpus `name`. Raises CorpusError if it is invalid."""
     if not (0 < float(weight) < math.inf):
         raise CorpusError(name, f"the weight must be above 0, not {weight}")
     return float(weight)
@@ -109,7 +109,8 @@ class Example(NamedTuple):
 
 @dataclass
 class LineTally:
-    """Skipped lines, by reason: how many, the numbers of the first few, and their content where available."""
+    """Lines counted by reason, such as those skipped or repaired: how many, the numbers of the first few, and their
+    content where available."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first_lines: dict[str, list[int]] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class LineTally:
                 self.examples.setdefault(reason, []).append(Example(line, *shown))
 
     def merge(self, later: LineTally) -> None:
-        """Adds those of the lines that follow."""
+        """Adds the counts of later lines."""
         self.counts.update(later.counts)
         for reason, numbers in later.first_lines.items():
             shown = self.first_lines.setdefault(reason, [])
@@ -138,11 +139,11 @@ class LineTally:
                 self.examples.setdefault(reason, []).extend(examples)
 
     def needs_example(self, reason: str) -> bool:
-        """Whether it needs another example."""
+        """Whether `add` would keep another example for `reason`."""
         return len(self.first_lines.get(reason, ())) < _MAX_SHOWN_LINES
 
     def reasons(self) -> list[str]:
-        """Most frequent first."""
+        """The reasons, most frequent first."""
         return [reason for reason, _ in self.counts.most_common()]
 
     def describe(self, done: str = "left out") -> Iterator[str]:
@@ -159,8 +160,8 @@ def _truncated(text: str) -> str:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus that has been examined. `columns` is a TSV's number of columns, of which `source` and `target` (from 0)
-    are read; a pair of plain files has `columns` 0."""
+    """An examined corpus. `columns` is the number of columns of a TSV file, of which `source` and `target` (from 0) are
+    read; it is 0 for two plain files."""
 
     spec: CorpusSpec
     files: tuple[TextFile, ...]
@@ -179,7 +180,7 @@ class Corpus:
         return self.spec.name
 
     def describe(self) -> str:
-        """In one line, what was assumed about the file or files."""
+        """One line about what was assumed of the file or files."""
         weight = "" if self.spec.weight == 1 else f"; weight {self.spec.weight:g}"
         formats = "; ".join(file.describe() for file in self.files)
         note = self.note + ("; the two languages are swapped" if self.swapped else "")
@@ -191,7 +192,7 @@ class Corpus:
         return f"{self.name}: {formats}; {header}; {taken}{weight}"
 
     def pairs(self, skipped: LineTally) -> Iterator[NumberedPair]:
-        """The usable pairs with their line numbers, in order, stripped of white space; the others go to `skipped`.
+        """Yields the usable pairs with their line numbers, stripped of white space; counts other lines in `skipped`.
 
         Raises CorpusError if a file is truncated, or two plain files differ in length.
         """
@@ -238,10 +239,10 @@ def open_corpus(
     columns: tuple[int, int] | None = None,
     encoding: str | None = None,
 ) -> Corpus:
-    """Examines the beginning of a corpus and decides how to read it; cheap.
+    """Decides from the beginning of a corpus how to read it.
 
     `source` and `target` are language codes, by which a header may name the columns. `columns` (from 1) and `encoding`
-    override what would be detected. Raises CorpusError, showing line 1, if this is not a file of pairs.
+    override detection. Raises CorpusError, showing line 1, if this is not a file of pairs.
     """
     files = tuple(open_text(path, "utf-8" if spec.is_utf8 else encoding) for path in spec.paths)
     columns = None if spec.source_first else columns
@@ -279,7 +280,7 @@ def _first_text_columns(columns: list[list[str]]) -> tuple[int, int]:
 
 
 def _are_sentences(cells: list[str]) -> bool:
-    """Whether they are something else than numbers, identifiers, URLs, or a few words repeated."""
+    """Whether the cells are more than numbers, identifiers, URLs or a few repeated values."""
     if all(map(_NUMBER.fullmatch, cells)):
         return False
     if len(cells) < _MIN_CELLS_FOR_IDENTIFIERS:
@@ -368,7 +369,7 @@ def _language_names(language: str) -> set[str]:
 
 
 def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], LineTally]:
-    """All usable pairs of one file, including duplicates, and the lines skipped; for files small enough to hold in
+    """Reads all usable pairs of one file, including duplicates, and counts the skipped lines. For files that fit in
     memory."""
     skipped = LineTally()
     corpus = open_corpus(CorpusSpec((Path(path),)), source, target)
@@ -391,6 +392,6 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
 
 
 def hash64(text: str) -> int:
-    """A signed 64-bit hash, the same in every process: for a million distinct texts, the odds of a collision are 1 to
-    10^7."""
+    """A signed 64-bit hash, the same in every process. Among a million distinct texts, a collision has a probability
+    below 1 in 10^7."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -19,16 +19,16 @@ _TIMEOUT_S = 60
 
 
 def download(url: str, path: Path, sha256: str | None = None) -> None:
-    """Makes `path` the file at `url`, http or https; an existing file is only compared with `sha256`, if given.
+    """Downloads `url`, http or https, to `path`; if that exists, only compares it with `sha256`, if given.
 
-    A partial download is kept beside it, and resumed if the server says that its file has not changed. Raises
+    An interrupted download is kept beside it, and resumed if the server says that the file has not changed. Raises
     CorpusError, which says whether to try again, and BusyError if another command is downloading it.
     """
     if not path.exists():
         with alone_making(path):
             if not path.exists():  # otherwise another command has just made it
                 return _download(url, path, sha256)
-    if sha256 is not None and (found := _sha256(path)) != sha256:  # it may be right: other commands use it
+    if sha256 is not None and (found := _sha256(path)) != sha256:  # not deleted: another command may use it
         raise CorpusError(url, f"{path}, downloaded earlier, has the SHA-256 {found}, not {sha256}")
 
 

@@ -1,5 +1,5 @@
-"""General text of our own in five languages: pairs that show what a model loses outside its user's field, and sentences
-to rehearse in fine-tuning.
+"""Our own general text in five languages: pairs that show what fine-tuning loses outside the user's field, and
+sentences to rehearse.
 
 The pairs and the English sentences were written for this purpose, so that a bundle may include them without licence
 issues; the other sentences are translations of the English ones by the bundles of this repository.
@@ -30,8 +30,8 @@ def general_pairs(source: str, target: str) -> list[Pair]:
 
 
 def general_pairs_of(config: Mapping[str, Any]) -> list[Pair]:
-    """The general pairs in a bundle's config.json, or else ours in its languages. Raises ValueError if the field has
-    the wrong type."""
+    """The general pairs in a bundle's config.json, or ours in its languages if it has none. Raises ValueError if the
+    field has the wrong type."""
     carried = config.get("general")
     if carried is None:
         return general_pairs(config["source"], config["target"])

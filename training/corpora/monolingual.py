@@ -18,8 +18,8 @@ class Text(NamedTuple):
 
 
 class Texts:
-    """The distinct texts of a file of pairs or of plain text. Can be iterated repeatedly; afterwards `skipped` and
-    `count` describe the pass. With `references` a text counts again if its reference differs."""
+    """Iterates over the distinct texts in a file of pairs or of plain text, as often as needed. After each pass,
+    `skipped` and `count` describe it. With `references`, equal texts with different references are distinct."""
 
     def __init__(self, of: Corpus | TextFile, back: bool = False, references: bool = False) -> None:
         """For pairs, reads the source side, or with `back` the target side; the other side is the reference."""
@@ -28,7 +28,7 @@ class Texts:
         self.skipped, self.count = LineTally(), 0
 
     def describe(self) -> str:
-        """What was assumed about the file."""
+        """One line about what was assumed of the file."""
         if isinstance(self._of, TextFile):
             return f"{self._of.path.name}: a sentence a line; {self._of.describe()}"
         return self._of.describe()

@@ -48,11 +48,11 @@ _ARCHIVE_ERRORS = (
 
 
 def resolve(text: str, source: str, target: str) -> CorpusSpec:
-    """The text files that `text` names, downloaded and unpacked if necessary; `source`, `target` are codes.
+    """The text files that `text` names, downloaded and unpacked if necessary; `source` and `target` are language codes.
 
-    One or two files as for `training.corpora.corpus.parse_spec`; an archive (zip, tar) with one file per language, or
-    one file of both; a TMX; the URL of any of these, with `#sha256=...` to verify it; or `mtdata:ID`. Each may have a
-    weight. Raises CorpusError.
+    `text` is one or two files as for `training.corpora.corpus.parse_spec`; an archive (zip or tar) with one file per
+    language, or one file of both; a TMX file; the URL of any of these, with `#sha256=...` to verify it; or `mtdata:ID`.
+    Each may have a weight. Raises CorpusError.
     """
     name, weight = text, 1.0
     remote = is_remote(text)
@@ -77,7 +77,7 @@ def resolve(text: str, source: str, target: str) -> CorpusSpec:
 
 
 def is_remote(text: str) -> bool:
-    """Whether `text` is a remote source, so that no folder can be put before it."""
+    """Whether `text` is a URL or an mtdata ID, which is never relative to a folder."""
     return bool(_URL.match(text)) or text.startswith("mtdata:")
 
 
@@ -124,7 +124,7 @@ def _from_mtdata(name: str) -> Path:
 
 
 def _unpack(path: Path, source: str, target: str) -> tuple[Path, ...]:
-    """The files in `path`, or `path` itself if it is not an archive."""
+    """Unpacks the archive `path`, and returns its files; or `path` itself if it is not an archive."""
     if not path.is_file():
         return (path,)
     folder = _cache_entry_of(path, source, target)
@@ -157,7 +157,7 @@ def _open_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]
 def _extract(
     path: Path, folder: Path, sizes: dict[str, int], opened: Callable[[str], IO[bytes]], languages: tuple[str, str]
 ) -> tuple[Path, ...]:
-    """The files of an archive that hold the pairs, copied out; never to a path that the archive chooses."""
+    """Copies the files with the pairs out of an archive, never to a path that the archive chooses."""
     if "xl/workbook.xml" in sizes:
         raise CorpusError(path, "this is a spreadsheet; save it as tab-separated text")
     names = _choose_members(path, list(sizes), languages)
@@ -178,7 +178,7 @@ def _extract(
 
 
 def _choose_members(path: Path, names: list[str], languages: tuple[str, str]) -> list[str]:
-    """Two names that differ in the language suffix, as in `x.en` and `x.fr`, or the only name of a text."""
+    """Two names that differ in the language suffix, such as `x.en` and `x.fr`, or the only TSV or TMX file."""
     names = [name for name in names if not _MACOS_METADATA.search(name)]
     sides = [
         {name[: -len(end)]: name for end in reversed(_language_suffixes(code)) for name in names if name.endswith(end)}
@@ -199,7 +199,7 @@ def _language_suffixes(code: str) -> list[str]:
 
 
 def _write_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
-    """`path`, written atomically if it does not exist."""
+    """Writes `path` atomically if it does not exist, and returns it."""
     if not path.exists():
         with alone_making(path), replacing_file(path) as file:
             write(file)

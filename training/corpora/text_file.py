@@ -1,4 +1,4 @@
-"""Reads text files of unknown format: detects compression, encoding and line ends, then yields lines."""
+"""Reads text files of unknown format: detects compression, encoding and line endings, then yields lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_WESTERN_HIGH_BYTE_SHARE = 0.2
 
 
 class CorpusError(ValueError):
-    """An error in a file of sentences, in one line; `path` and, if known, `line` (from 1)."""
+    """An error in a file of sentences, with a one-line message; `line` (from 1) is None if it is unknown."""
 
     def __init__(self, path: Path | str, message: str, line: int | None = None) -> None:
         where = f"{path}" if line is None else f"{path}, line {line}"
@@ -55,7 +55,7 @@ class CorpusError(ValueError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file that has been examined; `guessed`: the encoding is an assumption, not certain from the bytes."""
+    """An examined text file; `guessed` means that the bytes do not prove the encoding."""
 
     path: Path
     compression: Compression
@@ -64,7 +64,7 @@ class TextFile:
     guessed: bool = False
 
     def describe(self) -> str:
-        """What was assumed, as in "xz, UTF-8, LF"."""
+        """The detected format, such as "xz, UTF-8, LF line endings"."""
         encoding = _ENCODING_NAMES.get(self.encoding, self.encoding)
         if self.guessed:
             encoding = f"not UTF-8: read as {encoding} (if letters look wrong, give --encoding)"
@@ -72,7 +72,7 @@ class TextFile:
         return ", ".join([*packed, encoding, f"{_LINE_END_NAMES[self.line_end]} line endings"])
 
     def lines(self) -> Iterator[str]:
-        """The lines without their ends; bytes that are invalid in the encoding become U+FFFD.
+        """Yields the lines without their ends; bytes that are invalid in the encoding become U+FFFD.
 
         Only the file's own line end separates lines: a U+2028 or form feed inside a sentence does not. Raises
         CorpusError, with the line reached, if the file is damaged or truncated.
@@ -108,7 +108,7 @@ def open_text(path: Path, encoding: str | None = None) -> TextFile:
 
 
 def _sample(path: Path) -> tuple[Compression, bytes]:
-    """The compression of `path`, by its first bytes (names lie), and the first MiB of its content."""
+    """The compression of `path`, by its first bytes rather than its name, and the first MiB of its content."""
     if path.is_dir():
         raise CorpusError(path, "this is a directory; expected a file")
     if not path.exists():
@@ -126,8 +126,8 @@ def _sample(path: Path) -> tuple[Compression, bytes]:
 
 
 def _first_bytes(path: Path, compression: Compression) -> bytes:
-    """Up to SAMPLE_BYTES of the decompressed file, or what a truncated one still yields; read in pieces, to keep
-    those."""
+    """Up to SAMPLE_BYTES of the decompressed file. Reads in small chunks, so that a truncated file still yields its
+    beginning."""
     sample = bytearray()
     with _open_bytes(path, compression) as file:
         while len(sample) < SAMPLE_BYTES:
@@ -195,7 +195,7 @@ def _guess_encoding(path: Path, sample: bytes) -> tuple[str, bool]:
 
 
 def _has_certain_encoding(sample: bytes) -> bool:
-    """By a byte order mark, or because every line with non-ASCII bytes is valid UTF-8."""
+    """Whether a byte order mark shows the encoding, or every line with non-ASCII bytes is valid UTF-8."""
     if any(sample.startswith(mark) for mark in _BYTE_ORDER_MARKS):
         return True
     lines = _non_ascii_lines(sample)

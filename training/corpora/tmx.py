@@ -25,7 +25,7 @@ _CODE_ELEMENTS = {"bpt", "ept", "it", "ph", "ut"}
 
 
 def is_tmx(path: Path) -> bool:
-    """By its beginning, or by its name if it is in an encoding that is not examined."""
+    """Whether `path` is a TMX file: by its beginning, or by its name if it is compressed or in UTF-16."""
     with open(path, "rb") as file:
         head = file.read(4096)
     plain = head.removeprefix(b"\xef\xbb\xbf")
@@ -36,9 +36,9 @@ def is_tmx(path: Path) -> bool:
 
 
 def tmx_lines(path: Path, source: str, target: str) -> Iterator[bytes]:
-    """One line per unit: source, tab, target and line end; a side that a unit lacks is empty.
+    """Yields a line per unit: source, tab, target and line end; a side that a unit lacks is empty.
 
-    Raises CorpusError, with the line of the file, if this is not XML.
+    Raises CorpusError, with the line of the file, if the XML is damaged, or if no unit has both languages.
     """
     found = False
     with open(path, "rb") as raw:
@@ -70,7 +70,7 @@ def _free(unit: etree._Element) -> None:
 
 
 def _segment_in(unit: etree._Element, code: str) -> str:
-    """The text in a language: of the variant with that exact code, else of any of that language."""
+    """The text of `unit` in a language: that of the variant with this exact code, else of any in the same language."""
     texts: dict[str, str] = {}
     for variant in unit.iterchildren("{*}tuv", "tuv"):
         language = (variant.get(_XML_LANG) or variant.get("lang") or "").casefold().replace("_", "-")

@@ -39,7 +39,7 @@ class RehearsedRows:
 
     @classmethod
     def of(cls, rehearsed: NDArray[np.bool_], tgt_out: Tensor, pad: int) -> RehearsedRows | None:
-        """`rehearsed`: [batch]; None if no pair is."""
+        """`rehearsed`: [batch]. Returns None if no pair is rehearsed."""
         if not rehearsed.any():
             return None
         chosen, predicted = torch.from_numpy(rehearsed), tgt_out != pad  # [batch], [batch, target]
@@ -59,10 +59,10 @@ class Batch:
     tgt_out: Tensor
     """[batch, target], `pad_id` where nothing is to be predicted"""
     target_tokens: int
-    """Of the whole batch, if this is one process's part of it."""
+    """Target tokens with end symbols; of the whole batch, if this is one process's part of it."""
     target_positions: Tensor | None = None
-    """[tokens] positions in the flattened `tgt_out` with something to predict, if already known: asking a GPU would
-    mean waiting for it."""
+    """[tokens] positions in the flattened `tgt_out` with something to predict, if known: to count them on a GPU would
+    mean to wait for it."""
     rehearsed: RehearsedRows | None = None
 
     def to(self, device: torch.device) -> Batch:
@@ -81,7 +81,7 @@ class Batch:
         return Batch(src, tgt_in, tgt_out, self.target_tokens, target_positions, rehearsed)
 
     def doubled(self) -> Batch:
-        """The same pairs twice, one after the other: two passes in one, each with its own dropout."""
+        """The batch concatenated with itself: two passes in one, each with its own dropout."""
         src, tgt_in, tgt_out = (tensor.repeat(2, 1) for tensor in (self.src, self.tgt_in, self.tgt_out))
         known = self.target_positions
         target_positions = None if known is None else torch.cat([known, known + self.tgt_out.numel()])
@@ -147,7 +147,7 @@ class Pairs:
         return len(self.source)
 
     def batch(self, rows: Integers, config: ModelConfig, part: int = 0, parts: int = 1) -> Batch:
-        """The pairs `rows`; or part `part` of `parts` of them, with similar lengths in each.
+        """The batch of the pairs `rows`; or part `part` of `parts` of it, with similar lengths in each.
 
         A part without any pair gets one to compute on, with nothing to predict.
         """
@@ -216,7 +216,7 @@ class Position:
 
 
 Resegment = Callable[[Pairs, Integers, Position], Pairs]
-"""Returns the pairs of these rows for the batch at that position, in the rows' order."""
+"""Segments the pairs of some rows again for the batch at a position; returns them in the order of the rows."""
 
 
 def batches_from(

@@ -21,9 +21,10 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """`prepared.json`. `pairs` are those of the token files, the last of which are copies: `reserved_copies` with
-    reserved symbols, then `augmented_copies` with different case, punctuation or names. For each corpus, `read` lines
-    are `kept` or `skipped` by reason. `files`: see `training.data.token_shards.file_digests`."""
+    """The content of `prepared.json`. `pairs` counts all pairs in the token files; the last of these are copies, first
+    `reserved_copies` with reserved symbols, then `augmented_copies` with different case, punctuation or names. Of the
+    `read` lines of a corpus, some are `kept`, and the others `skipped` by reason. `files`: see
+    `training.data.token_shards.file_digests`."""
 
     source: str
     target: str
@@ -63,11 +64,11 @@ class PreparedSummary:
 
     @property
     def own_pairs(self) -> int:
-        """Those that are not copies."""
+        """The number of pairs that are not copies."""
         return self.pairs - self.copies
 
     def describe(self, folder: Path) -> Iterator[str]:
-        """The closing lines of `prepare`."""
+        """The lines with which `prepare` ends."""
         own = self.own_pairs
         yield f"{folder} is ready for training {self.source} to {self.target}:"
         yield f"  {own:,} sentence pairs to train on, and {self.reserved_copies:,} copies with placeholders"
@@ -87,7 +88,7 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 
 def dev_pairs(data: Path) -> list[Pair]:
-    """The development set, as `prepare` wrote it, in a known format."""
+    """Reads the development set, in the format in which `prepare` wrote it."""
     lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
     return [Pair(*line.split("\t")) for line in lines if line]
 

@@ -1,4 +1,4 @@
-"""Reads corpora into a store: cleaned, deduplicated, with development pairs held out."""
+"""Reads corpora into a pair store: cleans and deduplicates them, and holds out development pairs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Item = TypeVar("Item")
 
 
 def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
-    """The corpus that `text` of --pairs or --dev names, downloaded if necessary. Raises CorpusError."""
+    """The corpus that `text` names, a value of --pairs or --dev; downloads it if necessary. Raises CorpusError."""
     spec = resolve(text, options.source, options.target)
     return dataclasses.replace(spec, source_first=True, is_utf8=True) if text == options.rehearsal else spec
 
 
 def open_training_corpus(options: PrepareOptions, text: str) -> Corpus:
-    """The corpus of that name, with encoding and columns as given or detected. Raises CorpusError."""
+    """Opens the corpus that `text` names, with encoding and columns as given or detected. Raises CorpusError."""
     return open_corpus(spec_of(options, text), options.source, options.target, options.columns, options.encoding)
 
 
 def open_dev_corpus(options: PrepareOptions, text: str) -> Corpus:
-    """The same for pairs that are not cleaned. Raises CorpusError."""
+    """Likewise for pairs that are not cleaned: finds their order of languages. Raises CorpusError."""
     spec = spec_of(options, text)
     return open_oriented_corpus(spec, options.source, options.target, options.columns, options.encoding)
 
@@ -50,14 +50,14 @@ def read_corpora(
     skipped: Sequence[LineTally],
     repaired: Sequence[LineTally],
 ) -> tuple[PairStore, SideKeys]:
-    """All distinct pairs, whose text goes to the file `path`, and the keys of their sides. Raises CorpusError."""
+    """Reads all distinct pairs, with their text in the file `path`, and the keys of their sides. Raises CorpusError."""
     writer = PairStoreWriter(path)
-    may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # none of a bundle's translations may be usable
+    may_be_empty = {len(corpora) - 1} if options.rehearsal else set()  # perhaps no translation by the bundle is usable
     for number, corpus in enumerate(corpora):
         pairs = simplify_pairs(corpus.pairs(skipped[number]), options.simplified_sides(), repaired[number])
         lines = progress(pairs, f"reading {corpus.name}")
         found, cleaning = CleaningTally(skipped[number], repaired[number]), options.cleaning()
-        if number in may_be_empty:  # no rule fits variants, which are in no language
+        if number in may_be_empty:  # variants are in no language, so no rule suits them
             cleaning = dataclasses.replace(cleaning, keep=frozenset({"all"}))
         kept = writer.add_all(number, clean(lines, cleaning, found, options.processes))
         if not kept and number not in may_be_empty:
@@ -78,7 +78,7 @@ def read_corpora(
 def read_dev_corpus(
     options: PrepareOptions, corpus: Corpus, skipped: LineTally, repaired: LineTally
 ) -> list[NumberedPair]:
-    """Every pair with its line, without cleaning, in the script of training. Raises CorpusError if there is none."""
+    """Reads every pair with its line, uncleaned, in the script of training. Raises CorpusError if there is none."""
     pairs = list(simplify_pairs(corpus.pairs(skipped), options.simplified_sides(), repaired))
     if not pairs:
         raise _unusable(corpus, skipped)
@@ -93,9 +93,12 @@ def _unusable(corpus: Corpus, skipped: LineTally) -> CorpusError:
 def hold_out_dev(
     options: PrepareOptions, store: PairStore, keys: SideKeys, dev: list[Pair], skipped: Sequence[LineTally]
 ) -> tuple[PairStore, list[Pair]]:
-    """Training and development pairs, with no sentence in both; chooses `dev` if it is empty. Raises ValueError."""
+    """Separates training and development pairs, with no sentence in both; chooses `dev` if it is empty.
+
+    Raises ValueError if no pair is left for training.
+    """
     if dev:
-        # Training pairs have been cleaned, and these have not: both forms of a pair count as known.
+        # Training pairs have been cleaned and these have not, so both forms of a pair count as known.
         dev_keys = SideKeys.of([*dev, *repaired_pairs(dev, options.cleaning())])
     else:
         own = store.corpora < len(options.pairs)  # [pairs]
@@ -115,7 +118,7 @@ def hold_out_dev(
 
 
 def apply_limit(options: PrepareOptions, store: PairStore, skipped: Sequence[LineTally]) -> PairStore:
-    """`options.limit` of the pairs, separately for mixed ones; a lower limit's pairs are among a higher limit's."""
+    """Keeps `options.limit` of the user's pairs, and all mixed ones. A lower limit keeps a subset of a higher one."""
     own = (store.corpora < len(options.pairs)).nonzero()[0]
     if options.limit is None or len(own) <= options.limit:
         return store
@@ -138,13 +141,13 @@ def reweight_mixed(options: PrepareOptions, store: PairStore, corpora: Sequence[
 
 
 def progress(items: Iterable[Item], what: str) -> Iterable[Item]:
-    """`items` with a progress bar, on a terminal only."""
+    """`items`, with a progress bar if the output is a terminal."""
     progress: Iterable[Item] = tqdm(items, desc=what, unit=" pairs", unit_scale=True, leave=False, disable=None)
     return progress
 
 
 def chunk_progress(found: Iterable[Item], store: PairStore, what: str) -> Iterable[Item]:
-    """`found`, one result per chunk of the store, with a progress bar that counts pairs, on a terminal only."""
+    """`found`, one result per chunk of the store, with a progress bar in pairs if the output is a terminal."""
     with tqdm(desc=what, total=len(store.pairs), unit=" pairs", unit_scale=True, leave=False, disable=None) as bar:
         for item in found:
             yield item

@@ -24,10 +24,10 @@ RATIO_FROM_TOKENS = 24
 RESERVED_SHARE = 0.05
 AUGMENT_SHARE = 0.15
 MAX_REHEARSAL_WEIGHT = 4.0
-"""Maximum draws per epoch: with many pairs, a few sentences would be learnt by heart."""
+"""Maximum draws per epoch: beside many pairs, a few sentences would otherwise be memorised."""
 RULES_LISTED = "; ".join(f"{name}: {what}" for name, what in RULES.items())
 SCRIPTS = ("auto", "simplified", "keep")
-# Fewer pairs than this are done before other processes have started.
+# Fewer pairs than this are processed before other processes have started.
 _MIN_PAIRS_FOR_PROCESSES = 200_000
 
 
@@ -49,7 +49,7 @@ DEVELOPMENT = Option(
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """What to prepare. None means: detected, or chosen by size. A ValueError names the fault.
+    """Options of `prepare`. None means detected, or chosen by size. Raises ValueError, naming the option.
 
     `mix` are corpora in addition to `pairs` that contribute no development pairs; a weight there counts pairs drawn for
     each of `pairs`. `rehearsal` is one more of these; an epoch draws each of its pairs at most MAX_REHEARSAL_WEIGHT
@@ -135,14 +135,14 @@ class PrepareOptions:
         return _content_options({**recorded, **younger}) == self.content_options()
 
     def cleaning(self) -> CleaningOptions:
-        """A vocabulary piece has at most 16 characters, so any longer text exceeds the token limit."""
+        """The options of cleaning. A piece has at most 16 characters, so longer texts exceed the token limit anyway."""
         return CleaningOptions(self.source, self.target, self.max_ratio, 16 * self.max_tokens, frozenset(self.keep))
 
     def simplified_sides(self) -> tuple[bool, bool]:
-        """Whether source and target are to be converted to simplified Chinese, as far as they are Chinese.
+        """Whether to convert source and target to simplified Chinese, as far as they are Chinese.
 
-        If one is, the other is too, since columns may be swapped: English text does not change. But not if the other
-        has ideographs of its own.
+        If one is converted, so is the other, since columns may be swapped: English text does not change. An exception
+        is another language with ideographs of its own.
         """
         wanted = self._is_simplified(self.source), self._is_simplified(self.target)
         return (True, True) if any(wanted) and self.normalises_characters() else wanted
@@ -165,8 +165,8 @@ class PrepareOptions:
 
 
 def _canonical_code(code: str) -> str:
-    """The usual code of a language, if `code` is its name, three letters instead of two, or in capitals: a bundle is
-    found by its exact code only."""
+    """The usual code of a language if `code` is its name, has three letters instead of two, or is in capitals; a bundle
+    is found by its exact code only."""
     language = language_alone(code)
     by_name = {name.casefold(): short for short, name in NAMES.items()}
     return by_name.get(language) or TWO_LETTERS.get(language, language) + code[len(language) :]

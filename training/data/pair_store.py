@@ -1,4 +1,4 @@
-"""Stores the pairs that `prepare` has read on disk while it selects from them, with a few bytes per pair in memory.
+"""Stores pairs on disk while `prepare` selects from them, with a few bytes per pair in memory.
 
 Finds duplicates and computes tokens; `training.data.prepare` decides which pairs to keep.
 """
@@ -62,17 +62,17 @@ def chunks(starts: Integers) -> Iterator[Integers]:
 
 @dataclass(frozen=True)
 class PairStore:
-    """Pairs of all corpora with their origin: `corpora` indexes the corpus, `lines` its line (from 1)."""
+    """Pairs of all corpora with their origin: the number of the corpus (from 0), and the line in it (from 1)."""
 
     pairs: PairTexts
     corpora: NDArray[np.int16]
     lines: NDArray[np.uint32]
 
     def keep(self, kept: Mask, skipped: Sequence[LineTally], reason: str) -> PairStore:
-        """The pairs for which `kept`, [pairs], is true; the others go to their corpus's `skipped`."""
+        """The pairs for which `kept`, [pairs], is true; counts the others in `skipped` of their corpus."""
         if kept.all():
             return self
-        for first in range(0, len(kept), CHUNK_PAIRS):  # a list of all would take 40 bytes a pair
+        for first in range(0, len(kept), CHUNK_PAIRS):  # a list of all rows would take 40 bytes per pair
             for row in (first + np.flatnonzero(~kept[first : first + CHUNK_PAIRS])).tolist():
                 lines = skipped[self.corpora[row]]
                 lines.add(reason, int(self.lines[row]), self.pairs[row] if lines.needs_example(reason) else None)
@@ -90,7 +90,7 @@ class PairStoreWriter:
         self._starts, self._corpora, self._lines = array("q"), array("h"), array("I")
 
     def add_all(self, corpus: int, pairs: Iterable[NumberedPair]) -> int:
-        """Adds the pairs of corpus number `corpus` with their lines; returns how many there were."""
+        """Adds the pairs of corpus number `corpus` with their lines; returns their number."""
         before = len(self._starts)
         with open(self._path, "ab") as file:
             for line, pair in pairs:
@@ -110,7 +110,7 @@ class PairStoreWriter:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The tokens of a chunk: `lengths` [pairs, side] of all; `ids`, end to end, of those that fit `max_tokens`."""
+    """The tokens of a chunk: `lengths`, [pairs, side], of all; concatenated `ids` of pairs within `max_tokens`."""
 
     ids: NDArray[Any]
     lengths: NDArray[np.uint32]
@@ -119,12 +119,12 @@ class Encoded:
 
 
 def hashes(store: PairStore, processes: int) -> Iterator[Integers]:
-    """For each chunk of the store, [pairs, 3]: the hashes of pair, source and target, of the latter two's keys."""
+    """Yields for each chunk the hashes of the pair, and of the keys of source and target: [pairs, 3]."""
     return in_order(partial(_hashes, store.pairs.path), chunks(store.pairs.starts), processes)
 
 
 def encode(store: PairStore, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
-    """The tokens of each chunk of the store."""
+    """Yields the tokens of each chunk of the store."""
     work = partial(_encode, store.pairs.path, tokenizer.proto, max_tokens)
     return in_order(work, chunks(store.pairs.starts), processes)
 

@@ -1,4 +1,4 @@
-"""Prepares data: converts files of sentence pairs to a data folder of token ids, which `train` reads.
+"""Converts files of sentence pairs to a data folder of token ids, which `train` reads.
 
 Usable lines are defined in `training.corpora.corpus`, what is written in `training.data.tokenise`.
 """
@@ -35,7 +35,7 @@ from training.data.vocabulary import train_vocabulary
 from training.file_lock import alone_making
 
 TEXT_FILE = "text.tsv"
-"""All text that was read; in the folder only while it is being made."""
+"""All text that was read; exists only while the folder is being made."""
 # More sentences than this hardly change a vocabulary of a few thousand pieces, and cost memory and minutes.
 _MAX_VOCABULARY_SENTENCES = 400_000
 
@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummary:
     """Reads, cleans, splits and encodes the corpora of `options` into the data folder `options.out`.
 
-    `say` gets the report, line by line. Nothing exists at `out` before all is done. Raises CorpusError for an unusable
+    Passes the report to `say`, line by line. `out` appears only when it is complete. Raises CorpusError for an unusable
     file, NotReplaceable if `out` must not be replaced, BusyError if it is being made, ValueError for invalid options.
     """
     with alone_making(options.out):
@@ -79,7 +79,7 @@ def _prepare(
     skipped: Sequence[LineTally],
     say: Say,
 ) -> PreparedSummary:
-    """Writes everything but the record into `folder`, which also holds the text read meanwhile."""
+    """Writes everything but the record to `folder`, which meanwhile also contains the text read."""
     repaired = [LineTally() for _ in skipped]
     store, keys = read_corpora(options, folder / TEXT_FILE, corpora, skipped, repaired)
     tallied_dev = zip(dev_corpora, skipped[len(corpora) :], repaired[len(corpora) :], strict=True)
@@ -128,9 +128,9 @@ def _report(options: PrepareOptions, folder: Path, reports: Sequence[CorpusRepor
 
 
 def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
-    """The content of `options.out`, if that is what `prepare_corpora` would make of the same files again.
+    """The record of `options.out`, if `prepare_corpora` would make the same data of the same files again.
 
-    None if it is damaged, or in an older format.
+    None if it would not, or if the data is damaged or in an older format.
     """
     try:
         summary = PreparedSummary.load(options.out)
@@ -141,7 +141,7 @@ def already_prepared(options: PrepareOptions) -> PreparedSummary | None:
 
 
 def damage_message(folder: Path) -> str | None:
-    """Why the data in `folder` cannot be used, whatever they were made of; None if they can."""
+    """Why the data in `folder` cannot be used, whatever it was made of; None if it can."""
     try:
         summary = PreparedSummary.load(folder)
     except ValueError as error:
@@ -183,8 +183,8 @@ def _vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int)
 def _drop_long_dev(
     options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: LineTally, say: Say
 ) -> list[Pair]:
-    """Those of `dev` that fit the token limit; the others go to `skipped` if a file was given, so that their `lines`
-    are known."""
+    """The pairs of `dev` that fit the token limit. Counts the others in `skipped` if they come from a file, so that
+    their `lines` are known."""
     fits = [max(map(len, tokenizer.encode_pair(*pair))) <= options.max_tokens for pair in dev]
     require(any(fits), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
     long = f"longer than {options.max_tokens} tokens"

@@ -1,12 +1,12 @@
-"""Token files: the ids of many sentence pairs on disk, mapped into memory, and an index of where each pair lies.
+"""Token files: the ids of many sentence pairs on disk, mapped into memory, and an index of where each pair is.
 
-    tokens-00000.bin, ...  the ids of the pairs, source and then target, end to end; little-endian, of 2 bytes where the
-                           vocabulary allows it, else of 4
+    tokens-00000.bin, ...  the concatenated ids of the pairs, source before target; little-endian, 2 bytes each if the
+                           vocabulary allows it, else 4
     lengths.npy            [pairs, side]: tokens
     starts.npy             [pairs, side]: where the first token is, counted in tokens over all files
     corpora.npy            [pairs]: the number of the corpus
 
-Of this, only lengths and corpora are ever read through. Knows arrays and files, not text.
+Only lengths and corpora are ever read as a whole. This module handles arrays, and no text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Integers = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 SHARD_BYTES = 1 << 28
-"""A token file is closed at this size, so that each is small enough to copy or download by itself."""
+"""A token file is closed at this size, so that each can be copied or downloaded by itself."""
 _INDEX = ("lengths.npy", "starts.npy", "corpora.npy")
 
 
@@ -52,7 +52,7 @@ class ShardWriter:
 
     @property
     def lengths(self) -> NDArray[np.uint32]:
-        """Of all pairs added: [pairs, side]."""
+        """The lengths of all pairs added: [pairs, side]."""
         self._lengths = [np.concatenate([np.zeros((0, 2), np.uint32), *self._lengths])]
         return self._lengths[0]
 
@@ -103,7 +103,7 @@ def is_intact(folder: Path, files: dict[str, list[int | str]]) -> bool:
 
 
 class TokenFiles:
-    """The ids in several token files as one array, of which only what is looked up is read."""
+    """The ids in several token files as one array, which reads only the positions that are looked up."""
 
     def __init__(self, paths: Sequence[Path], vocab_size: int) -> None:
         mapped = (np.memmap(path, token_type(vocab_size), "r") for path in paths if path.stat().st_size)

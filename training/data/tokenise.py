@@ -50,7 +50,7 @@ def write_tokens(
     skipped: Sequence[LineTally],
     dev: Sequence[Pair],
 ) -> WrittenTokens:
-    """Writes to `folder` the pairs with suitable lengths and copies of them; the others go to `skipped`.
+    """Writes the pairs of suitable lengths, and copies of them, to `folder`; counts the others in `skipped`.
 
     `weights`: how often an epoch draws a pair of each corpus. No copy contains a sentence of `dev`. Raises ValueError
     if no pair is left.
@@ -74,9 +74,9 @@ def write_tokens(
 def _encode(
     options: PrepareOptions, store: PairStore, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[LineTally]
 ) -> tuple[PairStore, Mask, Mask]:
-    """Writes the tokens of the pairs; those with unsuitable lengths go to `skipped`.
+    """Writes the tokens of the pairs; counts those of unsuitable lengths in `skipped`.
 
-    Returns the others, their indices among those written, and which of them have a source with an end mark.
+    Returns the other pairs, a mask of them among those written, and which of them have a source with an end mark.
     """
     lengths, end_marks = [], []
     chunks = encode(store, tokenizer, options.max_tokens, options.processes_for(store))
@@ -98,7 +98,7 @@ def _encode(
 def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     """Which pairs are within `max_ratio` times the usual length ratio of this corpus: [pairs].
 
-    `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many.
+    `lengths`: tokens, [side, pairs], none 0. Short pairs always pass, since few words may well need many in return.
     """
     ratios = lengths[1] / lengths[0]  # [pairs]
     odds = ratios / np.median(ratios)
@@ -144,7 +144,7 @@ def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: Shar
 
 
 def _drawn_share(wanted: Mask, of_corpora: Integers, weights: Sequence[float]) -> float:
-    """The share of an epoch's draws that is `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
+    """The share of an epoch's draws that are `wanted`, [pairs]; `weights`: how often it draws a pair of each corpus."""
     of_each = [of_corpora == number for number in range(len(weights))]
     drawn = sum(weight * np.count_nonzero(own) for weight, own in zip(weights, of_each, strict=True))
     return float(

@@ -17,7 +17,7 @@ import sentencepiece
 from model.tokenizer import SPACE, control_symbols
 
 CHARACTER_COVERAGE = 0.9995
-"""Share of the characters that become pieces; the rest are spelt in bytes, by byte fallback, without loss."""
+"""Share of the characters that become pieces. Byte fallback spells the rest in bytes, without loss."""
 LARGE_CHARACTER_SET, LARGE_CHARACTER_SET_COVERAGE = 1000, 0.9999
 """For text with more distinct characters, such as Chinese: with 0.9995 every twelfth Chinese sentence of Tatoeba has
 one spelt in three bytes, with 0.9999 every fortieth, for 700 more pieces."""
@@ -56,7 +56,7 @@ def train_vocabulary(
 
 
 def check_size(vocab_size: int, languages: Sequence[str]) -> None:
-    """Raises ValueError if it has no room for the bytes and symbols."""
+    """Raises ValueError if `vocab_size` has no room for the bytes and symbols."""
     fixed = 4 + 256 + len(control_symbols(languages))  # padding, start, end and unknown; the bytes; ours
     if vocab_size < fixed:
         raise ValueError(f"a vocabulary of {vocab_size} pieces is too small: the bytes and symbols alone are {fixed}")

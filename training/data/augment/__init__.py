@@ -1,4 +1,4 @@
 """Augmentation: copies of sentence pairs that teach a model what clean text does not show.
 
-Imports training.cleaning, training.corpora and, of model, languages and tokenizer.
+Imports training.cleaning, training.corpora, model.languages and model.tokenizer.
 """

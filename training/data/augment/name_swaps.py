@@ -24,7 +24,7 @@ too."""
 
 
 class NameSwapper:
-    """The names of a corpus, as beginnings and ends of new ones."""
+    """Makes new names of the beginnings and ends of a corpus's names."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         found = {shared.word for pair in pairs for shared in shared_words(pair) if _is_title_case(shared.word)}
@@ -34,7 +34,7 @@ class NameSwapper:
         }
 
     def swap(self, pair: Pair, random: Random) -> Pair | None:
-        """`pair` with another name or number for each that both sides share once; None if there is none to change."""
+        """`pair` with other names and numbers for those that both sides share once; None if there are none."""
         put = {shared: word for shared in shared_words(pair) if (word := self._replacement(shared.word, random))}
         if not put:
             return None
@@ -48,7 +48,7 @@ class NameSwapper:
         return _other_number(word, random) if word.lower() == word.upper() else None
 
     def _new_name(self, name: str, random: Random) -> str | None:
-        """The beginning of one name and the end of another. It begins with a vowel if `name` does."""
+        """Joins the beginning of one name and the end of another; begins with a vowel if `name` does."""
         first = self._by_first_letter[_starts_with_vowel(name)]
         if not first:
             return None

@@ -53,7 +53,7 @@ def shared_words(pair: Pair) -> list[SharedWord]:
 
 
 def _is_name(word: str, inside: bool) -> bool:
-    """`inside`: on at least one side it does not begin the sentence, where any word has a capital."""
+    """`inside`: on at least one side, the word does not begin the sentence, where any word has a capital."""
     if any(character.isdigit() for character in word):
         return True
     return len(word) >= (2 if inside else 3) and word != word.lower()
@@ -76,9 +76,9 @@ class TokenCopy(NamedTuple):
 def token_copies(
     pairs: Sequence[Pair], count: int, tokenizer: Tokenizer, max_tokens: int, random: Random
 ) -> Iterator[TokenCopy]:
-    """`count` copies, or as many more as it takes until every symbol was used, none longer than `max_tokens` a side.
+    """Yields `count` copies, or more until every symbol was used, none longer than `max_tokens` on a side.
 
-    If nearly all pairs are too long for a symbol, there are fewer.
+    Yields fewer if nearly all pairs are too long for a symbol.
     """
     count = max(count, RESERVED_SYMBOLS)
     made, seen = 0, set[str | int]()
@@ -95,7 +95,7 @@ def token_copies(
 
 
 def symbol_copies(pairs: Sequence[Pair], random: Random) -> Iterator[tuple[int, Parts, Parts]]:
-    """Endless copies with one to three symbols each: the index of the pair, and the parts of both sides.
+    """Yields endless copies with one to three symbols each: the index of the pair, and the parts of both sides.
 
     Both sides of a copy have the same symbols, each once. Symbols come from a shuffled deck, so that all are used
     equally often; pairs with shared words are preferred to those that only take symbols at their ends.
@@ -125,7 +125,7 @@ def _refill(deck: list[int], random: Random) -> list[int]:
 
 
 def _symbols_at_words(pair: Pair, words: list[SharedWord], deck: list[int], random: Random) -> tuple[Parts, Parts]:
-    """Puts symbols in the place of shared words, or two around one of them as tags would be."""
+    """Replaces shared words by symbols, or puts two symbols around one of them, as tags would be."""
     if random.random() < _WRAP_SHARE:
         word = random.choice(words)
         opening, closing = deck.pop(0), deck.pop(0)

@@ -1,4 +1,4 @@
-"""Copies of sentence pairs in the forms that people also write: lower case, other quotes, no final mark, other names.
+"""Copies of sentence pairs as people also write: in lower case, with other quotes or names, without final mark.
 
 None is in capitals: four epochs with such copies taught a model nothing about them (docs/training.md), and the service
 lowers capitals. `training.data.tokenise` adds the copies to a data folder.
@@ -29,8 +29,7 @@ from training.data.augment.placeholder_copies import TokenCopy
 _SAMPLE_PAIRS = 100_000
 """Pairs from which to learn which words begin with a lower-case letter, and which names there are."""
 _NAME_SWAPS_PER_CHANGE = 3
-"""Copies of this kind for one of any other: each shows another name, while the others show one habit again and
-again."""
+"""Copies with new names for each copy of another kind: each has another name, while the others repeat one habit."""
 _MIN_CASED_SHARE = 0.5
 _FIRST_WORD = re.compile(r"[\W_]*([^\W\d_]+)")
 _INNER_WORDS = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
@@ -38,14 +37,14 @@ _INNER_WORDS = re.compile(r"(?<=[\w,;] )[^\W\d_]+")
 _VERBATIM = re.compile(r"[{}<>%$_@\\=/#&|~^`*\[\]]|\w\.\w|\d[^\W\d_]|[^\W\d_]\d|[a-z][A-Z]")
 """Placeholders, URLs, code: what must be copied letter by letter."""
 _UNCASED_LANGUAGES = {"ka"}
-"""Georgian has capitals in Unicode, but does not use them."""
+"""Languages that do not use their capitals: Georgian has them in Unicode only."""
 _DOTTED_I_LANGUAGES = {"tr", "az", "crh", "tt"}
-"""In these, the lower case of I is ı, and that of İ is i."""
+"""Languages in which the lower case of I is ı, and that of İ is i."""
 
 _FINAL_MARKS = {mark: kind for kind, marks in {".": ".。।", "?": "?？؟", "!": "!！"}.items() for mark in marks}
 _OPENING = {"?": "¿", "!": "¡"}
 _NOT_FINAL = re.compile(r"[.。।?？؟!！…]\s*.$|(?:^|\W)\w\.$|\.\w+\.$")
-"""One of several marks, or that of an abbreviation, as in a.m. or J."""
+"""Ends in several marks, or in the mark of an abbreviation, as in a.m. or J."""
 
 _TO_CURLY = [(re.compile(r"(?<=\w)'"), "’"), (re.compile(r'"([^"]*)"'), r"“\1”")]
 _TO_STRAIGHT = [(re.compile("[’‘]"), "'"), (re.compile("[“”„]"), '"')]
@@ -97,7 +96,7 @@ class LanguageCasing:
 
 
 class Augmenter:
-    """The possible changes to a pair of these languages; each is None where it does not apply."""
+    """The changes that can be made to a pair of these languages; each returns None where it does not apply."""
 
     def __init__(self, source: LanguageCasing, target: LanguageCasing, names: NameSwapper) -> None:
         self.source, self.target = source, target
@@ -116,7 +115,7 @@ class Augmenter:
         return None if source is None or target is None else Pair(source, target)
 
     def drop_final_mark(self, pair: Pair) -> Pair | None:
-        """Both sides without their final marks, which must be of one kind; in Spanish also without the opening one."""
+        """Drops the final marks of both sides, which must be of one kind; in Spanish, also the opening mark."""
         kinds = [_FINAL_MARKS.get(side[-1:]) for side in pair]
         source, target = map(_drop_mark, pair)
         return Pair(source, target) if kinds[0] == kinds[1] and source is not None and target is not None else None
@@ -135,7 +134,7 @@ class Augmenter:
         return Pair(changed.source[:1] + self.source.lower(changed.source[1:]), changed.target)
 
     def rewrite_punctuation(self, pair: Pair, random: Random) -> Pair | None:
-        """Changes only the source: the translation is the same, however its quotes are typed."""
+        """Changes only the source: its translation does not depend on how quotes are typed."""
         if any(map(_VERBATIM.search, pair)):
             return None
         source = pair.source
@@ -153,9 +152,9 @@ def augmented_copies(
     random: Random,
     dev: Iterable[Pair] = (),
 ) -> Iterator[TokenCopy]:
-    """`count` copies as token ids, none longer than `max_tokens` a side; fewer if few pairs can be changed.
+    """Yields `count` copies as token ids, none longer than `max_tokens` on a side; fewer if few pairs can be changed.
 
-    With another number, "Page 12" could become a sentence of the development pairs `dev`: such copies are not made.
+    Skips copies that are sentences of the development pairs `dev`, as "Page 12" may become with another number.
     """
     apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
@@ -173,10 +172,10 @@ def augmented_copies(
 def text_copies(
     pairs: Sequence[Pair], languages: tuple[str, str], random: Random, knows: Callable[[str], bool]
 ) -> Iterator[tuple[int, str, str]]:
-    """Changed copies, each with the index of its pair: each kind of change in turn, and one copy per pair and kind, up
-    to three with names.
+    """Yields changed copies with the index of their pair. The kinds of change take turns; each makes one copy per pair,
+    and up to three with new names.
 
-    No copy contains a sign that the vocabulary does not know, according to `knows`.
+    Skips copies with a character that the vocabulary does not know, according to `knows`.
     """
     some = pairs[:: max(1, len(pairs) // _SAMPLE_PAIRS)]
     sides = [LanguageCasing.of((pair[side] for pair in some), languages[side]) for side in (0, 1)]
@@ -195,7 +194,7 @@ def text_copies(
 def _copies_of(
     pairs: Sequence[Pair], order: Integers, start: int, change: Change, random: Random
 ) -> Iterator[tuple[int, str, str]]:
-    """The copies that `change` makes of the pairs in this order, [pairs], starting at `start` and wrapping around."""
+    """Yields the copies that `change` makes of the pairs, in this order from `start` on, wrapping around."""
     for index in map(int, chain(order[start:], order[:start])):
         changed = change(pairs[index], random)
         if changed is not None and changed.source != pairs[index].source:
