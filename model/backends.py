@@ -1,4 +1,4 @@
-"""Prepares a model for decoding at a chosen precision."""
+"""Chooses the backend that decodes a model at a precision."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 
 
 def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:
-    """A backend of `model` at `precision`, on the device of its weights; `model` itself does not change.
+    """A backend for `model` at `precision`, on the device of its weights. Does not change `model`.
 
-    "auto" is half precision on a GPU; on a CPU int8 if the C kernels can run, else float32. Raises ValueError for a
-    precision that the device does not offer. `tiled`: see TorchBackend.
+    "auto" is float16 on a GPU; on a CPU it is int8 if the C kernels can run, else float32. Raises ValueError for a
+    precision that the device does not have. `tiled`: see TorchBackend.
     """
     device = model.output.weight.device.type
     int8 = _int8_backend(model) if device == "cpu" and precision in ("auto", "int8") else None
     if precision == "auto":
         precision = "float16" if device == "cuda" else "int8" if int8 else "float32"
-    offered = PRECISIONS.get(device, ("float32",))
-    if precision not in offered:
-        raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
+    available = PRECISIONS.get(device, ("float32",))
+    if precision not in available:
+        raise ValueError(f"on {device} precision must be one of {', '.join(available)}, not {precision!r}")
     if precision == "int8":
         return int8 or TorchBackend(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
     backend_class = CudaGraphBackend if device == "cuda" else TorchBackend

@@ -37,7 +37,7 @@ class Merges:
         return ids
 
     def _words(self, text: str) -> list[str]:
-        """Splits `text` into parts that no piece spans."""
+        """Splits `text` into parts, each of which is tokenised on its own: no piece crosses their borders."""
         if not self._words_part:
             return [text]
         first, *others = text.split(self._mark)
@@ -50,7 +50,7 @@ class Merges:
         return self._ids(pieces), next(merges)
 
     def _ids(self, pieces: Sequence[str]) -> list[int]:
-        """Characters that are not pieces are spelt in bytes."""
+        """The ids of `pieces`, with bytes in place of characters that are not pieces."""
         ids: list[int] = []
         for piece in pieces:
             known = self._pieces.get(piece)
@@ -58,8 +58,8 @@ class Merges:
         return ids
 
     def _merged(self, word: str, is_dropped: Callable[[], bool]) -> list[str]:
-        """The paper's algorithm 1: each possible merge is dropped at random; of the rest, the leftmost one with the
-        highest score is done. Repeats until no merge is possible or all are dropped."""
+        """Algorithm 1 of the paper. In each round, each possible merge is dropped at random; of the others, the one
+        with the highest score is done, the leftmost first. Ends when no merge is possible, or all are dropped."""
         symbols = list(word)  # the piece that begins at each character; empty if it belongs to an earlier one
         before, after = list(range(-1, len(word) - 1)), list(range(1, len(word) + 1))
         pieces = self._pieces
@@ -74,7 +74,7 @@ class Merges:
             merge = heappop(queue)
             _, left, right, length = merge
             if not symbols[left] or not symbols[right] or len(symbols[left]) + len(symbols[right]) != length:
-                continue  # one of them is now part of another
+                continue  # one of the two is part of another piece by now
             if is_dropped():
                 dropped.append(merge)
                 continue
@@ -107,7 +107,7 @@ class MergeDropout:
         return True
 
     def keeps_all(self, merges: int) -> bool:
-        """Whether none of the next `merges` is dropped; if so, they count as decided."""
+        """Whether none of the next `merges` merges is dropped; if so, they count as decided."""
         if self._gap < merges:
             return False
         self._gap -= merges

@@ -1,4 +1,4 @@
-"""A sentence being decoded: its source, constraints and result, as token ids."""
+"""A sentence in decoding: source, constraints and result, as token ids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # the service's front process does not decode, and does not load PyTorch
+if TYPE_CHECKING:  # the service's front process imports this module, but not PyTorch
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
@@ -19,7 +19,8 @@ FinishReason = Literal["stop", "length"]
 class Limits:
     """Length limits of a sentence, in tokens, without the end symbol.
 
-    A target stops at `ratio` times its source plus `margin`, since anything longer is a loop, and at `max_target`.
+    A target ends at `ratio` times the length of its source plus `margin`, since anything longer is a loop, and at
+    `max_target`.
     """
 
     max_source: int = 256
@@ -43,17 +44,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class TokenConstraint:
-    """Constraints on the next token, where it is not simply the best one.
-
-    If `allowed` is not empty, one of these. Otherwise none of `forbidden`, and no end before all of `unmet` have come:
-    where the end would be best, the best unmet token comes instead. `count` is how many of the best allowed tokens are
-    wanted.
-    """
+    """Constraints on the next token, and how many candidates for it are wanted."""
 
     allowed: Sequence[int] = ()
+    """The only tokens allowed; if empty, all are, subject to `unmet` and `forbidden`."""
     unmet: Sequence[int] = ()
+    """Required tokens that have not come yet. They must come before the end symbol: where that would be the best token,
+    the best unmet one takes its place."""
     forbidden: Sequence[int] = ()
     count: int = 1
+    """The number of best allowed tokens wanted."""
 
     @property
     def allows_all(self) -> bool:
@@ -62,7 +62,7 @@ class TokenConstraint:
 
 @dataclass(eq=False)
 class Hypothesis:
-    """A sentence being decoded.
+    """A sentence in decoding.
 
     `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice; scores and
     attention are then the model's for that target. The target begins with `prefix`, contains each of `required` exactly
@@ -84,26 +84,26 @@ class Hypothesis:
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     aligned: Sequence[int] = ()
-    """For each token the source token that it attended to most, excluding the end symbol: by the mean over all layers
-    and heads, which finds shared words in Tatoeba's development set with 97.5 % accuracy (the last layer alone: 96.3
-    %)."""
+    """The alignment: for each token the position of the source token that it attended to most, the end symbol
+    excluded. Uses the mean over all layers and heads, which finds words that both sides share in Tatoeba's development
+    set with an accuracy of 97.5 % (the last layer alone: 96.3 %)."""
     coverage: Sequence[float] = ()
-    """Coverage: for each source token, including the end symbol, the attention it received from all tokens but the
-    last."""
+    """For each source token, the end symbol included, the sum of the attention it received from all tokens but the last
+    (Tu et al. 2016)."""
     finished: list[Hypothesis] = field(default_factory=list)
-    """Finished hypotheses of a beam, the best mean log probability first."""
+    """The finished hypotheses of a beam, by mean log probability, best first."""
     encoder_attention: Tensor | None = None
-    """[layer, head, source, source] after admission, if `record`."""
+    """If `record`, from admission on: the encoder's weights, [layer, head, source, source]."""
     decoder_rows: list[Tensor] = field(default_factory=list)
-    """Per step, the weights over the target so far, `<s>` first, [layer, head, steps so far], if `record`."""
+    """If `record`, per step: the weights over the target so far, `<s>` first, [layer, head, steps so far]."""
     cross_rows: list[Tensor] = field(default_factory=list)
-    """Per step, the weights over the source, [layer, head, source], if `record`."""
+    """If `record`, per step: the weights over the source, [layer, head, source]."""
     attention: tuple[NDArray[np.floating], ...] | None = None
-    """What a worker recorded, once finished: encoder, decoder and cross-attention."""
+    """The encoder's, the decoder's and cross-attention, as recorded by a worker, once finished."""
 
     @property
     def decoder_attention(self) -> Tensor:
-        """[layer, head, target, target]: each row's keys are the tokens before it, `<s>` first; lower triangular."""
+        """[layer, head, target, target], lower triangular: a row's keys are the tokens before it, `<s>` first."""
         layers, heads, _ = self.decoder_rows[0].shape
         weights = self.decoder_rows[0].new_zeros(layers, heads, len(self.decoder_rows), len(self.decoder_rows))
         for step, row in enumerate(self.decoder_rows):
@@ -112,7 +112,7 @@ class Hypothesis:
 
     @property
     def cross_attention(self) -> Tensor:
-        """[layer, head, target, source], including the end symbol on both sides."""
+        """[layer, head, target, source], with the end symbols of both sides."""
         layers, heads, source = self.cross_rows[0].shape
         weights = self.cross_rows[0].new_empty(layers, heads, len(self.cross_rows), source)
         for step, row in enumerate(self.cross_rows):
@@ -139,7 +139,7 @@ class Hypothesis:
         return Hypothesis(*wishes)
 
     def next_constraint(self, eos: int) -> TokenConstraint | None:
-        """Constraints on the next token; None if the best token is wanted, whichever it is."""
+        """The constraints on the next token, or None if there are none and only the best token is wanted."""
         if self.forced is not None:
             return TokenConstraint(allowed=[[*self.forced, eos][len(self.tokens)]])
         count = 2 * self.beam_size if self.beam_size > 1 else 1
@@ -152,8 +152,8 @@ class Hypothesis:
         return TokenConstraint(unmet if self.limit - len(self.tokens) <= len(unmet) else (), unmet, forbidden, count)
 
     def extend(self, token: int, log_prob: float, eos: int) -> None:
-        """Appends the next token, and sets `finish_reason` if it is the last, as it also is if its log probability is
-        NaN."""
+        """Appends the next token. Sets `finish_reason` if it is the last, which a token with a log probability of NaN
+        always is."""
         self.tokens.append(token)
         self.log_probs.append(log_prob)
         if token == eos:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection
 
 AUTO = "auto"
-"""In place of a source language: detect it."""
+"""The code of a source language that is to be detected."""
 _CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 """The form of BCP 47 tags (RFC 5646, section 2.1); also accepts "_" for "-"."""
 
@@ -148,12 +148,12 @@ def spacing(gap: str, source: str, target: str) -> str:
 
 
 def is_language_code(code: object) -> bool:
-    """Whether `code` has the form of one, such as "en" or "pt-BR", and is not AUTO."""
+    """Whether `code` has the form of a language code, such as "en" or "pt-BR", and is not AUTO."""
     return isinstance(code, str) and _CODE.fullmatch(code) is not None and code.lower() != AUTO
 
 
 def language_alone(code: str) -> str:
-    """Without its region or script, in lower case: "en" for "en-US"."""
+    """The language of `code` without region or script, in lower case: "en" for "en-US"."""
     return code.replace("_", "-").split("-")[0].lower()
 
 
@@ -180,12 +180,12 @@ def served_code(wanted: str, codes: Collection[str]) -> str | None:
 
 
 _OTHER_NAMES = {"zt": "zh-hant", "pb": "pt-br"}
-"""LibreTranslate's."""
+"""LibreTranslate's codes."""
 _CHINESE = re.compile(r"zh-(?:(hant|tw|hk|mo)|hans|cn|sg)\b.*")
 
 
 def _spelled(code: str) -> str:
-    """In lower case, with hyphens, and for Chinese with the script in place of a region that implies it."""
+    """`code` in lower case, with hyphens, and for Chinese with the script in place of a region that implies it."""
     code = code.replace("_", "-").lower()
     if chinese := _CHINESE.fullmatch(code):
         return "zh-hant" if chinese[1] else "zh-hans"
@@ -193,13 +193,15 @@ def _spelled(code: str) -> str:
 
 
 END_MARKS_EXPECTED = 0.9
-"""If more than this share of a model's training sources had an end mark, it takes a text without one for unfinished."""
+"""A model that met more than this share of its training sources with an end mark takes a text without one for
+unfinished."""
 
 _ENDED = re.compile(r"[.!?…。！？।؟።][\"'»”’)\]」』）]*$")
 _FULL_STOPS = {"zh": "。", "yue": "。", "ja": "。", "hi": "।", "mr": "।", "ne": "।", "bn": "।", "th": ""}
 
 
 def has_end_mark(sentence: str) -> bool:
+    """Whether `sentence` ends in a full stop, question mark or the like, perhaps before closing marks."""
     return _ENDED.search(sentence) is not None
 
 

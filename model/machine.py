@@ -24,10 +24,10 @@ PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloa
 def has_gpu() -> bool:
     """Whether PyTorch can compute on a GPU here.
 
-    Only PyTorch knows, and loading it takes 200 MB and more, so if there is a driver, another process is asked.
+    Only PyTorch can tell, and loading it takes over 200 MB. If there is a driver, another process loads it.
     """
-    asked = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
-    return _has_gpu_driver() and subprocess.run(asked, check=False).returncode == 0
+    command = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
+    return _has_gpu_driver() and subprocess.run(command, check=False).returncode == 0
 
 
 def _has_gpu_driver() -> bool:
@@ -41,17 +41,16 @@ def _has_gpu_driver() -> bool:
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:
-    """Cores that may be kept busy all the time: at least 1; a quota's fraction of a core does not count.
+    """The number of cores that this process may use all the time: at least 1, fractions of a quota rounded down.
 
-    A quota, such as that of `docker run --cpus 2`, does not change the affinity, by which a container may use all
-    cores.
+    A quota, such as that of `docker run --cpus 2`, does not change the affinity, which includes all cores.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, int(_quota(cgroups) or cores)))
 
 
 def _quota(cgroups: Path) -> float | None:
-    """In cores, from version 2 or 1 of the kernel's control groups; None if there is none."""
+    """The quota in cores, from version 2 or 1 of the kernel's control groups; None if there is none."""
     try:
         if (cgroups / "cpu.max").exists():
             quota, period = (cgroups / "cpu.max").read_text().split()
@@ -72,9 +71,9 @@ def cache_folder() -> Path:
 def keep_freed_memory() -> bool:
     """Tells glibc to reuse large buffers instead of returning them to the system; True if it did.
 
-    PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each, and the page
-    faults cost about as much as the arithmetic. Memory that is free now is returned first: otherwise what loading
-    needed would stay forever. Does nothing on other C libraries.
+    PyTorch on a CPU allocates the same large buffers at every step. By default glibc maps and unmaps each of them, and
+    the page faults cost about as much as the arithmetic. Memory that is free now is returned first, so that memory
+    which only loading needed is not kept. Does nothing on other C libraries.
     """
     if not give_freed_memory_back():
         return False
@@ -84,22 +83,23 @@ def keep_freed_memory() -> bool:
     return all(accepted)
 
 
-def share_heaps(most: int = 2) -> bool:
-    """Tells glibc to serve all threads from at most `most` heaps; True if it did.
+def share_heaps(max_heaps: int = 2) -> bool:
+    """Tells glibc to serve all threads from at most `max_heaps` heaps; True if it did.
 
-    By default each thread gets a heap of its own, and what one has freed no other can use: a pool of threads ends up
-    with the largest burst of each. Call it before threads are started. Does nothing on other C libraries.
+    By default each thread gets its own heap, whose freed memory other threads cannot use, so that a pool of threads
+    keeps the peak of each. Must be called before threads start. Does nothing on other C libraries.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_ARENA_MAX, most) == 1
+    return mallopt is not None and mallopt(_M_ARENA_MAX, max_heaps) == 1
 
 
 def give_freed_memory_back() -> bool:
-    """Tells glibc to return free pages between those in use to the system, which it never does by itself.
+    """Tells glibc to return free pages between pages in use to the system, which it never does by itself; True if it
+    did.
 
-    True if it did; does nothing on other C libraries. Takes about 0.1 s per 100 MB.
+    Takes about 0.1 s per 100 MB. Does nothing on other C libraries.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -49,7 +49,7 @@ SCRIPTS = frozenset({LATIN, *_WRITERS})
 
 @functools.lru_cache(maxsize=8192)
 def script_of(character: str) -> str | None:
-    """The script of a letter or of a combining mark; None if shared by many, or not known here."""
+    """The script of a letter or combining mark; None if several scripts share it, or it is not in the tables."""
     words = unicodedata.name(character, "").split()
     name = words[1] if words[:1] in (["FULLWIDTH"], ["HALFWIDTH"]) else words[0] if words else ""
     return name if name in SCRIPTS else None

@@ -1,8 +1,8 @@
-"""Finds shapes of matrix products for which a row's bits do not depend on the other rows, by testing on this machine.
+"""Batch invariance: shapes of matrix products for which the bits of a row do not depend on the other rows.
 
 Matrix libraries choose a kernel by the shape of a product, and kernels sum in different orders. Numbers of rows and
-keys are therefore rounded up to multiples, and before a multiple is used, every height of product that it leads to has
-been compared with the others.
+keys are therefore rounded up to multiples of a tile. `find_tiles` tests candidates on this machine: it compares the
+results of all numbers of rows and keys that a tile leads to.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from model.transformer import Linear, Transformer, dot_product_attention, replac
 
 @dataclass(frozen=True)
 class Tiles:
-    """Row counts are multiples of `rows`, key counts multiples of `keys`, and no product has more than `max_rows` rows.
+    """The shapes of products: multiples of `rows` rows, up to `max_rows`, and of `keys` keys.
 
-    If `max_rows` equals `rows`, there is only one height of product, and nothing to compare.
+    If `max_rows` equals `rows`, all products have the same number of rows, and nothing needs comparing.
     """
 
     rows: int = 1
@@ -33,12 +33,12 @@ class Tiles:
 
 UNTILED = Tiles()
 ROW_TILES = ((16, 256), (16, 64), (64, 64))
-"""(rows, max_rows), fastest first."""
+"""Candidates for (rows, max_rows), fastest first."""
 KEY_TILES = (16, 32, 64)
 
 
 class TiledLinear(nn.Module):
-    """A Linear, sharing its parameters, that multiplies at most `max_rows` rows at once."""
+    """A Linear that shares the parameters of another, and multiplies at most `max_rows` rows at once."""
 
     def __init__(self, linear: nn.Linear, tiles: Tiles) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ def _split(x: Tensor, rows: int) -> list[Tensor]:
 
 
 def with_tiled_products(model: Transformer, tiles: Tiles) -> Transformer:
-    """A copy of `model` that shares its parameters, with tiled products."""
+    """A copy of `model` with tiled products, which shares its parameters."""
     return replace_linears(model, lambda linear: TiledLinear(linear, tiles))
 
 
 def find_tiles(model: nn.Module, head_dim: int) -> Tiles:
-    """The first candidate tiling that gives every row of `model`'s products the same bits in any batch."""
+    """The first candidate with which every row of `model`'s products has the same bits in any batch."""
     shapes = {(m.weight.dtype, m.out_features, m.in_features) for m in model.modules() if isinstance(m, Linear)}
     threads = torch.get_num_threads()
     rows, max_rows = _heights(frozenset(shapes), threads)
@@ -92,7 +92,7 @@ def _keys(dtype: torch.dtype, head_dim: int, threads: int) -> int:
 
 @torch.inference_mode()
 def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> bool:
-    """Whether every height in multiples of `rows` gives each of `max_rows` random rows, in any place, the same bits."""
+    """Whether products of every multiple of `rows`, up to `max_rows`, give a random row the same bits at any place."""
     (rows, max_rows), (dtype, outputs, inputs) = pair, shape
     generator = torch.Generator().manual_seed(0)
 
@@ -110,15 +110,15 @@ def _rows_agree(pair: tuple[int, int], shape: tuple[torch.dtype, int, int]) -> b
 
 @torch.inference_mode()
 def _keys_agree(keys: int, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether attention gives a sentence the same bits alone, over the fewest keys, as in a batch, over more."""
+    """Whether attention gives a sentence the same bits alone, over the fewest keys, and in a batch, over more keys."""
     generator = torch.Generator().manual_seed(0)
     sentences, heads, longest = 16, 4, 4 * KEY_TILES[-1]
     draws = [torch.randn(sentences, heads, longest, head_dim, generator=generator).to(dtype) for _ in range(3)]
     lengths = torch.randint(1, 3 * keys, (sentences,), generator=generator)
 
     def attended(first: int, last: int, step: bool, span: int) -> Tensor:
-        """Attention of sentences `first` to `last` - 1 over `span` keys; a decoder step has one query, the encoder
-        all."""
+        """The attention of sentences `first` to `last` - 1 over `span` keys: for a decoder `step` of one query, else of
+        as many as keys."""
         query, key, value = (x[first:last, :, :span] for x in draws)
         mask = (torch.arange(span) < lengths[first:last, None])[:, None, None]
         return dot_product_attention(query[:, :, :1] if step else query, key, value, mask)[0]
