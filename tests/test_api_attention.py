@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
@@ -161,7 +162,7 @@ def test_a_picture_may_be_shown_by_a_browser_and_fetches_nothing(service: Servic
 
 
 def test_too_big_a_picture_is_refused_with_the_limit_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 50)
+    monkeypatch.setattr("app.api.attention.draw", partial(attention_svg.draw, max_weights=50))
     response = service.post("/attention", {**SENTENCE, "as": "svg"})
     assert response.status_code == 413
     assert "over the limit of 50" in response.json()["detail"]

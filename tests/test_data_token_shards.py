@@ -152,16 +152,11 @@ def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) ->
 @given(st.lists(st.integers(-3, 9)))
 def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[int]) -> None:
     wanted = [code not in codes[:row] for row, code in enumerate(codes)]
-    with pytest.MonkeyPatch.context() as patch:
-        for part in (2, 1 << 20):
-            patch.setattr("training.cleaning.holdout._CODES_PER_PART", part)
-            assert is_first(np.array(codes, np.int64)).tolist() == wanted
+    for codes_per_part in (2, 1 << 20):
+        assert is_first(np.array(codes, np.int64), codes_per_part).tolist() == wanted
 
 
-def test_the_development_set_does_not_depend_on_how_the_work_is_divided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_development_set_does_not_depend_on_how_the_work_is_divided() -> None:
     keys = SideKeys.of(PAIRS)
     whole = choose_dev_pairs(keys, 20, 1)
-    monkeypatch.setattr("training.cleaning.holdout._CODES_PER_PART", 30)
-    assert (choose_dev_pairs(keys, 20, 1) == whole).all()
+    assert (choose_dev_pairs(keys, 20, 1, codes_per_part=30) == whole).all()

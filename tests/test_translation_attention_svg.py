@@ -138,12 +138,10 @@ def test_a_picture_of_twenty_tokens_and_forty_maps_is_under_100_kilobytes(bundle
     assert len(picture.encode()) < 100_000 * 36 / 40
 
 
-def test_too_big_a_picture_is_refused_with_the_limit_named(shown: Attention, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 147)
+def test_too_big_a_picture_is_refused_with_the_limit_named(shown: Attention) -> None:
     with pytest.raises(TooMuchText, match="148 weights, over the limit of 147"):
-        drawn(shown)
-    monkeypatch.setattr(attention_svg, "MAX_WEIGHTS", 148)
-    drawn(shown)
+        attention_svg.draw(shown, EVERYTHING, max_weights=147)
+    attention_svg.draw(shown, EVERYTHING, max_weights=148)
 
 
 @pytest.mark.parametrize("alignment", [[], [(0, 0), (0, 1)]])

@@ -79,12 +79,12 @@ class _Grid:
     """Whether each weight has a title."""
 
 
-def draw(attention: Attention, selection: Selection) -> str:
+def draw(attention: Attention, selection: Selection, max_weights: int = MAX_WEIGHTS) -> str:
     """An SVG document of `attention`, whose weights are those of `selection`. Raises TooMuchText."""
     count = sum(weights.size for weights in attention.weights.values())
-    if count > MAX_WEIGHTS:
+    if count > max_weights:
         raise TooMuchText(
-            f"The picture would show {count} weights, over the limit of {MAX_WEIGHTS}. "
+            f"The picture would show {count} weights, over the limit of {max_weights}. "
             "Choose fewer kinds, layers or heads, or a shorter sentence."
         )
     grids = [_grid(attention, kind, selection, count <= _MAX_LABELLED_WEIGHTS) for kind in attention.weights]

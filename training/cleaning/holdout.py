@@ -18,7 +18,7 @@ from training.corpora.corpus import Pair, hash64
 
 Mask = NDArray[np.bool_]
 Integers = NDArray[Any]
-_CODES_PER_PART = 1 << 20
+CODES_PER_PART = 1 << 20
 _MAX_PARTS = 32
 """Each part scans all codes: without a bound, ten times the pairs would take a hundred times as long."""
 
@@ -73,13 +73,14 @@ def default_dev_size(pairs: int, least: int = 1) -> int:
     return max(1, min(1000, max(pairs // 20, min(least, pairs // 5))))
 
 
-def choose_dev_pairs(keys: SideKeys, size: int, seed: int) -> Mask:
+def choose_dev_pairs(keys: SideKeys, size: int, seed: int, codes_per_part: int = CODES_PER_PART) -> Mask:
     """Chooses `size` pairs as the development set: [pairs].
 
     Each chosen pair removes from training all pairs that share a side with it. Therefore, pairs whose sentences occur
     nowhere else are chosen first, in an order drawn from `seed`, and those with many collisions last.
     """
-    collisions = _occurrences(keys.source) + _occurrences(keys.target) - 2  # [pairs], at most
+    occurrences = _occurrences(keys.source, codes_per_part) + _occurrences(keys.target, codes_per_part)
+    collisions = occurrences - 2  # [pairs], at most
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(collisions))
     cheapest = order[np.argsort(collisions[order], kind="stable")]
     chosen = np.zeros(len(collisions), np.bool_)
@@ -87,10 +88,10 @@ def choose_dev_pairs(keys: SideKeys, size: int, seed: int) -> Mask:
     return chosen
 
 
-def _occurrences(keys: Integers) -> Integers:
+def _occurrences(keys: Integers, codes_per_part: int) -> Integers:
     """How often the key of each pair occurs: [pairs]."""
     found = np.empty(len(keys), np.int32)
-    for part in partitions(keys):
+    for part in partitions(keys, codes_per_part):
         _, inverse, counts = np.unique(keys[part], return_inverse=True, return_counts=True)
         found[part] = counts[inverse]
     return found
@@ -104,8 +105,8 @@ def _is_in(some: Integers, keys: Integers) -> Mask:
     return found
 
 
-def partitions(codes: Integers) -> Iterator[Integers]:
+def partitions(codes: Integers, codes_per_part: int = CODES_PER_PART) -> Iterator[Integers]:
     """Yields the indices of `codes` in parts, with equal codes in the same part: to sort a part takes little memory."""
-    parts = min(len(codes) // _CODES_PER_PART + 1, _MAX_PARTS)
+    parts = min(len(codes) // codes_per_part + 1, _MAX_PARTS)
     for part in range(parts):
         yield (codes % parts == part).nonzero()[0]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.languages import has_end_mark
 from model.tokenizer import Tokenizer
-from training.cleaning.holdout import comparison_key, partitions
+from training.cleaning.holdout import CODES_PER_PART, comparison_key, partitions
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import in_order
@@ -157,9 +157,9 @@ def _tokenizer(proto: bytes) -> Tokenizer:
     return Tokenizer(proto)
 
 
-def is_first(codes: Integers) -> Mask:
+def is_first(codes: Integers, codes_per_part: int = CODES_PER_PART) -> Mask:
     """Which codes are the first with their value: [pairs]."""
     first = np.zeros(len(codes), np.bool_)
-    for part in partitions(codes):
+    for part in partitions(codes, codes_per_part):
         first[part[np.unique(codes[part], return_index=True)[1]]] = True
     return first
