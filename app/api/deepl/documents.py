@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
@@ -16,7 +17,6 @@ from app.api.deepl.text import TranslationOptions
 from app.api.deepl.wire_format import (
     Body,
     Caller,
-    answered,
     error_responses,
     glossary_of,
     invalid_field,
@@ -138,7 +138,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     )
     background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
     job = background_jobs.start(caller.name, len(file.content), task.run)
-    return answered({"document_id": job.id, "document_key": job.key})
+    return JSONResponse({"document_id": job.id, "document_key": job.key})
 
 
 @dataclass
@@ -201,7 +201,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
         status_fields["billed_characters"] = job.result.characters
     if job.error:
         status_fields["error_message"] = job.error
-    return answered(status_fields)
+    return JSONResponse(status_fields)
 
 
 @router.post(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api.deepl.wire_format import (
@@ -16,7 +17,6 @@ from app.api.deepl.wire_format import (
     Caller,
     Names,
     Strings,
-    answered,
     error_responses,
     glossary_of,
     invalid_field,
@@ -187,7 +187,7 @@ async def translate(request: Request, caller: Caller) -> Response:
     items = [await to_item(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
     fallback = _fallback_source(translator, target)
-    return answered(
+    return JSONResponse(
         {"translations": [_entry(*pair, body, fallback) for pair in zip(body.text, done.items, strict=True)]}
     )
 
@@ -252,8 +252,8 @@ async def languages(request: Request, caller: Caller) -> Response:
     """List the languages served. Targets with variants are listed under them, such as EN-GB and EN-US."""
     catalogue = request.state.translator.catalogue
     if validated(LanguagesRequest, await read_fields(request)).type == "source":
-        return answered([{"language": code, "name": name} for code, name in source_languages(catalogue)])
-    return answered(
+        return JSONResponse([{"language": code, "name": name} for code, name in source_languages(catalogue)])
+    return JSONResponse(
         [{"language": code, "name": name, "supports_formality": False} for code, name in target_languages(catalogue)]
     )
 

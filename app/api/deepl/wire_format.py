@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
@@ -158,10 +157,6 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
     found: dict[str, Any] = inline(schema)
     return found
-
-
-def answered(content: object, status: int = 200) -> JSONResponse:
-    return JSONResponse(content, status)
 
 
 # ---- Languages
