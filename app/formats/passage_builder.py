@@ -54,16 +54,11 @@ class PassageBuilder:
 
     def build_translatable(self, write: Callable[[str], str] = write_plain) -> Passage | None:
         """The passage, or None if it has no letters outside protected text, and so nothing to translate."""
-        whole = self.build(write)
-        text = whole.text
-        end, spoken = 0, False
-        for start, stop in [
-            *((protected.start, protected.end) for protected in self._protected),
-            (len(text), len(text)),
-        ]:
-            spoken = spoken or any(map(str.isalpha, text[end:start]))
-            end = stop
-        return whole if spoken else None
+        passage = self.build(write)
+        starts = [0, *(span.end for span in self._protected)]
+        ends = [*(span.start for span in self._protected), self.length]
+        unprotected = (passage.text[start:end] for start, end in zip(starts, ends, strict=True))
+        return passage if any(any(map(str.isalpha, text)) for text in unprotected) else None
 
     def build(self, write: Callable[[str], str]) -> Passage:
         return Passage("".join(self._text), tuple(self._protected), tuple(self._tags), write)
