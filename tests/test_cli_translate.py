@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +272,7 @@ def test_a_document_s_warnings_are_told_by_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, said: str
 ) -> None:
     async def mind(items: Sequence[Item]) -> list[TranslatedText]:
-        return [replace(d, warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
+        return [d._replace(warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
 
     (tmp_path / name).write_text(content, encoding="utf-8", newline="")
     report = Report(quiet=False)
