@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from app.engine import sequence as engine
-from app.engine.cache import Cache
+from app.engine.cache import CachingDecoder
 from app.engine.engine import Decoder
 from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.job import Job, JobGroup
@@ -216,14 +216,14 @@ class Told(Fake):
 class Asked:
     """A request of sequences that are numbers."""
 
-    def __init__(self, cache: Cache, *sources: int, model: str = "en-fr@1", within_s: float = 60.0) -> None:
+    def __init__(self, cache: CachingDecoder, *sources: int, model: str = "en-fr@1", within_s: float = 60.0) -> None:
         self.sequences = [engine.Sequence(model, (source,), 8) for source in sources]
         self.deadline = monotonic() + within_s
         self.answers: list[Decoded | ServiceError] = []
         """In order, of those that were waited for."""
         self.task = asyncio.create_task(self._ask(cache))
 
-    async def _ask(self, cache: Cache) -> None:
+    async def _ask(self, cache: CachingDecoder) -> None:
         futures = await cache.decode(self.sequences, self.deadline)
         try:
             for future in futures:

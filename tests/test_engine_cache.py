@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack, structs
 
-from app.engine.cache import AT_ONCE, Answers, Cache, cached, key_of
+from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache, cache_key, with_cache
 from app.engine.engine import Decoder
 from app.engine.sequence import Decoded, Sequence
 from app.errors import Unavailable
@@ -70,7 +70,7 @@ def test_a_hit_is_to_the_bit_what_was_decoded(wish: Sequence, outcome: Decoded) 
 
     async def scenario() -> None:
         metrics = Metrics()
-        cache = Cache(Known(), Answers(PLENTY, metrics))
+        cache = CachingDecoder(Known(), ResultCache(PLENTY, metrics))
         [miss], [hit], [other] = [await results(cache, wish) for _ in range(3)]
         assert msgpack.encode(miss) == msgpack.encode(hit) == msgpack.encode(other) == msgpack.encode(outcome)
         assert hit is not other
@@ -81,12 +81,12 @@ def test_a_hit_is_to_the_bit_what_was_decoded(wish: Sequence, outcome: Decoded) 
 
 @given(wishes, wishes)
 def test_keys_are_equal_where_all_is_that_a_worker_is_told(one: Sequence, other: Sequence) -> None:
-    key = key_of(one)
-    assert key == key_of(structs.replace(one)) != key_of(structs.replace(one, model="n"))
+    key = cache_key(one)
+    assert key == cache_key(structs.replace(one)) != cache_key(structs.replace(one, model="n"))
     for field in WISHES:
         changed = structs.replace(one, **{field: getattr(other, field)})
-        assert (key == key_of(changed)) == (getattr(one, field) == getattr(other, field))
-    assert (key == key_of(other)) == (one == other)
+        assert (key == cache_key(changed)) == (getattr(one, field) == getattr(other, field))
+    assert (key == cache_key(other)) == (one == other)
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundl
         return [await results(decoder, *sequences) for sequences in requests]
 
     wild = Wild(bundle)
-    cache = Cache(wild, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(wild, ResultCache(PLENTY, Metrics()))
     expected = await decode(Wild(bundle), requests())
     assert await decode(cache, requests()) == expected
     times = len(wild.decoded)
@@ -123,7 +123,7 @@ async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundl
 @on_a_loop
 async def test_a_kept_sentence_needs_no_engine() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     first = Asked(cache, 1, 2)
     await passes()
     decoder.end_all()
@@ -139,41 +139,41 @@ async def test_a_kept_sentence_needs_no_engine() -> None:
 @on_a_loop
 async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, Answers(PLENTY, metrics))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     tasks = [asyncio.create_task(results(cache, Sequence("m", (1,), 8, attention=True))) for _ in range(2)]
     await passes()
     assert len(decoder.requests) == 2
     decoder.end_all()
     await asyncio.gather(*tasks)
     assert counted(metrics) == (0, 0, 0)
-    assert cache.answers.bytes == 0
+    assert cache.results.bytes == 0
 
 
 @on_a_loop
 async def test_what_was_asked_for_last_is_kept_within_the_bytes() -> None:
     decoder, metrics = Told(), Metrics()
-    one = await _kept(Cache(decoder, Answers(PLENTY, Metrics())), decoder, 0)
-    cache = Cache(decoder, Answers(3 * one, metrics))
+    one = await _kept(CachingDecoder(decoder, ResultCache(PLENTY, Metrics())), decoder, 0)
+    cache = CachingDecoder(decoder, ResultCache(3 * one, metrics))
     for source in (1, 2, 3, 1, 4):  # 2 was not asked for the longest
         await _kept(cache, decoder, source)
-    assert cache.answers.bytes == 3 * one == metrics.registry.get_sample_value("interlinear_cache_bytes")
+    assert cache.results.bytes == 3 * one == metrics.registry.get_sample_value("interlinear_cache_bytes")
     assert counted(metrics) == (1, 0, 4)
     for source in (1, 3, 4):
         await _kept(cache, decoder, source)
     assert counted(metrics) == (4, 0, 4)
     await _kept(cache, decoder, 2)
     assert counted(metrics) == (4, 0, 5)
-    small = Cache(decoder, Answers(one - 1, Metrics()))
+    small = CachingDecoder(decoder, ResultCache(one - 1, Metrics()))
     assert await _kept(small, decoder, 1) == 0
 
 
-async def _kept(cache: Cache, decoder: Told, *sources: int) -> int:
+async def _kept(cache: CachingDecoder, decoder: Told, *sources: int) -> int:
     """The bytes kept once these are decoded."""
     asked = Asked(cache, *sources)
     await passes()
     decoder.end_all()
     await asked.task
-    return cache.answers.bytes
+    return cache.results.bytes
 
 
 @pytest.mark.slow
@@ -188,7 +188,7 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
 
     async def scenario() -> None:
         bound = 1 << 20
-        cache = Cache(Anything(), Answers(bound, Metrics()))
+        cache = CachingDecoder(Anything(), ResultCache(bound, Metrics()))
         numbers = count()
         tracemalloc.start()
         for _ in range(int(filled * bound / 700 / 32)):
@@ -196,8 +196,8 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
         gc.collect()  # it empties the lists in which Python keeps freed tuples for the next
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        assert 0.8 * cache.answers.bytes < taken < 1.1 * cache.answers.bytes
-        assert cache.answers.bytes <= bound
+        assert 0.8 * cache.results.bytes < taken < 1.1 * cache.results.bytes
+        assert cache.results.bytes <= bound
 
     random = Random(0)
     asyncio.run(scenario())
@@ -205,16 +205,16 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
 
 def test_without_bytes_there_is_no_cache() -> None:
     decoder = Told()
-    assert cached(decoder, Answers(0, Metrics())) is decoder
-    assert isinstance(cached(decoder, Answers(1, Metrics())), Cache)
+    assert with_cache(decoder, ResultCache(0, Metrics())) is decoder
+    assert isinstance(with_cache(decoder, ResultCache(1, Metrics())), CachingDecoder)
 
 
 @on_a_loop
 async def test_many_hits_do_not_keep_others_waiting() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     await _kept(cache, decoder, 1)
-    document, others = Asked(cache, *[1] * 4 * AT_ONCE), 0
+    document, others = Asked(cache, *[1] * 4 * MAX_DECODED_PER_PASS), 0
     while not document.task.done():
         await asyncio.sleep(0)
         others += 1

@@ -13,7 +13,7 @@ from fakes import PLENTY, Asked, Told, counted, on_a_loop, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.cache import AT_ONCE, Answers, Cache
+from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from app.translation.translator import Translator
@@ -25,7 +25,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 @on_a_loop
 async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, Answers(PLENTY, metrics))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     requests = [Asked(cache, 1, 1, 2), Asked(cache, 2, 1), Asked(cache, 3, 1, 3), Asked(cache, 1)]
     await passes()
     assert decoder.sources == [[1, 2], [3]]
@@ -40,7 +40,7 @@ async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
 @on_a_loop
 async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_the_last_leaves() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 1, 2, 3, 4)
     await passes()
     staying, other = Asked(cache, 1, 2, 9, 2), Asked(cache, 2, 3)
@@ -64,14 +64,14 @@ async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_th
 @on_a_loop
 async def test_a_long_request_waits_for_what_others_began_though_they_leave() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
-    document = Asked(cache, *range(4 * AT_ONCE))
+    document = Asked(cache, *range(4 * MAX_DECODED_PER_PASS))
     await asyncio.sleep(0)
     leaving.task.cancel()
     await passes(10)
-    assert sorted(job.sequence.source[0] for job in decoder.waiting) == list(range(4 * AT_ONCE))
+    assert sorted(job.sequence.source[0] for job in decoder.waiting) == list(range(4 * MAX_DECODED_PER_PASS))
     decoder.end_all()
     await document.task
     document.check()
@@ -81,7 +81,7 @@ async def test_a_long_request_waits_for_what_others_began_though_they_leave() ->
 async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
     """The deadline is that of whoever waits the longest: what befalls one request alone befalls no other."""
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     late, staying, hurried = Asked(cache, 1, 1), Asked(cache, 1, within_s=90), Asked(cache, 1, within_s=30)
     await passes()
     [job] = decoder.waiting
@@ -99,7 +99,7 @@ async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
 @on_a_loop
 async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(error: ServiceError) -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     requests = [Asked(cache, 1), Asked(cache, 1, 2)]
     await passes()
     for job in decoder.waiting:
@@ -118,7 +118,7 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
 @on_a_loop
 async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = Asked(cache, 1, 2)
     await passes()
     staying, last = Asked(cache, 1, 9), Asked(cache, 1)
@@ -137,7 +137,7 @@ async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None
 @on_a_loop
 async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leader = Asked(cache, 1)
     await passes()
     decoder.refusal = Overloaded("full")
@@ -155,7 +155,7 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
 @on_a_loop
 async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leader, leaving = Asked(cache, 1), Asked(cache, 1)
     await passes()
     leaving.task.cancel()
@@ -180,7 +180,7 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
 @on_a_loop
 async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(PLENTY, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = Asked(cache, 1)
     await passes()
     coming = Asked(cache, 1)  # whose first turn is before it is known that the other has left
@@ -195,7 +195,7 @@ async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
 @on_a_loop
 async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself() -> None:
     decoder, metrics = Told(), Metrics()
-    cache = Cache(decoder, Answers(PLENTY, metrics))
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     decoder.busy = True
     document = Asked(cache, *range(100))
     await passes(10)
@@ -215,12 +215,12 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
         await request.task
         request.check()
     assert not cache.jobs
-    other = Cache(decoder, Answers(PLENTY, Metrics()))
+    other = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     alone = Asked(other, *range(100))
     await passes(10)
     decoder.end_all()
     await alone.task
-    assert cache.answers.bytes == other.answers.bytes
+    assert cache.results.bytes == other.results.bytes
 
 
 @settings(max_examples=150)
@@ -235,7 +235,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
 @on_a_loop
 async def test_whatever_happens_every_request_comes_to_its_end(events: list[tuple[str, Any]]) -> None:
     decoder = Told()
-    cache = Cache(decoder, Answers(1_000, Metrics()))
+    cache = CachingDecoder(decoder, ResultCache(1_000, Metrics()))
     requests: list[Asked] = []
     for event, detail in events:
         if event == "ask":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.cli.exit_codes import CANNOT_SERVE, OK, SOME_FAILED, UNREADABLE, WRONG_USAGE
-from app.engine.cache import Answers, cached
+from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
 from app.engine.registry import Catalogue
@@ -139,7 +139,7 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
     options = Options(command.source, command.target, load_glossary(command, glossaries))
     metrics = Metrics()
     engine = Engine(config, Scheduler(settings.queue_tokens), metrics, launch, workers)
-    decoder = cached(engine, Answers(settings.cache_bytes, metrics))  # files often repeat sentences
+    decoder = with_cache(engine, ResultCache(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 
     async def translate(items: Sequence[Item]) -> list[TranslatedText]:

@@ -15,16 +15,16 @@ from app.engine.sequence import Decoded, Sequence
 from app.errors import ServiceError
 from app.runtime.metrics import Metrics
 
-ENTRY_BYTES = 240
+ENTRY_OVERHEAD_BYTES = 240
 """What an entry takes besides the bytes of its key and its answer: 190 to 240, as the table grows. (In those of
 cachetools.LRUCache 380 to 540: there a third fewer sentences would have room.)"""
-AT_ONCE = 256
-"""Answers unpacked before the event loop has its turn, at about 3 µs each."""
+MAX_DECODED_PER_PASS = 256
+"""Results decoded before the event loop has its turn, at about 3 µs each."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Decoded).decode
 
 
-class Answers:
+class ResultCache:
     """What sentences came to, as much as takes `max_bytes`; what has not been asked for the longest goes first.
 
     Where bundles are replaced, those that stay find theirs again: a key names the bundle with its checksum.
@@ -34,47 +34,47 @@ class Answers:
         self.max_bytes = max_bytes
         self.bytes = 0
         """What is kept takes so many."""
-        self._results = [metrics.cache_sentences.labels(result) for result in ("hit", "joined", "miss")]
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._counters = [metrics.cache_sentences.labels(result) for result in ("hit", "joined", "miss")]
+        self._entries: OrderedDict[bytes, bytes] = OrderedDict()
         metrics.cache_bytes.set_function(lambda: self.bytes)
 
-    def count(self, hits: int, joined: int, misses: int) -> None:
+    def count_lookups(self, hits: int, joined: int, misses: int) -> None:
         """Adds to the metrics."""
-        for counter, sequences in zip(self._results, (hits, joined, misses), strict=True):
+        for counter, sequences in zip(self._counters, (hits, joined, misses), strict=True):
             if sequences:
                 counter.inc(sequences)
 
-    def find(self, key: bytes) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         """It was asked for now."""
-        if answer := self._kept.get(key):
-            self._kept.move_to_end(key)
+        if answer := self._entries.get(key):
+            self._entries.move_to_end(key)
         return answer
 
-    def keep(self, key: bytes, answer: bytes) -> None:
-        if key in self._kept:
+    def put(self, key: bytes, answer: bytes) -> None:
+        if key in self._entries:
             return
         # Copied: msgspec leaves room behind the end of what it encodes.
-        self._kept[bytes(memoryview(key))] = bytes(memoryview(answer))
-        self.bytes += _size(key, answer)
+        self._entries[bytes(memoryview(key))] = bytes(memoryview(answer))
+        self.bytes += _entry_bytes(key, answer)
         while self.bytes > self.max_bytes:
-            self.bytes -= _size(*self._kept.popitem(last=False))
+            self.bytes -= _entry_bytes(*self._entries.popitem(last=False))
 
 
-class Queue(Decoder, Protocol):
+class JobDecoder(Decoder, Protocol):
     """What a cache stands before: an Engine, or what stands in for one in tests."""
 
     def submit(self, jobs: list[Job]) -> None: ...
 
 
-class Cache:
+class CachingDecoder:
     """Decodes as `engine` does, to the bit, and asks it for no sequence that is known or being decoded.
 
     Sequences whose attention is recorded pass by. Nobody waits for more turns of another request than it needs itself:
     a sentence that a document has too, far back in the queue, is decoded twice, and does not wait for the document.
     """
 
-    def __init__(self, engine: Queue, answers: Answers) -> None:
-        self.answers = answers
+    def __init__(self, engine: JobDecoder, results: ResultCache) -> None:
+        self.results = results
         self._engine = engine
         self.jobs: dict[bytes, SharedJob] = {}
         """By key, what is being decoded; where it is twice, what will be there sooner."""
@@ -87,27 +87,27 @@ class Cache:
         missing: dict[bytes, SharedJob] = {}
         hits = 0
         for sequence in sequences:
-            key = key_of(sequence)
-            if answer := self.answers.find(key):
+            key = cache_key(sequence)
+            if answer := self.results.get(key):
                 found.append(answer)
                 hits += 1
                 continue
-            job = missing.get(key) or self._soon(key, len(sequences))
+            job = missing.get(key) or self._find_joinable(key, len(sequences))
             if job is None:
                 job = missing[key] = SharedJob(sequence, deadline, key, self)
             found.append(job)
-        self.answers.count(hits, len(found) - hits - len(missing), len(missing))
+        self.results.count_lookups(hits, len(found) - hits - len(missing), len(missing))
         self._engine.submit(list(missing.values()))
         self.jobs |= missing
-        return await _futures(found, deadline)
+        return await _make_futures(found, deadline)
 
-    def _soon(self, key: bytes, turns: int) -> SharedJob | None:
+    def _find_joinable(self, key: bytes, turns: int) -> SharedJob | None:
         """What is being decoded under this key, if it begins within so many turns."""
         job = self.jobs.get(key)
         return job if job and job.turns_left < turns else None
 
 
-async def _futures(found: list[bytes | SharedJob], deadline: float) -> list[Future[Decoded]]:
+async def _make_futures(found: list[bytes | SharedJob], deadline: float) -> list[Future[Decoded]]:
     """For each answer, or job that will have one."""
     loop = asyncio.get_running_loop()
     futures: list[Future[Decoded]] = []
@@ -123,7 +123,7 @@ async def _futures(found: list[bytes | SharedJob], deadline: float) -> list[Futu
     try:
         for number, (future, answer) in enumerate(packed, 1):
             future.set_result(_decode(answer))
-            if not number % AT_ONCE:
+            if not number % MAX_DECODED_PER_PASS:
                 await asyncio.sleep(0)
     except asyncio.CancelledError:
         for future in futures:
@@ -137,12 +137,12 @@ class SharedJob(Job):
 
     __slots__ = "_cache", "_key"
 
-    def __init__(self, sequence: Sequence, deadline: float, key: bytes, cache: Cache) -> None:
+    def __init__(self, sequence: Sequence, deadline: float, key: bytes, cache: CachingDecoder) -> None:
         super().__init__(sequence, deadline)
         self._key, self._cache = key, cache
 
     def finish(self, decoded: Decoded) -> None:
-        self._cache.answers.keep(self._key, _encode(decoded))
+        self._cache.results.put(self._key, _encode(decoded))
         self._forget()
         super().finish(decoded)
 
@@ -159,15 +159,15 @@ class SharedJob(Job):
             del self._cache.jobs[self._key]
 
 
-def cached(engine: Queue, answers: Answers) -> Decoder:
+def with_cache(engine: JobDecoder, results: ResultCache) -> Decoder:
     """`engine` behind a cache of `answers`; itself if none can be kept."""
-    return Cache(engine, answers) if answers.max_bytes else engine
+    return CachingDecoder(engine, results) if results.max_bytes else engine
 
 
-def key_of(sequence: Sequence) -> bytes:
+def cache_key(sequence: Sequence) -> bytes:
     """Equal keys, equal answers: all that shapes them, the bundle's name with its checksum too."""
     return _encode(sequence)
 
 
-def _size(key: bytes, answer: bytes) -> int:
-    return len(key) + len(answer) + ENTRY_BYTES
+def _entry_bytes(key: bytes, answer: bytes) -> int:
+    return len(key) + len(answer) + ENTRY_OVERHEAD_BYTES

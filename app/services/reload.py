@@ -13,7 +13,7 @@ from time import monotonic
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.engine.cache import Answers, cached
+from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
 from app.engine.registry import Catalogue
@@ -86,7 +86,7 @@ class Deployments:
         """Raises SettingsError and BundleError."""
         self.settings, self.metrics = settings, metrics
         self._launch, self._glossaries = launch, glossaries
-        self._answers = Answers(settings.cache_bytes, metrics)
+        self._result_cache = ResultCache(settings.cache_bytes, metrics)
         self.libraries = Libraries()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -170,7 +170,9 @@ class Deployments:
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
         config = worker_config(settings, bundles)
         engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
-        translator = Translator(bundles, cached(engine, self._answers), settings, self._glossaries, self.libraries)
+        translator = Translator(
+            bundles, with_cache(engine, self._result_cache), settings, self._glossaries, self.libraries
+        )
         made = Deployment(translator, engine, stamp)
         self._deployments.add(made)
         return made
