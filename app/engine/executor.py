@@ -38,7 +38,7 @@ class DecodingTask:
     def beam_size(self) -> int:
         return self.hypothesis.beam_size
 
-    def start_again(self) -> None:
+    def restart(self) -> None:
         """Nothing of a decoding that broke down is kept."""
         self.hypothesis = self.hypothesis.without_result()
 
@@ -53,14 +53,14 @@ class BundleExecutor:
         self._batch = self.new_batch()
         self._waiting: WaitingQueue[DecodingTask] = WaitingQueue()
         self._suspects: list[WaitingQueue[DecodingTask]] = []
-        self._inside: dict[Hypothesis, DecodingTask] = {}
+        self._running: dict[Hypothesis, DecodingTask] = {}
 
     @property
     def busy(self) -> bool:
-        return bool(self._inside or len(self._waiting) or self._suspects)
+        return bool(self._running or len(self._waiting) or self._suspects)
 
     @property
-    def crowded(self) -> bool:
+    def has_waiting(self) -> bool:
         return len(self._waiting) > 0
 
     def add(self, task: DecodingTask) -> None:
@@ -68,7 +68,7 @@ class BundleExecutor:
 
     def remove(self, task: DecodingTask) -> None:
         """Frees the place of a sentence that nobody waits for any more."""
-        if self._inside.pop(task.hypothesis, None):
+        if self._running.pop(task.hypothesis, None):
             self._batch.remove([task.hypothesis])
         else:
             assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
@@ -79,23 +79,23 @@ class BundleExecutor:
         A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until
         who breaks it is alone. Decoding gives the same however often it is done and with whomever.
         """
-        joining = self._joining()
+        joining = self._take_joining()
         try:
             if joining:
                 self._batch.admit([task.hypothesis for task in joining])
-            self._inside.update((task.hypothesis, task) for task in joining)
-            finished = self._batch.step() if self._inside else []
+            self._running.update((task.hypothesis, task) for task in joining)
+            finished = self._batch.step() if self._running else []
         except Exception as error:
             return [], self._isolate(joining, error)
-        done = [self._inside.pop(hypothesis) for hypothesis in finished]
+        done = [self._running.pop(hypothesis) for hypothesis in finished]
         broken = [task for task in done if not math.isfinite(sum(task.hypothesis.log_probs))]
         if broken:
-            self._clean(broken)
+            self._isolate_nonfinite(broken)
         return [task for task in done if task not in broken], broken
 
-    def _joining(self) -> list[DecodingTask]:
+    def _take_joining(self) -> list[DecodingTask]:
         """Who is admitted now. While there are suspects, they alone, and one group of them after the other."""
-        while self._suspects and not self._suspects[-1] and not self._inside:
+        while self._suspects and not self._suspects[-1] and not self._running:
             self._suspects.pop()
         queue = self._suspects[-1] if self._suspects else self._waiting
         joining = queue.take(self._batch.free, self.rows)
@@ -106,18 +106,18 @@ class BundleExecutor:
 
     def _isolate(self, joining: list[DecodingTask], error: Exception) -> list[DecodingTask]:
         """Divides those whose turn failed; returns the culprit once it is found."""
-        running = [task for task in self._inside.values() if task not in joining]
+        running = [task for task in self._running.values() if task not in joining]
         log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
         traceback.clear_frames(error.__traceback__)  # they hold the failed batch and its tensors
-        self._restart([*running, *joining])
+        self._restart_batch([*running, *joining])
         if running and joining:
-            self._suspect(running, joining)
+            self._queue_suspects(running, joining)
             return []
         group = running or joining
         if len(group) == 1:
             self.check_samples()
             return group
-        self._suspect(group[: len(group) // 2], group[len(group) // 2 :])
+        self._queue_suspects(group[: len(group) // 2], group[len(group) // 2 :])
         return []
 
     def check_samples(self) -> None:
@@ -129,24 +129,24 @@ class BundleExecutor:
         """
         self.samples.check(self._batch)
 
-    def _clean(self, broken: list[DecodingTask]) -> None:
+    def _isolate_nonfinite(self, broken: list[DecodingTask]) -> None:
         """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
         log.error("%d sentences have no finite log probability", len(broken))
-        others = [task for task in self._inside.values() if task not in broken]
-        self._restart(others)
-        self._suspect(others)
+        others = [task for task in self._running.values() if task not in broken]
+        self._restart_batch(others)
+        self._queue_suspects(others)
 
-    def _suspect(self, *groups: list[DecodingTask]) -> None:
+    def _queue_suspects(self, *groups: list[DecodingTask]) -> None:
         for group in groups:
             queue: WaitingQueue[DecodingTask] = WaitingQueue()
             for task in group:
                 queue.add(task)
             self._suspects.append(queue)
 
-    def _restart(self, tasks: list[DecodingTask]) -> None:
-        self._inside.clear()
+    def _restart_batch(self, tasks: list[DecodingTask]) -> None:
+        self._running.clear()
         for task in tasks:
-            task.start_again()
+            task.restart()
         del self._batch  # a GPU that ran out of memory has no room for two
         self._batch = self.new_batch()
 
@@ -156,4 +156,4 @@ class BundleExecutor:
     @property
     def size(self) -> int:
         """Sentences in rows."""
-        return len(self._inside)
+        return len(self._running)

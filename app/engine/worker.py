@@ -31,16 +31,16 @@ from model.machine import keep_freed_memory
 ROWS = {"cpu": 64, "cuda": 256}
 """Sentences decoded together: as many as it takes for more to bring nearly nothing, since all of them wait for each."""
 ROWS_INT8 = 32
-TOGETHER_S = 0.004
+MIN_REPORT_INTERVAL_S = 0.004
 """While more work is here than fits, answers are sent together at such intervals: each message wakes the front."""
 log = logging.getLogger(__name__)
 
 
-def is_due(report: StepReport, since: float, crowded: bool) -> bool:
-    """Whether to send it. Answers may wait for others a moment if it is `crowded`, steps alone for longer."""
+def is_due(report: StepReport, sent_at: float, has_waiting: bool) -> bool:
+    """Whether to send it. Answers may wait for others a moment if it is `has_waiting`, steps alone for longer."""
     if not (report.results or report.failures):
         return len(report.steps) >= 64
-    return not crowded or perf_counter() - since >= TOGETHER_S
+    return not has_waiting or perf_counter() - sent_at >= MIN_REPORT_INTERVAL_S
 
 
 class WorkerLoop:
@@ -56,9 +56,9 @@ class WorkerLoop:
         return bool(self._tasks)
 
     @property
-    def crowded(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether sentences wait for a row."""
-        return any(executor.crowded for executor in self._executors.values())
+        return any(executor.has_waiting for executor in self._executors.values())
 
     def accept(self, message: Assignments) -> None:
         for given in message.tasks:
@@ -90,7 +90,7 @@ class WorkerLoop:
             del self._tasks[task.number]
 
 
-def work(front: FrontConnection, when_loaded: Callable[[], object] = lambda: None) -> None:
+def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None) -> None:
     """Loads what the front asks for, says so, and serves it until the front is gone."""
     first = front.receive(wait=True)
     while first == []:
@@ -109,7 +109,7 @@ def work(front: FrontConnection, when_loaded: Callable[[], object] = lambda: Non
     rows = max(executor.rows for executor in executors.values())
     if not front.send(LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
         return
-    when_loaded()
+    on_loaded()
     # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
     gc.freeze()
     loop, report, sent = WorkerLoop(executors), StepReport(), 0.0
@@ -118,7 +118,7 @@ def work(front: FrontConnection, when_loaded: Callable[[], object] = lambda: Non
             assert isinstance(message, Assignments)
             loop.accept(message)
         loop.step(report)
-        if is_due(report, sent, loop.crowded):
+        if is_due(report, sent, loop.has_waiting):
             if not front.send(report):
                 return
             report, sent = StepReport(), perf_counter()
@@ -149,7 +149,7 @@ def main(descriptor: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     log_to_stderr()
     with socket.socket(fileno=descriptor) as end:
-        work(FrontConnection(end), when_loaded=keep_freed_memory)
+        work(FrontConnection(end), on_loaded=keep_freed_memory)
     # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.
     sys.stderr.flush()
     os._exit(0)
