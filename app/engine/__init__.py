@@ -1,4 +1,4 @@
-"""Token ids in, token ids out: the queue, the cache, the workers and the bundles they hold. Knows no text and no HTTP.
+"""Token ids in, token ids out: queue, cache and workers. No text, no HTTP.
 
-Imports app.errors, app.runtime and model; what the front imports of it loads no PyTorch.
+Imports app.errors, app.runtime and model. Only its worker and executor load PyTorch.
 """

@@ -1,4 +1,4 @@
-"""Sequences that were decoded are kept, and one that is being decoded is waited for: each is decoded once."""
+"""A cache in front of the engine: keeps results, and joins requests for a sequence that is already being decoded."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from app.errors import ServiceError
 from app.runtime.metrics import Metrics
 
 ENTRY_OVERHEAD_BYTES = 240
-"""What an entry takes besides the bytes of its key and its answer: 190 to 240, as the table grows. (In those of
-cachetools.LRUCache 380 to 540: there a third fewer sentences would have room.)"""
+"""Memory that an entry takes besides the bytes of its key and its result: 190 to 240, as the table grows. (With
+cachetools.LRUCache it is 380 to 540, so that a third fewer sentences would fit.)"""
 MAX_DECODED_PER_PASS = 256
-"""Results decoded before the event loop has its turn, at about 3 µs each."""
+"""Results decoded before the event loop gets control again, at about 3 µs each."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Decoded).decode
 
 
 class ResultCache:
-    """What sentences came to, as much as takes `max_bytes`; what has not been asked for the longest goes first.
+    """An LRU cache of encoded results, of at most `max_bytes`.
 
-    Where bundles are replaced, those that stay find theirs again: a key names the bundle with its checksum.
+    Survives a reload: a key contains the bundle's name with its checksum, so that bundles that stay find their results.
     """
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
-        """What is kept takes so many."""
+        """Memory that all entries take."""
         self._counters = [metrics.cache_sentences.labels(result) for result in ("hit", "joined", "miss")]
         self._entries: OrderedDict[bytes, bytes] = OrderedDict()
         metrics.cache_bytes.set_function(lambda: self.bytes)
 
     def count_lookups(self, hits: int, joined: int, misses: int) -> None:
-        """Adds to the metrics."""
+        """Adds the outcomes of lookups to the metrics."""
         for counter, sequences in zip(self._counters, (hits, joined, misses), strict=True):
             if sequences:
                 counter.inc(sequences)
 
     def get(self, key: bytes) -> bytes | None:
-        """It was asked for now."""
+        """Returns the encoded result and marks it as recently used; None if it is missing."""
         if answer := self._entries.get(key):
             self._entries.move_to_end(key)
         return answer
@@ -53,7 +53,7 @@ class ResultCache:
     def put(self, key: bytes, answer: bytes) -> None:
         if key in self._entries:
             return
-        # Copied: msgspec leaves room behind the end of what it encodes.
+        # Copies: msgspec leaves spare bytes behind the end of what it encodes.
         self._entries[bytes(memoryview(key))] = bytes(memoryview(answer))
         self.bytes += _entry_bytes(key, answer)
         while self.bytes > self.max_bytes:
@@ -61,23 +61,23 @@ class ResultCache:
 
 
 class JobDecoder(Decoder, Protocol):
-    """What a cache stands before: an Engine, or what stands in for one in tests."""
+    """A decoder that also takes jobs: an Engine, or a fake in tests."""
 
     def submit(self, jobs: list[Job]) -> None: ...
 
 
 class CachingDecoder:
-    """Decodes as `engine` does, to the bit, and asks it for no sequence that is known or being decoded.
+    """Decodes as `engine` does, bit for bit, but passes it no sequence that is cached or being decoded.
 
-    Sequences whose attention is recorded pass by. Nobody waits for more turns of another request than it needs itself:
-    a sentence that a document has too, far back in the queue, is decoded twice, and does not wait for the document.
+    Requests with recorded attention bypass the cache. No request waits for more turns of another request than it needs
+    itself: a sentence that is also far back in a queued document is decoded twice, rather than wait for the document.
     """
 
     def __init__(self, engine: JobDecoder, results: ResultCache) -> None:
         self.results = results
         self._engine = engine
         self.jobs: dict[bytes, SharedJob] = {}
-        """By key, what is being decoded; where it is twice, what will be there sooner."""
+        """By key, the jobs in progress; if there are two, the one that ends sooner."""
 
     async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
         """See `Decoder`."""
@@ -102,13 +102,13 @@ class CachingDecoder:
         return await _make_futures(found, deadline)
 
     def _find_joinable(self, key: bytes, turns: int) -> SharedJob | None:
-        """What is being decoded under this key, if it begins within so many turns."""
+        """The job in progress for `key`, if it starts within `turns` turns; otherwise None."""
         job = self.jobs.get(key)
         return job if job and job.turns_left < turns else None
 
 
 async def _make_futures(found: list[bytes | SharedJob], deadline: float) -> list[Future[Decoded]]:
-    """For each answer, or job that will have one."""
+    """A future for each encoded result, and for each job that will have one."""
     loop = asyncio.get_running_loop()
     futures: list[Future[Decoded]] = []
     packed: list[tuple[Future[Decoded], bytes]] = []
@@ -133,7 +133,7 @@ async def _make_futures(found: list[bytes | SharedJob], deadline: float) -> list
 
 
 class SharedJob(Job):
-    """A job of a cache, which keeps the answer."""
+    """A job whose result goes into the cache."""
 
     __slots__ = "_cache", "_key"
 
@@ -160,12 +160,12 @@ class SharedJob(Job):
 
 
 def with_cache(engine: JobDecoder, results: ResultCache) -> Decoder:
-    """`engine` behind a cache of `answers`; itself if none can be kept."""
+    """`engine` behind a cache; `engine` itself if the cache's size is 0."""
     return CachingDecoder(engine, results) if results.max_bytes else engine
 
 
 def cache_key(sequence: Sequence) -> bytes:
-    """Equal keys, equal answers: all that shapes them, the bundle's name with its checksum too."""
+    """The key of a sequence: everything that affects its result, including the bundle's name with its checksum."""
     return _encode(sequence)
 
 

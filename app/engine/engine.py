@@ -1,7 +1,6 @@
-"""The front's half of the engine: hands sequences to the workers and their answers back, and keeps workers alive.
+"""The front process's half of the engine: sends sequences to workers, returns their results, and restarts workers.
 
-Lives on the event loop and never blocks it. Who is next is `app.engine.scheduler`'s, how it is decoded
-`app.engine.worker`'s.
+Runs on the event loop and never blocks it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Supervision:
-    """When the engine gives a worker up, and how soon it starts another in its place."""
+    """When the engine kills a worker, and how soon it starts another in its place."""
 
     restart_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
     """One for each death in a row; the last one for all further deaths."""
@@ -46,39 +45,39 @@ class Supervision:
 
 
 class Decoder(Protocol):
-    """Whatever decodes sequences: an Engine, a Cache before one, or what stands in for them in tests."""
+    """Anything that decodes sequences: an Engine, a CachingDecoder in front of one, or a fake in tests."""
 
     async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
-        """Has the sequences of one request decoded. Returns a future for each, in order, once they are accepted.
+        """Decodes the sequences of one request. Returns a future for each, in order, once they are accepted.
 
-        `deadline`: on `time.monotonic`'s clock, seconds. A future's exception is what befell that sequence alone,
-        a ServiceError. Cancelling a future, or a task that awaits it, gives up that sequence. Raises TooMuchText and
-        Unavailable, which Overloaded is.
+        `deadline`: in seconds, on the clock of `time.monotonic`. If one sequence fails, its future has a ServiceError.
+        Cancelling a future, or a task that awaits it, cancels that sequence. Raises TooMuchText, Overloaded and other
+        forms of Unavailable.
         """
         ...
 
 
 class WorkerSlot:
-    """Where a worker is, or will be again: what the engine knows of the one of this number."""
+    """The place of one worker, which may be restarted any number of times."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.state: Literal["starting", "working", "ending", "dead"] = "starting"
-        """"ending": the connection is closed, the process perhaps there yet; "dead" also while another is started."""
+        """"ending": the connection is closed, the process may still run. "dead": also while its replacement starts."""
         self.failure: str | None = None
-        """Why it is not working."""
+        """Why it does not work; None if it works or starts for the first time."""
         self.connection: WorkerConnection | None = None
         self.worker: Worker | None = None
         self.tasks: list[Task] = []
         self.cancelled: list[int] = []
         self.silent_checks = 0
-        """Checks of this worker since it last said something, while it had work or was loading."""
+        """Consecutive checks at which the worker had work, or was loading, and had not sent anything."""
 
 
 class Engine:
     """Decodes the sentences of many requests together, in `workers` workers.
 
-    `ready` once each has started or failed to, and as long as one is there; `failure` says why it is not.
+    `ready` once each has started or failed, as long as at least one works; `failure` has the reason otherwise.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Engine:
     ) -> None:
         self.scheduler, self.metrics, self.supervision = scheduler, metrics, supervision
         self.precisions: dict[str, str] = {}
-        """By bundle name, as the workers report them."""
+        """The precision of each bundle, by name, as workers report it."""
         self.device = config.device
         self._config, self._launch, self._sleep = config, launch, sleep
         self._series = {name: ModelSeries(metrics, name) for _, name in config.bundles}
@@ -104,17 +103,17 @@ class Engine:
         self._flush_is_due = False
         self._stopping = False
         self._idle = asyncio.Event()
-        """Set while it is stopping, once nothing is left to do."""
+        """Set during the shutdown, once every accepted job has ended."""
         self._all_started = asyncio.Event()
 
     @property
     def failure(self) -> str | None:
-        """Of the first worker that is not there, why."""
+        """The reason of the first worker that does not work."""
         return next((slot.failure for slot in self._slots if slot.failure), None)
 
     @property
     def alive(self) -> int:
-        """Workers that work."""
+        """The number of workers that are loaded and connected."""
         return sum(slot.state == "working" for slot in self._slots)
 
     @property
@@ -122,32 +121,32 @@ class Engine:
         return self.alive > 0 and all(slot.state != "starting" for slot in self._slots)
 
     def publish_metrics(self) -> None:
-        """From now on the metrics tell of this engine's queue and workers."""
+        """Points the gauges of queue and workers at this engine."""
         self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
 
     async def wait_started(self) -> bool:
-        """Returns when each worker has started or failed to: whether they all have."""
+        """Waits until each worker has started or failed. Returns whether all have started."""
         await self._all_started.wait()
         return self.alive == len(self._slots)
 
     @property
     def _can_accept(self) -> bool:
-        """Whether a worker is there, or has not had the time yet to be."""
+        """Whether a worker works or is starting for the first time."""
         return any(slot.state in ("starting", "working") for slot in self._slots)
 
     def tokens_per_second(self, model: str) -> float:
-        """Target tokens a second of the bundle of this name, of late."""
+        """Recent target tokens per second of the bundle named `model`."""
         return self._series[model].tokens_per_second.mean()
 
     async def start(self) -> None:
-        """Starts the workers; they are not ready yet when this returns."""
+        """Starts the workers, without waiting until they are ready."""
         self._supervisors = [asyncio.create_task(self._supervise(slot)) for slot in self._slots]
         self._watcher = asyncio.create_task(self._kill_hanging())
 
     async def stop(self) -> None:
-        """Finishes what was accepted, then ends the workers."""
+        """Finishes all accepted jobs, then stops the workers."""
         self._stopping = True
         if not self.scheduler.is_empty:
             await self._idle.wait()
@@ -155,11 +154,11 @@ class Engine:
             self._watcher.cancel()
         for supervisor, slot in zip(self._supervisors, self._slots, strict=True):
             if not slot.connection or not slot.worker:
-                supervisor.cancel()  # it waits for the time to start another
+                supervisor.cancel()  # it is waiting before a restart
             elif slot.state == "working":
                 slot.connection.close()
             else:
-                slot.worker.kill()  # it has nothing yet, and would not hear of the end before it has loaded
+                slot.worker.kill()  # it has no work yet, and would notice the closed connection only once loaded
         await asyncio.gather(*self._supervisors, return_exceptions=True)
 
     async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
@@ -169,16 +168,16 @@ class Engine:
         return [job.new_future() for job in jobs]
 
     def submit(self, jobs: list[Job]) -> None:
-        """Queues the jobs of one request. They end later than this returns; once nobody waits for one, it is dropped.
+        """Queues the jobs of one request. No job ends before this returns; a job without waiting futures is dropped.
 
-        Raises TooMuchText and Unavailable, which Overloaded is: then none is queued.
+        Raises TooMuchText, Overloaded and other forms of Unavailable, and then queues none.
         """
         if not jobs:
             return
         if self._stopping:
             raise Unavailable("The service is stopping.")
         if not self._can_accept:
-            raise Unavailable(self.failure or "No worker is there.")
+            raise Unavailable(self.failure or "No worker is running.")
         self.scheduler.add(jobs)
         for job in jobs:
             job.on_drop = self._drop
@@ -189,10 +188,10 @@ class Engine:
             self._slots[job.worker].cancelled.append(job.number)
         self._flush_soon()
 
-    # ---- To and from the workers
+    # ---- Messages to and from workers
 
     def _flush_soon(self) -> None:
-        """What many requests ask for in one pass of the event loop becomes one message a worker."""
+        """Schedules a flush: all changes in one pass of the event loop become one message per worker."""
         if not self._flush_is_due:
             self._flush_is_due = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -213,7 +212,7 @@ class Engine:
             self._on_load_result(slot, message)
             return
         slot.silent_checks = 0
-        busy = self.scheduler.waiting > 0  # so every worker has all it can hold
+        busy = self.scheduler.waiting > 0  # then every worker holds as much as it can
         for step in message.steps:
             self._series[step.model].rows.observe(step.rows)
             self._series[step.model].step_seconds.observe(step.seconds)
@@ -239,10 +238,10 @@ class Engine:
             for job, decoded in pairs:
                 job.finish(decoded)
 
-    # ---- Workers' lives
+    # ---- Lifecycle of workers
 
     async def _supervise(self, slot: WorkerSlot) -> None:
-        """Starts a worker, and another when it has died, at growing intervals if they die again and again."""
+        """Runs a worker, and restarts it whenever it dies, at growing intervals if it keeps dying."""
         deaths = 0
         while True:
             began = perf_counter()
@@ -261,7 +260,7 @@ class Engine:
             self.metrics.restarts.inc()
 
     async def _kill_hanging(self) -> None:
-        """Kills workers that hang, so that others do their work."""
+        """Kills workers that hang, so that others take over their work."""
         while True:
             await self._sleep(self.supervision.check_interval_s)
             limits = self.supervision
@@ -274,10 +273,10 @@ class Engine:
                 if slot.silent_checks > limit and slot.worker and slot.connection:
                     log.critical("worker %d hangs", slot.number)
                     slot.worker.kill()
-                    slot.connection.abort()  # one that cannot even be killed must not be given any more
+                    slot.connection.abort()  # even if it cannot be killed, it must not get more work
 
     async def _run_worker(self, slot: WorkerSlot) -> str:
-        """One worker from its start to its end; how it ended."""
+        """Runs one worker from start to exit. Returns how it ended, in a few words."""
         slot.silent_checks = 0
         slot.connection, slot.worker = await launch_worker(self._launch, partial(self._on_message, slot))
         slot.connection.send(self._config)
@@ -293,7 +292,7 @@ class Engine:
 
     def _on_load_result(self, slot: WorkerSlot, result: LoadResult) -> None:
         if result.failure:
-            slot.failure = result.failure  # and it ends
+            slot.failure = result.failure  # it exits by itself
             return
         log.info("worker %d is ready", slot.number)
         slot.state, slot.failure, slot.silent_checks = "working", None, 0
@@ -306,7 +305,7 @@ class Engine:
         self._flush()
 
     def _on_disconnect(self, slot: WorkerSlot) -> None:
-        """Its connection is closed: others do its work, however long its process takes to end."""
+        """Gives its work to others as soon as the connection closes, however long the process takes to exit."""
         if slot.state == "working":
             slot.state, slot.failure = "ending", None if self._stopping else "The workers have died."
         self.scheduler.remove_worker(slot.number)

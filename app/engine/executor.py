@@ -1,7 +1,4 @@
-"""One bundle in a worker: its running batch, and who breaks a step is found and fails alone.
-
-Knows token ids and batches; nothing of messages.
-"""
+"""One bundle in a worker: runs its batch, and isolates the sentence that makes a step fail."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class DecodingTask:
-    """A sentence as the front gave it. `arrived` and `waited`: seconds, until it got its row."""
+    """A sentence from the front. `arrived` (perf_counter) and `waited`: seconds, until it got a row."""
 
     number: int
     hypothesis: Hypothesis
@@ -39,15 +36,15 @@ class DecodingTask:
         return self.hypothesis.beam_size
 
     def restart(self) -> None:
-        """Nothing of a decoding that broke down is kept."""
+        """Discards the state of a failed decoding."""
         self.hypothesis = self.hypothesis.without_result()
 
 
 class BundleExecutor:
-    """One bundle in a worker: its running batch, who waits for it, and who is suspected of having broken it."""
+    """The running batch of one bundle, the tasks that wait for it, and those suspected of making it fail."""
 
     def __init__(self, backend: Backend, bundle: LoadedBundle, rows: int) -> None:
-        """Of `bundle` it keeps limits and samples; the backend has the weights in a form of its own."""
+        """Keeps the limits and samples of `bundle`; the backend has the weights in a form of its own."""
         self.backend, self.rows = backend, rows
         self.limits, self.samples = bundle.limits, bundle.samples
         self._batch = self.new_batch()
@@ -67,17 +64,17 @@ class BundleExecutor:
         self._waiting.add(task, task.priority)
 
     def remove(self, task: DecodingTask) -> None:
-        """Frees the place of a sentence that nobody waits for any more."""
+        """Cancels a task, and frees its rows."""
         if self._running.pop(task.hypothesis, None):
             self._batch.remove([task.hypothesis])
         else:
             assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
 
     def step(self) -> tuple[list[DecodingTask], list[DecodingTask]]:
-        """Admits, and makes one step for all. Returns the finished tasks and those that cannot be done.
+        """Admits waiting tasks and runs one decoder step. Returns the finished and the failed tasks.
 
-        A step that fails has failed for somebody: all begin again in fresh rows, in halves, one half at a time, until
-        who breaks it is alone. Decoding gives the same however often it is done and with whomever.
+        If the step fails, all tasks start again in fresh rows, in halves, one half after the other, until the task that
+        causes the failure is alone. Retrying is safe: decoding gives the same bits in any batch.
         """
         joining = self._take_joining()
         try:
@@ -94,7 +91,7 @@ class BundleExecutor:
         return [task for task in done if task not in broken], broken
 
     def _take_joining(self) -> list[DecodingTask]:
-        """Who is admitted now. While there are suspects, they alone, and one group of them after the other."""
+        """Takes the tasks to admit now: one group of suspects at a time, before any others."""
         while self._suspects and not self._suspects[-1] and not self._running:
             self._suspects.pop()
         queue = self._suspects[-1] if self._suspects else self._waiting
@@ -105,9 +102,9 @@ class BundleExecutor:
         return joining
 
     def _isolate(self, joining: list[DecodingTask], error: Exception) -> list[DecodingTask]:
-        """Divides those whose turn failed; returns the culprit once it is found."""
+        """Divides the tasks of a failed step. Returns the task that causes the failure once it is alone."""
         running = [task for task in self._running.values() if task not in joining]
-        log.error("a turn with %d + %d sentences failed", len(running), len(joining), exc_info=error)
+        log.error("a step with %d + %d sentences failed", len(running), len(joining), exc_info=error)
         traceback.clear_frames(error.__traceback__)  # they hold the failed batch and its tensors
         self._restart_batch([*running, *joining])
         if running and joining:
@@ -121,16 +118,16 @@ class BundleExecutor:
         return []
 
     def check_samples(self) -> None:
-        """Raises BundleError, or whatever fails, unless the samples come out as on export; while nobody is inside.
+        """Raises BundleError, or the error of a step, unless the samples give the same results as on export.
 
-        It is the batch that serves in which they are translated: what a device sets up in a batch's first steps is
-        there before the first sentence. And who fails alone may be the culprit, or the first to notice that nothing
-        works any more, such as a lost GPU: then this ends the worker.
+        The batch must be empty. The samples run in the batch that serves, so that whatever a device sets up in a
+        batch's first steps is ready before the first sentence. Also called when a task fails alone: the task may be the
+        cause, or the first to notice that nothing works any more, as when the GPU is lost. Then this ends the worker.
         """
         self.samples.check(self._batch)
 
     def _isolate_nonfinite(self, broken: list[DecodingTask]) -> None:
-        """A row of NaN spoils whoever gets that row next: the others begin again in fresh ones."""
+        """Restarts the other tasks in fresh rows: a row with NaN would spoil the next sentence in it."""
         log.error("%d sentences have no finite log probability", len(broken))
         others = [task for task in self._running.values() if task not in broken]
         self._restart_batch(others)
@@ -155,5 +152,5 @@ class BundleExecutor:
 
     @property
     def size(self) -> int:
-        """Sentences in rows."""
+        """The number of sentences in the batch."""
         return len(self._running)

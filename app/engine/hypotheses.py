@@ -1,4 +1,4 @@
-"""For a worker: a sequence as the decoder has it on its way, and a finished hypothesis as what came of the sequence."""
+"""Converts a sequence to the decoder's hypothesis, and a finished hypothesis to a result. For workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
 
 
 def decoded_of(h: Hypothesis) -> Decoded:
-    """What a finished hypothesis came to, with all of its beam and its attention."""
+    """The result of a finished hypothesis, with its whole beam and its attention."""
     attention = None
     if h.record:
         assert h.encoder_attention is not None
@@ -37,7 +37,7 @@ def _decoded(h: Hypothesis) -> Decoded:
 
 
 def _weights(tensor: Tensor) -> Weights:
-    """NumPy, through which PyTorch would give its bytes, is not there in the container."""
+    """Copies the bytes with ctypes: PyTorch would need NumPy, which the container lacks."""
     tensor = tensor.cpu().contiguous()
     content = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
     return Weights(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), content)

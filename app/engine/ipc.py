@@ -1,7 +1,7 @@
-"""How messages cross between the front and a worker: framed, over a socket of their own.
+"""Frames messages between the front and a worker, over one socket per worker.
 
-A message is its length, four bytes, and MessagePack. Whoever is killed in the middle of a message leaves nothing locked
-and nobody waiting: the other end reads that the socket is closed.
+A frame is the length in four bytes (little endian), then MessagePack. A process that is killed in the middle of a frame
+leaves no lock behind: its peer reads the end of the stream.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ FROM_WORKER: msgspec.msgpack.Decoder[ToFront] = msgspec.msgpack.Decoder(ToFront)
 
 
 def encode_frame(message: ToWorker | ToFront) -> bytes:
-    """A message as it goes over the socket."""
+    """The frame of a message."""
     content = _encode(message)
     return _LENGTH.pack(len(content)) + content
 
 
 class FrameDecoder(Generic[M]):
-    """Puts messages together from the pieces that a socket gives."""
+    """Assembles messages from the chunks that a socket delivers."""
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
         self._decoder: msgspec.msgpack.Decoder[M] = decoder
         self._buffer = bytearray()
 
     def add(self, piece: bytes) -> Iterator[M]:
-        """The messages that `piece` completes. Raises msgspec.DecodeError for what is none."""
+        """Yields the messages that `piece` completes. Raises msgspec.DecodeError."""
         self._buffer += piece
         start = 0
         while len(self._buffer) >= start + _LENGTH.size:
@@ -54,13 +54,13 @@ class FrameDecoder(Generic[M]):
 
 
 class FrontConnection:
-    """The worker's end. It may wait, since a worker without work has nothing else to do."""
+    """The worker's end. Blocking, since a worker without work has nothing else to do."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket, self._frame_decoder = end, FrameDecoder(FROM_FRONT)
 
     def receive(self, wait: bool) -> list[ToWorker] | None:
-        """The messages that have arrived, or if `wait` at least a piece of one; None once the front is gone."""
+        """Returns the messages that have arrived; None once the front is gone. `wait`: block until bytes arrive."""
         try:
             piece = self._socket.recv(1 << 18, 0 if wait else socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -70,7 +70,7 @@ class FrontConnection:
         return list(self._frame_decoder.add(piece)) if piece else None
 
     def send(self, message: ToFront) -> bool:
-        """False if the front is gone."""
+        """Returns False if the front is gone."""
         try:
             self._socket.sendall(encode_frame(message))
         except OSError:
@@ -90,23 +90,23 @@ class WorkerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def send(self, message: ToWorker) -> None:
-        """Never waits; what the socket does not take yet is kept. To a worker that is gone nothing is sent."""
+        """Sends without waiting: the transport buffers what the socket does not take. Does nothing once it closes."""
         assert self._transport is not None
         if not self._transport.is_closing():  # uvloop raises, where asyncio does not
             self._transport.write(encode_frame(message))
 
     def close(self) -> None:
-        """Tells the worker to end."""
+        """Closes the connection, at which the worker exits."""
         assert self._transport is not None
         self._transport.close()
 
     def abort(self) -> None:
-        """The connection ends now, whatever the worker has not read."""
+        """Closes the connection at once, and drops what the worker has not read."""
         assert self._transport is not None
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are of no common class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
 
     def data_received(self, data: bytes) -> None:
         for message in self._frame_decoder.add(data):

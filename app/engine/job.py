@@ -1,4 +1,4 @@
-"""A sequence on its way through the engine, and who waits for it."""
+"""A sequence on its way through the engine, and the futures that wait for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from app.errors import ServiceError
 
 
 class JobGroup:
-    """The jobs of one request and one model that wait; requests take turns, a job each.
+    """The waiting jobs of one request that use one model. Groups take turns, one job each.
 
-    `running`: how many of them workers have; `started`: how many they were given.
+    `running`: the number of its jobs that workers hold; `started`: the number given to workers so far.
     """
 
     __slots__ = "model", "running", "started", "waiting"
@@ -28,9 +28,9 @@ class JobGroup:
 
 
 class Job:
-    """A sequence to decode, for as many as ask for it: it belongs to none of them, and ends when the last one leaves.
+    """A sequence to decode, shared by all requests that wait for it; dropped when the last of them leaves.
 
-    `deadline`: on `monotonic`'s clock, seconds, of whoever waits the longest. The scheduler does not begin it later.
+    `deadline`: the latest of theirs, in seconds on the clock of `monotonic`. The scheduler does not start it later.
     """
 
     __slots__ = (
@@ -44,29 +44,29 @@ class Job:
         self.arrived = monotonic()
         self.futures: list[Future[Decoded]] = []
         self.on_drop: Callable[[Job], object] | None = None
-        """Called when the last one who waited has left, if it is queued."""
+        """Called when the last waiting request has left."""
         self.deaths = 0
-        """Of workers that had it."""
+        """The number of workers that died with this job."""
 
-        # The scheduler's.
+        # Set by the scheduler.
         self.group: JobGroup
         self.position: int
-        """How many jobs of its request came before it."""
+        """The number of jobs in its group that came before it."""
         self.number = -1
-        """Of its being given to a worker; a new one each time, and -1 while it waits."""
+        """Identifies the assignment to a worker: a new number each time, -1 while the job waits."""
         self.worker: int
         self.priority: bool
-        """Its request had no other job in a worker, so it need not wait there behind those that have."""
+        """Its group had no other job in a worker, so it does not wait there behind groups that have."""
         self.waited: float
-        """Seconds, before it was given to the worker."""
+        """Seconds from its arrival until it was given to the worker."""
 
     @property
     def turns_left(self) -> int:
-        """How many turns its request has at most before this job's; none once it has begun."""
+        """Upper bound on the turns that its group takes before this job; 0 once it has started."""
         return max(0, self.position - self.group.started) if self.number < 0 else 0
 
     def new_future(self) -> Future[Decoded]:
-        """The answer, for one more who waits; the future's exception is a ServiceError. Cancelling it is leaving."""
+        """A future for one more waiting request; its exception is a ServiceError. Cancelling it means to leave."""
         future: Future[Decoded] = get_running_loop().create_future()
         future.add_done_callback(self._on_future_done)
         self.futures.append(future)
@@ -75,7 +75,7 @@ class Job:
     def finish(self, decoded: Decoded) -> None:
         futures, self.futures = self.futures, []
         for future in futures:
-            if not future.done():  # else whoever had it has left
+            if not future.done():  # otherwise it was cancelled
                 future.set_result(decoded)
 
     def fail(self, error: ServiceError) -> None:
@@ -83,10 +83,10 @@ class Job:
         for future in futures:
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever leaves without a look at it is not to be complained of
+                future.exception()  # asyncio would log an exception that is never retrieved
 
     def drop(self) -> None:
-        """Nobody waits for it any more."""
+        """Called when no request waits any more."""
         self.futures = []
         if self.on_drop:
             self.on_drop(self)

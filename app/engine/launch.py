@@ -1,4 +1,4 @@
-"""How a worker is started: as a process of its own, or for tests as a thread of this one."""
+"""Starts workers: as processes, or as threads in tests."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ log = logging.getLogger(__name__)
 
 
 class Worker(Protocol):
-    """A started worker, to be ended."""
+    """A started worker."""
 
     def kill(self) -> None:
-        """Ends it at once, whatever it does."""
+        """Ends it at once."""
         ...
 
     def wait(self) -> str:
-        """Blocks until it has ended; how it did, in a few words."""
+        """Blocks until it has ended. Returns how it ended, in a few words."""
         ...
 
 
 Launch = Callable[[socket.socket], Worker]
-"""Starts a worker at its end of the socket, which is then the worker's to close."""
+"""Starts a worker on its end of the socket, which the worker then owns."""
 
 
 class WorkerProcess:
-    """A worker as a process of its own: the real one. It ends when the front's end of the socket is closed."""
+    """A worker in its own process. It exits when the front's end of the socket is closed."""
 
     def __init__(self, end: socket.socket) -> None:
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
@@ -61,7 +61,7 @@ class WorkerProcess:
 
 
 class InProcessWorker:
-    """A worker as a thread of this process, for tests: the same words over the same socket."""
+    """A worker in a thread, for tests: the same messages over the same kind of socket."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -78,7 +78,7 @@ class InProcessWorker:
         return self._reason
 
     def _run(self) -> None:
-        from app.engine.worker import work  # not above: the front itself does without
+        from app.engine.worker import work  # a late import: the front does not load PyTorch
 
         with self._end:
             try:
@@ -89,7 +89,7 @@ class InProcessWorker:
 
 
 async def launch_worker(launch: Launch, on_message: Callable[[ToFront], None]) -> tuple[WorkerConnection, Worker]:
-    """Starts a worker and the connection with it. Raises what `launch` does."""
+    """Starts a worker and connects to it. Raises what `launch` raises."""
     ours, theirs = socket.socketpair()
     begun = False
 
@@ -102,7 +102,7 @@ async def launch_worker(launch: Launch, on_message: Callable[[ToFront], None]) -
         worker = await asyncio.to_thread(start)
     except BaseException:
         ours.close()
-        if not begun:  # cancelled before a thread was free: nobody else closes it
+        if not begun:  # cancelled before a thread was free, so `launch` will not close it
             theirs.close()
         raise
     _, connection = await asyncio.get_running_loop().create_unix_connection(

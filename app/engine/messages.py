@@ -1,9 +1,9 @@
-"""What the front and a worker say to each other: typed messages, as MessagePack over their socket.
+"""The messages between the front and a worker, typed, as MessagePack.
 
     front to worker   first  WorkerConfig, then Assignments
     worker to front   first  LoadResult, then StepReports
 
-A message that is not of these types raises msgspec.ValidationError where it is read.
+Reading a message of any other type raises msgspec.ValidationError.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from app.engine.sequence import Decoded, Sequence
 
 
 class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker has to load: bundles as (folder, name), a device, a precision."""
+    """What a worker loads: bundles as (folder, name), device and precision."""
 
     bundles: list[tuple[str, str]]
     device: str
     precision: str
     threads: int
     rows: int
-    """Sentences decoded together; 0: what suits the device."""
+    """Sentences decoded together; 0: the device's default."""
 
 
 class Task(Struct, frozen=True, array_like=True):
@@ -33,14 +33,14 @@ class Task(Struct, frozen=True, array_like=True):
 
 
 class Assignments(Struct, frozen=True, array_like=True, tag=True):
-    """Tasks to do, and the numbers of those that nobody waits for any more."""
+    """New tasks, and the numbers of cancelled ones."""
 
     tasks: list[Task]
     cancelled: list[int]
 
 
 class LoadResult(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker has loaded. If `failure` is not empty it could not, and ends."""
+    """What a worker has loaded. If `failure` is not empty, loading failed and the worker exits."""
 
     failure: str
     rows: int = 0
@@ -49,7 +49,7 @@ class LoadResult(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Result(Struct, frozen=True, array_like=True):
-    """A task that is done; it waited so many seconds in the worker for a row."""
+    """A finished task. `waited`: seconds in the worker until it got a row."""
 
     number: int
     waited: float
@@ -57,7 +57,7 @@ class Result(Struct, frozen=True, array_like=True):
 
 
 class Step(Struct, frozen=True, array_like=True):
-    """One step of a bundle's batch, of so many rows."""
+    """One decoder step of a bundle's batch of `rows` rows."""
 
     model: str
     rows: int
@@ -65,7 +65,7 @@ class Step(Struct, frozen=True, array_like=True):
 
 
 class StepReport(Struct, array_like=True, tag=True):
-    """What came of the last turns."""
+    """The outcome of the steps since the last report."""
 
     results: list[Result] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)

@@ -1,7 +1,4 @@
-"""The bundles that are served, by language pair, as every request looks them up.
-
-Knows neither requests nor decoding. How they are found in folders is `app.services.startup`'s.
-"""
+"""The registry of served bundles, by language pair. `app.services.startup` finds them in folders."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from model.languages import AUTO, served_code
 
 
 class Catalogue:
-    """Bundles, one a language pair: of several places the last that has one. Raises BundleError if two of one place
-    are for the same pair."""
+    """Bundles, one per language pair; later places override earlier ones. Raises BundleError if one place has two for
+    a pair."""
 
     def __init__(self, *places: Iterable[Bundle]) -> None:
         self._bundles: dict[tuple[str, str], Bundle] = {}
         self.replaced: list[tuple[Bundle, Bundle]] = []
-        """Those that are not served, each with the one that is in its place."""
+        """Overridden bundles, each with the one served instead."""
         for bundles in places:
             here: dict[tuple[str, str], Bundle] = {}
             for bundle in bundles:
@@ -31,7 +28,7 @@ class Catalogue:
             self._bundles |= here
 
     def described(self) -> Iterator[str]:
-        """What is served and from where, a line a bundle, and which are not."""
+        """Yields a line for each bundle: which is served from where, and which is overridden."""
         for bundle in self:
             yield f"serving {bundle.name} from {bundle.folder}"
         for old, new in self.replaced:
@@ -41,7 +38,7 @@ class Catalogue:
         return iter(self._bundles.values())
 
     def codes(self, source: str, target: str) -> tuple[str, str]:
-        """The codes served that a client means by these, see `served_code`; one that is not served stays as it is.
+        """Maps a client's codes to served ones as `served_code` does; keeps a code that is not served.
 
         `source` may be AUTO.
         """

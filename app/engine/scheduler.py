@@ -1,7 +1,4 @@
-"""Which sequence is decoded next and by which worker: one queue, bounded, and fair between requests.
-
-Sees a sequence's tokens and a worker's number; processes and messages are the engine's.
-"""
+"""Chooses which sequence is decoded next, and by which worker: one queue, bounded, and fair between requests."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Too
 from app.runtime.throughput import DecodeRate
 
 MAX_DEATHS = 3
-"""A sequence that was in a worker at so many deaths is taken for their cause."""
+"""A sequence present at this many deaths of workers counts as their cause, and fails."""
 
 
 @dataclass(frozen=True)
 class WorkerCapacity:
-    """Limits on the sequences of one model that a worker holds, those that wait there for a row included.
+    """Limits on the sequences of one model that a worker holds, including those that wait there for a row.
 
     `priority_sequences`: places on top of `sequences`, for requests that have no sequence in a worker yet. `tokens`:
     total cost; a worker that holds none of the model takes one sequence of any cost.
@@ -34,7 +31,7 @@ class WorkerCapacity:
 
 
 class _Worker:
-    """What the scheduler knows of a worker: its capacity, and by model what it holds."""
+    """A worker's capacity, and the jobs that it holds, by model."""
 
     def __init__(self, capacity: WorkerCapacity) -> None:
         self.capacity = capacity
@@ -65,34 +62,34 @@ class _Worker:
 
 
 class Scheduler:
-    """The sequences of every model, waiting or in a worker. `queue_tokens` bounds what the waiting ones cost.
+    """All jobs, waiting or in a worker. `queue_tokens` limits the total cost of the waiting ones.
 
-    A request is refused if its turn would come later than `max_wait_s` from now, or its end after its deadline.
+    Refuses a request that would start later than `max_wait_s` from now, or end after its deadline.
     """
 
     def __init__(self, queue_tokens: int, max_wait_s: float = math.inf) -> None:
         self.queue_tokens, self.max_wait_s = queue_tokens, max_wait_s
         self.waiting = 0
-        """Sequences that no worker has; `waiting_tokens` is what they cost."""
+        """The number of waiting jobs; `waiting_tokens` is their total cost."""
         self.waiting_tokens = 0
         self.decode_rate = DecodeRate()
         self._workers: dict[int, _Worker] = {}
         self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
-        self._last_chance: dict[str, deque[Job]] = {}  # one death more, and they are taken for its cause
+        self._last_chance: dict[str, deque[Job]] = {}  # at the next death they count as its cause
         self._assigned: dict[int, Job] = {}
         self._numbers = itertools.count()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits and no worker has anything."""
+        """Whether no job waits or is in a worker."""
         return not (self.waiting or self._assigned)
 
     # ---- Requests
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Queues the jobs of one request, with one deadline, in this order.
+        """Queues the jobs of one request, which share a deadline, in this order.
 
-        Raises TooMuchText if they never can be, Overloaded if they cannot now or not in time: then none is.
+        Raises TooMuchText if they exceed the queue, Overloaded if there is no space or time now; then queues none.
         """
         tokens = sum([job.cost for job in jobs])
         if tokens > self.queue_tokens:
@@ -112,23 +109,23 @@ class Scheduler:
         self._count_waiting(len(jobs), tokens)
 
     def cancel(self, job: Job) -> bool:
-        """Forgets a job, waiting or not: whether a worker has it, which must be told to give it up."""
+        """Removes a job. Returns whether a worker holds it, which then has to cancel it."""
         if job.number >= 0:
             self._unassign(job)
             return True
         if job.deaths == MAX_DEATHS - 1:
             self._last_chance[job.group.model].remove(job)
         else:
-            job.group.waiting.remove(job)  # the first one mostly: those of a request leave in its order
+            job.group.waiting.remove(job)  # mostly the first one: the jobs of a request are cancelled in order
             if not job.group.waiting:
                 del self._groups[job.group.model][job.group]
         self._count_waiting(-1, -job.cost)
         return False
 
     def check(self, tokens: int = 1) -> None:
-        """Raises Overloaded if what costs `tokens` would find the queue full, or its turn would come too late.
+        """Raises Overloaded if a request of cost `tokens` would not fit in the queue, or would start too late.
 
-        Nothing else need be known of it: requests take turns, so one sequence waits for one of each other request.
+        The cost is enough to know: requests take turns, so a sequence waits for one of each other request.
         """
         excess = self.waiting_tokens + tokens - self.queue_tokens
         if excess > 0:
@@ -140,7 +137,10 @@ class Scheduler:
             raise _overloaded("The queue is too long.", late)
 
     def _check_deadline(self, deadline: float, tokens: int) -> None:
-        """Raises Overloaded if it comes first: a long request waits for as many of each other as it has itself."""
+        """Raises Overloaded if a request of cost `tokens` would end too late.
+
+        Each other request delays it by at most its own cost.
+        """
         work = min(self.waiting_tokens, tokens * self._waiting_requests) + tokens
         late = self._estimate_s(work) - (deadline - monotonic())
         if late > 0:
@@ -148,17 +148,17 @@ class Scheduler:
 
     @property
     def _waiting_requests(self) -> int:
-        """Of which sequences wait."""
+        """The number of requests with waiting jobs."""
         return sum(map(len, self._groups.values())) + sum(map(len, self._last_chance.values()))
 
     # ---- Workers
 
     def add_worker(self, worker: int, capacity: WorkerCapacity) -> None:
-        """A worker is there and holds nothing."""
+        """Adds a worker that holds no jobs."""
         self._workers[worker] = _Worker(capacity)
 
     def remove_worker(self, worker: int) -> None:
-        """A worker is dead. Its jobs wait again, before the others, but for those that saw too many deaths."""
+        """Removes a dead worker. Requeues its jobs before all others, except those present at too many deaths."""
         if worker not in self._workers:
             return
         for jobs in self._workers.pop(worker).jobs.values():
@@ -169,9 +169,9 @@ class Scheduler:
                 self._requeue(job)
 
     def assign(self) -> list[Job]:
-        """Gives waiting jobs to workers with room for them, one of each request in turn; each has a new number.
+        """Assigns waiting jobs to workers with capacity, one of each request in turn. Returns them, with new numbers.
 
-        A job goes to the worker with the least to do. One whose deadline has passed is not begun.
+        A job goes to the worker with the least work. A job whose deadline has passed fails instead.
         """
         if not self.waiting:
             return []
@@ -183,19 +183,18 @@ class Scheduler:
         return given
 
     def release(self, number: int) -> Job | None:
-        """A worker is done with the job of this number, which must then be finished or fail. None if that was given
-        up meanwhile."""
+        """Takes the job of this number from its worker, for the caller to end. None if it was cancelled meanwhile."""
         job = self._assigned.get(number)
         if job:
             self._unassign(job)
         return job
 
     def is_busy(self, worker: int) -> bool:
-        """Whether jobs are in `worker`, which is there."""
+        """Whether `worker`, which must have been added, holds jobs."""
         return any(self._workers[worker].jobs.values())
 
     def fail_waiting(self, error: ServiceError) -> None:
-        """Everything that waits fails."""
+        """Fails all waiting jobs."""
         waiting = [*self._take_waiting(), *itertools.chain.from_iterable(self._last_chance.values())]
         self._groups.clear()
         self._last_chance.clear()
@@ -208,7 +207,7 @@ class Scheduler:
                 group.waiting.clear()
 
     def _fail(self, jobs: Iterable[Job], error: ServiceError) -> None:
-        """Those are in no queue any more."""
+        """Fails jobs that are no longer in a queue."""
         for job in jobs:
             self._count_waiting(-1, -job.cost)
             job.fail(error)
@@ -229,7 +228,7 @@ class Scheduler:
             if not group.waiting:
                 del requests[group]
             if worker is None:
-                self._fail([job], DeadlinePassed("Not begun by the deadline."))
+                self._fail([job], DeadlinePassed("Not started before the deadline."))
                 continue
             if group.waiting:
                 requests.move_to_end(group)
@@ -237,7 +236,7 @@ class Scheduler:
         return None
 
     def _next_last_chance(self, model: str, now: float) -> Job | None:
-        """Jobs that were in a worker at all deaths but one too many: one at a time in each worker."""
+        """Assigns a job that was present at all deaths but one of the maximum: one at a time per worker and model."""
         last_chance = self._last_chance.get(model)
         if not last_chance:
             return None
@@ -277,7 +276,7 @@ class Scheduler:
     def _requeue(self, job: Job) -> None:
         job.deaths += 1
         if job.deaths >= MAX_DEATHS:
-            job.fail(StepFailed(f"{MAX_DEATHS} workers died with this sentence in them."))
+            job.fail(StepFailed(f"{MAX_DEATHS} workers died while they held this sentence."))
             return
         self._count_waiting(1, job.cost)
         if job.deaths == MAX_DEATHS - 1:
@@ -294,7 +293,7 @@ class Scheduler:
         self.waiting_tokens += tokens
 
     def _estimate_s(self, tokens: float) -> float:
-        """How long all workers together take for `tokens`."""
+        """The time in which all workers together decode `tokens`."""
         return self.decode_rate.seconds_for(tokens) / max(1, len(self._workers))
 
 

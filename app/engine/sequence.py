@@ -1,6 +1,6 @@
-"""What is asked of the engine, a `Sequence`, and what came of it, `Decoded`: plain values, frozen, and equal by value.
+"""The engine's input, `Sequence`, and its output, `Decoded`: frozen values of token ids, compared by value.
 
-They cross to a worker and back as they are (app/engine/messages.py). Token ids only, no text.
+`app.engine.messages` carries them to a worker and back unchanged.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from model.hypothesis import FinishReason
 
 
 class Sequence(Struct, frozen=True, array_like=True, gc=False):
-    """A source sentence and all that shapes its translation: equal sequences have equal translations, to the bit.
+    """A source sentence and everything that affects its translation: equal sequences have equal results, bit for bit.
 
-    `model` is the bundle's name, which includes its checksum. `source` has no end symbol. The other fields are
-    `model.hypothesis.Hypothesis`'s.
+    `model` is the bundle's name, which includes its checksum. `source` has no end symbol. The other fields are those of
+    `model.hypothesis.Hypothesis`.
     """
 
     model: str
     source: tuple[int, ...]
     limit: int
-    """The most target tokens, the end symbol not counted."""
+    """Maximum number of target tokens, without the end symbol."""
     forced: tuple[int, ...] | None = None
-    """The target, instead of the model's choice."""
+    """The target to score, instead of the model's choice (forced decoding)."""
     required: tuple[int, ...] = ()
-    """Each comes exactly once in the target."""
+    """Tokens that must each occur exactly once in the target."""
     forbidden: tuple[int, ...] = ()
     beam_size: int = 1
     prefix: tuple[int, ...] = ()
-    """The target begins with these."""
+    """The first target tokens."""
     attention: bool = False
-    """Whether the weights are wanted."""
+    """Whether to record the attention weights."""
 
 
 class Weights(Struct, frozen=True, array_like=True, gc=False):
-    """A tensor: its shape, its type as PyTorch names it, and its bytes in C order."""
+    """A tensor: shape, PyTorch's name of the type, and bytes in C order."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -42,31 +42,31 @@ class Weights(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Attention(Struct, frozen=True, array_like=True):
-    """The weights of the pass that made the tokens."""
+    """The attention weights of the pass that produced the tokens."""
 
     encoder: Weights
-    """[layer, head, source, source], the end symbol included."""
+    """[layer, head, source, source], with the end symbol."""
     decoder: Weights
-    """[layer, head, target, target]: the keys are the tokens before, `<s>` first; lower triangular."""
+    """[layer, head, target, target], lower triangular: the keys are the preceding tokens, `<s>` first."""
     cross: Weights
-    """[layer, head, target, source], the end symbols included."""
+    """[layer, head, target, source], with the end symbols."""
 
 
 class Decoded(Struct, frozen=True, array_like=True):
-    """A sequence's translation, and what else a beam found."""
+    """The translation of a sequence, with the other hypotheses of its beam."""
 
     tokens: tuple[int, ...]
-    """They end in `</s>` if and only if `finish_reason` is "stop"."""
+    """End in `</s>` if and only if `finish_reason` is "stop"."""
     log_probs: tuple[float, ...]
-    """A natural logarithm a token."""
+    """Natural logarithm of each token's probability."""
     finish_reason: FinishReason
     aligned: tuple[int, ...]
-    """For each token, the source token that it attended to most, the end symbol aside."""
+    """For each token, the index of the source token with the most attention, the end symbol excluded."""
     coverage: tuple[float, ...]
-    """For each source token, the end symbol included, the attention that it got from all target tokens but the last
+    """For each source token and the end symbol, the sum of attention from all target tokens but the last
     (Tu et al. 2016)."""
     alternatives: tuple[Decoded, ...] = ()
-    """The other hypotheses of the beam, the best mean log probability first."""
+    """The other hypotheses of the beam, highest mean log probability first."""
     attention: Attention | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""What a sentence costs, and which are encoded together next. Knows lengths in tokens; no tensors, no requests."""
+"""A worker's queue of sentences that wait for rows, and the cost of a sentence in tokens."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
 TILE = 16
-"""A sentence's cost is its source tokens, with the end symbol, rounded up to this, once for each row of its beam: short
-ones are not free."""
+"""A sentence costs its source tokens with the end symbol, rounded up to a multiple of this, since short ones are not
+free; once for each row of its beam."""
 
 
 class QueuedSentence(Protocol):
-    """What waits: anything with source tokens, the end symbol not counted. Told apart by identity."""
+    """Anything with source tokens, without the end symbol. Compared by identity."""
 
     @property
     def source(self) -> Sequence[int]: ...
 
     @property
     def beam_size(self) -> int:
-        """In rows; 1 without a beam."""
+        """The number of rows; 1 without a beam."""
         ...
 
 
@@ -27,18 +27,18 @@ S = TypeVar("S", bound=QueuedSentence)
 
 
 def cost(sentence: QueuedSentence) -> int:
-    """In tokens, as the queue and the encoder's budget count them."""
+    """The cost in tokens, for the scheduler's queue and the encoder's budget."""
     return (len(sentence.source) // TILE + 1) * TILE * sentence.beam_size
 
 
 class WaitingQueue(Generic[S]):
-    """The sentences that a worker has been given and that have no row yet, in two lanes that take turns.
+    """A worker's sentences that have no row yet, in two lanes that take turns.
 
-    Those that are `priority` need not wait for the others, nor can they keep the others waiting for ever.
+    Sentences with `priority` do not wait for the others, and cannot keep them waiting for ever.
     """
 
     def __init__(self, encode_tokens: int = 2_048, max_held_steps: int = 4) -> None:
-        """`encode_tokens`: padded tokens encoded in one turn; `max_held_steps`: turns that a place may stay empty."""
+        """`encode_tokens`: padded tokens to encode per step. `max_held_steps`: steps for which rows may stay empty."""
         self.encode_tokens, self.max_held_steps = encode_tokens, max_held_steps
         self._lanes: tuple[deque[S], deque[S]] = (deque(), deque())
         self._steps_held_back = 0
@@ -50,7 +50,7 @@ class WaitingQueue(Generic[S]):
         self._lanes[not priority].append(sentence)
 
     def remove(self, sentence: S) -> bool:
-        """Takes out one that shall not be decoded after all; False if it is not here."""
+        """Removes a cancelled sentence. Returns False if it is not in the queue."""
         for lane in self._lanes:
             if sentence in lane:
                 lane.remove(sentence)
@@ -58,10 +58,10 @@ class WaitingQueue(Generic[S]):
         return False
 
     def take(self, free: int, rows: int) -> list[S]:
-        """Sentences to encode now into the `free` ones of a batch's `rows`: within the budget, one at least.
+        """Takes the sentences to encode now, for `free` of a batch's `rows`: within the budget, but at least one.
 
-        None for a few turns while more than a quarter of the rows is at work and less than a quarter would join them:
-        every weight is read to encode, be it for one sentence or for eight.
+        Takes none for up to `max_held_steps` steps while more than a quarter of the rows is busy and less than a
+        quarter would join: encoding reads every weight, whether for one sentence or for eight.
         """
         if not len(self) or not free:
             return []

@@ -1,7 +1,4 @@
-"""A worker: holds every bundle and takes turns - admit, step, hand back - for as long as the front is there.
-
-Knows token ids, batches and messages. Requests, their order and their deadlines are the front's.
-"""
+"""A worker process: loads every bundle, and loops - admit, step, report - until the front closes the connection."""
 
 from __future__ import annotations
 
@@ -29,22 +26,22 @@ from model.bundle_weights import load_bundle
 from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
-"""Sentences decoded together: as many as it takes for more to bring nearly nothing, since all of them wait for each."""
+"""Sentences decoded together. More would gain almost nothing in throughput, and each sentence waits for all others."""
 ROWS_INT8 = 32
 MIN_REPORT_INTERVAL_S = 0.004
-"""While more work is here than fits, answers are sent together at such intervals: each message wakes the front."""
+"""Minimum time between reports while sentences wait for rows: each message wakes the front."""
 log = logging.getLogger(__name__)
 
 
 def is_due(report: StepReport, sent_at: float, has_waiting: bool) -> bool:
-    """Whether to send it. Answers may wait for others a moment if it is `has_waiting`, steps alone for longer."""
+    """Whether to send the report now. Results wait for others a moment if sentences wait; steps alone wait longer."""
     if not (report.results or report.failures):
         return len(report.steps) >= 64
     return not has_waiting or perf_counter() - sent_at >= MIN_REPORT_INTERVAL_S
 
 
 class WorkerLoop:
-    """Takes turns between the bundles, as the front's messages say."""
+    """Runs the bundles' executors in turn, on the tasks that the front assigns."""
 
     def __init__(self, executors: Mapping[str, BundleExecutor]) -> None:
         """By bundle name."""
@@ -57,24 +54,24 @@ class WorkerLoop:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether sentences wait for a row."""
+        """Whether sentences wait for rows."""
         return any(executor.has_waiting for executor in self._executors.values())
 
     def accept(self, message: Assignments) -> None:
         for given in message.tasks:
             sequence = given.sequence
             executor = self._executors[sequence.model]
-            # A beam is no wider than the batch, which only tests make so small.
+            # Only in tests is a batch narrower than a beam.
             hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
             self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.priority)
             executor.add(self._tasks[given.number][1])
         for number in message.cancelled:
-            if number in self._tasks:  # else it was finished meanwhile
+            if number in self._tasks:  # otherwise it has ended meanwhile
                 executor, task = self._tasks.pop(number)
                 executor.remove(task)
 
     def step(self, report: StepReport) -> None:
-        """One turn of every bundle that has work."""
+        """Runs one step of every bundle that has work, and adds the outcome to `report`."""
         for model, executor in self._executors.items():
             if executor.busy:
                 self._step(model, executor, report)
@@ -91,7 +88,7 @@ class WorkerLoop:
 
 
 def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None) -> None:
-    """Loads what the front asks for, says so, and serves it until the front is gone."""
+    """Loads the bundles that the front asks for, reports the result, and serves until the front is gone."""
     first = front.receive(wait=True)
     while first == []:
         first = front.receive(wait=True)
@@ -102,7 +99,7 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
     try:
         executors = _load_executors(config)
     except Exception as error:
-        failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's have several
+        failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's messages have several lines
         log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
         front.send(LoadResult(failure))
         return
@@ -110,7 +107,7 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
     if not front.send(LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
         return
     on_loaded()
-    # What is here now stays: to look through PyTorch's objects for garbage would stop every sentence for 0.1 s.
+    # All objects so far stay. Collecting garbage among PyTorch's would stop every sentence for 0.1 s.
     gc.freeze()
     loop, report, sent = WorkerLoop(executors), StepReport(), 0.0
     while (messages := front.receive(wait=not loop.busy)) is not None:
@@ -143,14 +140,14 @@ def _load_executors(config: WorkerConfig) -> dict[str, BundleExecutor]:
 
 
 def main(descriptor: int) -> None:
-    """Works at the socket that this process was started with."""
+    """Serves on the socket that this process inherited."""
     faulthandler.enable()
-    for number in (signal.SIGINT, signal.SIGTERM):  # these may go to the whole group; the front says when to end
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the front decides when to exit
         signal.signal(number, signal.SIG_IGN)
     log_to_stderr()
     with socket.socket(fileno=descriptor) as end:
         work(FrontConnection(end), on_loaded=keep_freed_memory)
-    # Not through the interpreter's end: there is nothing to save, and libraries' threads make it slow.
+    # Skips the interpreter's shutdown: there is nothing to save, and libraries' threads make it slow.
     sys.stderr.flush()
     os._exit(0)
 
