@@ -100,7 +100,7 @@ def test_what_the_bundle_says_of_general_sentences_is_learnt_from_beside_the_pai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("training.adapt.rehearsal.translate_greedily", lambda *_: general_pairs("en", "fr")[100:130])
-    assert "translates 30 general sentences, to train on them too" in tune()
+    assert "translates 30 general sentences, for rehearsal" in tune()
     corpora = loaded("mine").config["training"]["corpora"]
     assert [corpus["name"] for corpus in corpora] == ["own.tsv", "rehearsal.tsv"]
     assert loaded("mine").config["training"]["recipe"]["distil"] == finetune.DISTIL_WEIGHT
@@ -153,7 +153,7 @@ def test_killed_before_its_export_a_run_makes_the_same_choice() -> None:
     record = (RUN / interpolation.CHOICE).read_text()
     Path("bundles/mine").rename("elsewhere")
     (RUN / interpolation.CHOICE).unlink()
-    assert "general sentences, to train on them too" not in tune("--learning-rate", "0.01")
+    assert "general sentences, for rehearsal" not in tune("--learning-rate", "0.01")
     assert (loaded("mine").checksum, chosen()) == (before.checksum, first)
     assert (RUN / interpolation.CHOICE).read_text() == record
 

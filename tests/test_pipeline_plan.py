@@ -62,7 +62,7 @@ def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
     assert plan().seconds_left() == 1000 * 0.5 + (25 + 3) * 2
     assert plan().seconds_left(980) == 20 * 0.5 + (1 + 3) * 2
     assert "about 9 min in total" in plan().describe()[1]
-    assert "after the 980 steps done" in plan().describe(980)[1]
+    assert "left after the 980 steps done" in plan().describe(980)[1]
     assert plan().seconds_left(980, elapsed_s=98) == 20 * 0.1 + (1 + 3) * 2
     assert "a step takes 0.1 s here" in plan().describe(980, elapsed_s=98)[1]
     assert plan().seconds_left(1200) == 3 * 2

@@ -1,8 +1,8 @@
 """One command at a time per folder: a file lock that the kernel releases however its process ends.
 
-The commands' packages decide what to lock. filelock is not used: it leaves its file behind, so that folders made in
-vain would stay; when it must not wait, it reports a lock that was deleted before it was held as busy; and it raises on
-file systems without locks (4.2).
+The commands' packages decide what to lock. filelock (4.2) is not used: it leaves its file behind, so that folders made
+in vain would stay; without waiting, it reports a lock as busy that its holder deleted before we held it; and it raises
+on file systems without locks.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ class BaseBundle:
         return self.bundle.name
 
     def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
-        """`given`, then the bundle's lines: the new model builds on the bundle's corpora too."""
+        """`given`, then the bundle's credits, since the new model builds on the bundle's corpora too."""
         return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
 
     def lineage(self) -> dict[str, Any]:
-        """Its training corpora and its own ancestors, as its config.json records them."""
+        """The bundle's training corpora and its own ancestors, as its config.json records them."""
         training = self.bundle.config["training"]
         return {name: training[name] for name in ("corpora", "initial", "parent") if training.get(name)}

@@ -102,7 +102,7 @@ class InitialBundle(BaseBundle):
         return given or str(self.bundle.config.get("licence", ""))
 
     def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What the new bundle's config.json records about this one; `before`: its metrics on the new one's sets."""
+        """The record of this bundle in the new one's config.json; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
         kept = ("licence", "attribution", "general")
@@ -111,7 +111,7 @@ class InitialBundle(BaseBundle):
 
 @dataclass(frozen=True)
 class FineTuning:
-    """What to fine-tune, and how. A ValueError names the invalid option."""
+    """Options of fine-tuning. Raises ValueError, naming the option."""
 
     initial: InitialBundle
     general: Annotated[tuple[str, ...], Option(metavar="FILE", panel=PANEL)] = ()
@@ -150,11 +150,11 @@ class FineTuning:
 
     @property
     def architecture(self) -> str:
-        """Its name in a plan; another bundle needs another plan."""
+        """The architecture's name in a plan; names the bundle, since another one needs another plan."""
         return f"of {self.initial.name}"
 
     def recipe(self, pairs: Pairs, seed: int, epochs: float | None = None, **given: Any) -> Recipe:
-        """A few epochs over `pairs` at a falling rate, with early stopping; `given` overrides."""
+        """A recipe of a few epochs over `pairs`, with a falling rate and early stopping; `given` overrides it."""
         size = next(size for size in FINE_TUNING_SIZES if pairs.weights.sum() <= size.max_pairs)
         chosen = {"batch_tokens": size.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
         distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL_WEIGHT
@@ -168,20 +168,22 @@ class FineTuning:
         return dataclasses.replace(recipe, warmup=warmup, learning_rate_factor=factor)
 
     def general_sets(self, tests: Sequence[TestSet]) -> list[TestSet]:
-        """The sets of `general`, which are the last of `tests`; otherwise the pairs that the bundle carries, or ours.
-        Raises TrainingError if there are none and no loss was accepted explicitly."""
+        """The sets of `general`, which are the last of `tests`; if it is empty, the bundle's general pairs, or ours.
+
+        Raises TrainingError if there are none and no loss was accepted explicitly.
+        """
         if self.general:
             return list(tests[len(tests) - len(self.general) :])
         pairs = general_pairs_of(self.initial.bundle.config)
         if not pairs and self.accept_general_loss is None:
             raise TrainingError(
-                f"{self.initial.name} carries no general pairs, and there are none of ours in its languages: give some "
-                "with --general FILE, to see what is lost there, or accept any loss: --accept-general-loss 100"
+                f"{self.initial.name} carries no general pairs, and we have none in its languages: give some with "
+                "--general FILE, to measure what is lost there, or accept any loss with --accept-general-loss 100"
             )
         return [TestSet(GENERAL, pairs, LineTally())] if pairs else []
 
     def rehearsal(self, work: Path) -> Rehearsal | None:
-        """What to rehearse; None if nothing. Raises CorpusError."""
+        """The rehearsal; None if there is nothing to rehearse. Raises CorpusError."""
         if not self.rehearse:
             return None
         found = Rehearsal.of(self.initial.bundle, self.general_text, work)
@@ -200,8 +202,8 @@ class FineTuning:
         )
 
     def measure_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:
-        """Metrics of the bundle on the development set of `data` and the `general` sets, under the names that they will
-        have afterwards; cached in `work`, with what they were measured for."""
+        """Measures the bundle on the development set of `data` and on the `general` sets, or reads an earlier
+        measurement of the same from `work`. Metrics have the names that they will have after fine-tuning."""
         bundle = self.initial.bundle
         tests = [TestSet.development(data), *general]
         sentences = [[test.name, test.digest] for test in tests]
@@ -226,15 +228,15 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 
 def describe_changes(config: Mapping[str, Any]) -> Iterator[str]:
-    """The table of before and after from a bundle's config.json, for display; empty if it was not fine-tuned."""
+    """Yields a table of scores before and after fine-tuning, from a bundle's config.json; nothing if there was none."""
     initial = config["training"].get("initial")
     if initial is None:
         return
     rows = [(_set_label(metric), metric["metric"], metric["score"], after) for metric, after in changes(config)]
-    width = max(len(whose) for whose, *_ in rows)
+    width = max(len(label) for label, *_ in rows)
     yield f"before fine-tuning, as {initial['bundle']}, and after:"
-    for whose, metric, before, score in rows:
-        yield f"  {whose:{width}}  {metric:4}  {before:5.1f} -> {score:5.1f}"
+    for label, metric, before, score in rows:
+        yield f"  {label:{width}}  {metric:4}  {before:5.1f} -> {score:5.1f}"
     if tradeoff := config["training"].get("tradeoff"):
         yield tradeoff["advice"]
 

@@ -38,7 +38,7 @@ from training.synthetic.teacher import rejection_reason
 
 REHEARSAL_FILE, RECORD_FILE = "rehearsal.tsv", "rehearsal.json"
 MIN_SENTENCES = 25_000
-"""Sentences to rehearse; where there are fewer, variants make up the number."""
+"""Sentences to rehearse; if there are fewer, variants make up the number."""
 SWAP_SHARE, JOIN_SHARE = 0.25, 0.3
 """Share of a variant's words that are replaced, and of variants with another sentence appended."""
 Say = Callable[[str], None]
@@ -56,7 +56,7 @@ class Rehearsal:
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
-        """From the distinct lines of the files `texts`, or from our own sentences. Raises CorpusError."""
+        """A rehearsal of the distinct lines of the files `texts`, or else of our own sentences. Raises CorpusError."""
         if not texts:
             return cls(bundle, general_sentences(bundle.source), work, MIN_SENTENCES)
         lines = (text.text for path in texts for text in Texts(open_text(Path(path))))
@@ -75,7 +75,7 @@ class Rehearsal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the bundle has no sound translation of any of them."""
+        """Whether the bundle has a usable translation of none of them."""
         return not self.path.stat().st_size
 
     def make(self, say: Say) -> None:
@@ -84,7 +84,7 @@ class Rehearsal:
             self.sentences, self.bundle.tokenizer, self.bundle.source, self.min_sentences - len(self.sentences)
         )
         count, more = len(self.sentences), f" and {len(variants):,} variants of them" if variants else ""
-        say(f"{self.bundle.name} translates {count:,} general sentences{more}, to train on them too ...")
+        say(f"{self.bundle.name} translates {count:,} general sentences{more}, for rehearsal ...")
         self.work.mkdir(parents=True, exist_ok=True)
         pairs = translate_greedily(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
         write_pairs(self.path, pairs)
@@ -126,7 +126,7 @@ def make_variants(sentences: Sequence[str], tokenizer: Tokenizer, language: str,
 
 
 def _word_kind(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str | None] | None:
-    """Whether the token is a word after a space, and its script; None if it is no word, or may be part of one."""
+    """Whether the token is a word after a space, and its script; None if it is not a word, or may be part of one."""
     piece = tokenizer.piece(id)
     word = piece.removeprefix(MARK)
     if not (tokenizer.is_text(id) and word.isalpha()) or (spaced and (word == piece or len(word) == 1)):
@@ -135,7 +135,7 @@ def _word_kind(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str |
 
 
 def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
-    """The sentences for which `bundle` has a sound translation, decoded greedily, with these translations."""
+    """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
     rows = ROWS[backend.device.type]

@@ -21,7 +21,7 @@ from training.optim.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
 _SHARING = get_args(Sharing)
-"""The more is shared, the later."""
+"""In order of how much is shared, least first."""
 _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\.weight)")
 
 
@@ -29,13 +29,13 @@ class ParentBundle(BaseBundle):
     """The bundle whose weights a model for other languages starts from."""
 
     def record(self) -> dict[str, Any]:
-        """What the child's config.json records about it."""
+        """The record of this bundle in the child's config.json."""
         record: dict[str, Any] = {"bundle": self.name, "source": self.bundle.source, "target": self.bundle.target}
         return record | {"licence": self.bundle.config.get("licence")} | self.lineage()
 
     @property
     def shape(self) -> dict[str, Any]:
-        """The fields of its architecture, except vocabulary, positions and training options."""
+        """The fields of the bundle's architecture, except vocabulary, positions and training options."""
         others = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
         others |= {"max_positions", "dropout", "attention_dropout"}
         return {name: value for name, value in self.bundle.model.config.to_dict().items() if name not in others}
@@ -52,7 +52,7 @@ class ParentBundle(BaseBundle):
                 )
         if _SHARING.index(config.share_embeddings) > _SHARING.index(theirs.share_embeddings):
             raise TrainingError(
-                f"{self.name} has different embeddings, this model shares them: say share_embeddings = "
+                f"{self.name} has separate embeddings, this model shares them: set share_embeddings = "
                 f'"{theirs.share_embeddings}" in a recipe, as the parent has it'
             )
 

@@ -1,6 +1,6 @@
 """Builds typer commands from functions that take one frozen dataclass; its fields become the options.
 
-tyro does this too, and more; but it spells lists and pairs differently from every command so far, and would be a second
+tyro does this too, and more; but it spells lists and pairs differently from the commands, and would be a second
 command-line library beside the service's typer.
 """
 
@@ -55,7 +55,7 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
 
 
 def _parsed_type(hint: Any, option: Option) -> Any:
-    """What typer parses for a field of type `hint`; the dataclass itself restricts the values."""
+    """The type that typer parses for a field of type `hint`; the dataclass itself restricts the values."""
     if option.parse:
         return str
     if get_origin(hint) in (Union, UnionType):
@@ -76,7 +76,7 @@ def _build(kind: type, arguments: Values) -> Any:
 
 
 def _values(options: dict[str, Option], arguments: Values) -> Iterator[tuple[str, Any]]:
-    """The given ones of `options`, converted to their fields' types."""
+    """Yields those of `options` that were given, converted to the types of their fields."""
     for name, option in options.items():
         value = arguments[name]
         if value is None or value == []:

@@ -1,4 +1,4 @@
-"""Options of `run`: a recipe and a command line combined and validated."""
+"""Options of `run`: combines a recipe file with a command line, and validates them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """`prepare.out` and `export.run`, `.data` are in `work`. `model` and `training` override automatic choices."""
+    """Options of all stages. Data and run folder are in `work`. `model` and `training` override automatic choices."""
 
     work: Path
     prepare: PrepareOptions
@@ -119,7 +119,7 @@ class RunOptions:
         return self.model.get("architecture")
 
     def rehearsing(self, tests: Sequence[TestSet], say: Say) -> tuple[RunOptions, list[TestSet]]:
-        """A copy with the rehearsal of a fine-tuned bundle, made now if necessary; and the general sets, those of
+        """A copy with the rehearsal of the bundle being fine-tuned, made now if necessary; and the general sets, from
         `tests` or others. Raises NotReplaceable, CorpusError and TrainingError."""
         if self.tuning is None:
             return self, []
@@ -146,7 +146,7 @@ class RunOptions:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What a plan must have been made for to match this, apart from the architecture's name."""
+        """The explicit choices that a plan must share, apart from the architecture's name."""
         model = {name: value for name, value in self.model.items() if name != "architecture"}
         asked: dict[str, Any] = {
             name: values for name, values in (("model", model), ("training", self.training)) if values
@@ -160,12 +160,12 @@ class RunOptions:
         return self._fits_shape(plan) and plan.asked == self.asked
 
     def fits_except_length(self, plan: Plan) -> bool:
-        """Whether a run by `plan` can continue with these options: longer, shorter, or with other saving and
-        evaluation."""
+        """Whether a run by `plan` can continue with these options: longer, shorter, or with other checkpoints and
+        evaluations."""
         return self._fits_shape(plan) and not self.differing(plan)
 
     def differing(self, plan: Plan) -> list[str]:
-        """The options in which `plan` differs, as named in a recipe file, except architecture and length."""
+        """The options in which `plan` differs, as a recipe file names them, except architecture and length."""
 
         def flat(asked: dict[str, Any]) -> dict[str, Any]:
             tables = {k: v if isinstance(v, dict) else {"": v} for k, v in asked.items()}
@@ -186,7 +186,7 @@ class RunOptions:
 
 
 def fine_tuning_options(arguments: RunArguments) -> FineTuning | None:
-    """The options of --init. A ValueError names an option that needs it."""
+    """The options of --init. Raises ValueError for an option that needs it."""
     if arguments.init is not None:
         return FineTuning(InitialBundle.load(arguments.init), **arguments.tuning)
     for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
@@ -211,7 +211,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
 
 
 def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, mix: tuple[str, ...]) -> PrepareOptions:
-    """What to prepare. Raises ValueError."""
+    """The options of preparation. Raises ValueError."""
     fields: dict[str, Any] = {"dev": recipe.dev, **recipe.prepare}
     if recipe.seed is not None:
         fields["seed"] = recipe.seed
@@ -226,7 +226,7 @@ def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, m
 def export_options(
     arguments: RunArguments, recipe: RecipeFile, work: Path, tuning: FineTuning | None, parent: ParentBundle | None
 ) -> ExportOptions:
-    """What to export, and what to measure on. Raises ValueError."""
+    """The options of export and measurement. Raises ValueError."""
     fields = dict(recipe.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
     origin = tuning.initial if tuning else parent
@@ -251,7 +251,7 @@ def export_options(
 
 
 def _languages(recipe: RecipeFile, tuning: FineTuning | None) -> tuple[str, str]:
-    """Source and target, of the bundle if there is one. Raises ValueError."""
+    """Source and target; the bundle's in fine-tuning. Raises ValueError."""
     if tuning is not None:
         return tuning.initial.languages(recipe.source, recipe.target)
     if recipe.source is None or recipe.target is None:

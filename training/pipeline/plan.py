@@ -1,6 +1,6 @@
 """The plan of a `run` and its duration: architecture and recipe for the corpus, timed on this machine, and stored.
 
-Made once, so that a run that is resumed elsewhere or later is still the same run.
+A plan is made once, so that a run resumed later or elsewhere is still the same run.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ PLAN = "plan.json"
 FORMAT_VERSION = 1
 _TIMING_S = 6.0
 MIN_TIMED_STEPS = 5
-"""Enough steps to time a run; the first may be slow."""
+"""Steps after which their speed is trusted; the first ones may be slow."""
 _MAX_EVALUATIONS = 20
-"""In a time-limited run, of which they may use up to a fifth."""
+"""In a time-limited run; evaluations may take up to a fifth of the time."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds on this machine, per step, per evaluation, and per translated sentence."""
+    """Seconds per step, per evaluation and per translated sentence on this machine."""
 
     step: float
     evaluation: float
@@ -48,7 +48,7 @@ class Timings:
 
 @dataclass(frozen=True)
 class Plan:
-    """`data` is the digest of the record of the data that it is made for, `asked` the explicit choices."""
+    """Architecture and recipe of a run. `data`: the digest of the data's record; `asked`: the explicit choices."""
 
     data: str
     architecture: str
@@ -57,7 +57,7 @@ class Plan:
     timings: Timings
     asked: dict[str, Any] = field(default_factory=dict)
     exporting: float | None = None
-    """Seconds for measuring and exporting; None in plans older than this field: about three evaluations."""
+    """Seconds for measuring and exporting. None in plans older than this field, which means three evaluations."""
 
     @property
     def save_every(self) -> int:
@@ -79,16 +79,15 @@ class Plan:
     def describe(self, done: int = 0, elapsed_s: float = 0.0) -> list[str]:
         """The plan as lines of text, after `done` steps, which took `elapsed_s`."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
-        after = f" after the {done:,} steps done" if done else ""
         left = duration(self.seconds_left(done, elapsed_s))
+        span = f"{left} left after the {done:,} steps done" if done else f"{left} in total"
         return [
             f"the plan: architecture {self.architecture}, at most {steps}",
-            f"a step takes {self._step(done, elapsed_s):.2g} s here: about {left} in total"
-            f"{after}, less if it stops improving earlier",
+            f"a step takes {self._step(done, elapsed_s):.2g} s here: about {span}, less if it stops improving earlier",
         ]
 
     def _step(self, done: int, elapsed_s: float) -> float:
-        """Seconds per step: the few timed steps may have met a busy machine, so completed ones count more."""
+        """Seconds per step: those of the completed steps, if any, since the machine may have been busy when timed."""
         return elapsed_s / done if elapsed_s else self.timings.step
 
     def save(self, folder: Path) -> None:
@@ -119,7 +118,7 @@ def measure(
     device: torch.device,
     initial: Mapping[str, Tensor] | None = None,
 ) -> Timings:
-    """Times some steps of the real model on the real data, with tokens drawn as in training, and one evaluation."""
+    """Times some steps of the real model on the real data, segmented as in training, and one evaluation."""
     trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
     resegment = resegmenter(recipe, config, development.tokenizer)
     batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), resegment=resegment)
@@ -134,7 +133,7 @@ def measure(
         steps += 1
     ended = time.monotonic()
     trainer.development_loss(development.pairs)
-    # The untrained model would decode up to the limit, which is set to a sentence's usual length.
+    # The untrained model decodes up to the limit, so the limit is set to a sentence's usual length.
     usual = dataclasses.replace(development, limits=dataclasses.replace(development.limits, ratio=1.2, margin=2))
     known = time.monotonic()
     translated = usual.translate(trainer.model, 500)

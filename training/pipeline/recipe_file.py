@@ -1,6 +1,6 @@
 """Recipe files: all options of a run, in TOML, so that a run is one command.
 
-Names and types are those of the options' dataclasses, checked by pydantic, as are defaults.
+Names, types and defaults are those of the options' dataclasses; pydantic checks the types.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from training.options import SOURCE, TARGET, Option, OptionGroup, Values, group_
 
 _DERIVED_FIELDS = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
 SHAPE_FIELDS = {name for shape in ARCHITECTURES.values() for name in shape}
-"""Fields that an architecture's name stands for."""
+"""The fields that an architecture's name determines."""
 
 
 def _types(kind: type, *others: str, **more: Any) -> dict[str, Any]:
@@ -45,11 +45,11 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "training": _types(Recipe, "seed", epochs=float),
     "export": _types(ExportOptions, "device", "evaluate_on"),
 }
-"""The keys of each section and their types: the run's options that do not depend on a machine and are not elsewhere."""
+"""The keys of each section and their types: the options that depend on no machine and are not at the top level."""
 
 
 class RecipeFileError(ValueError):
-    """A recipe file is invalid; names the file and the key."""
+    """A recipe file is invalid; the message names the file and the key."""
 
     def __init__(self, path: Path, message: object) -> None:
         super().__init__(f"{path}: {message}")
@@ -57,7 +57,7 @@ class RecipeFileError(ValueError):
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """The content of a recipe; anything not given is None or missing. Empty by default.
+    """The content of a recipe file; anything not given is None or missing.
 
     Names of files are as for `prepare --pairs`, from the current folder. `test`: pairs to measure on at the end.
     `parent`: the folder of the bundle that the model starts from, in a file relative to that file's folder. `prepare`,
@@ -119,12 +119,12 @@ class RecipeFile:
         return dataclasses.replace(self, **fields)
 
     def _check(self, path: Path) -> None:
-        """Has each section's options validate themselves, before any work."""
+        """Validates the options of each section, before any work."""
         if "steps" in self.training and "epochs" in self.training:
             raise RecipeFileError(path, "[training] has steps and epochs: one of the two says how long")
         if not 0 < self.training.get("epochs", 1) < math.inf:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
-        # An option that is missing here may be given elsewhere, so a placeholder stands in for it.
+        # An option that is missing here may be given elsewhere, so placeholders replace it.
         source = self.source or _placeholder_language(self.target)
         languages = (source, self.target or _placeholder_language(self.source or "en"))
         prepare = self.prepare | ({} if self.seed is None else {"seed": self.seed})

@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 
 def run_all(arguments: RunArguments, say: Say = print) -> None:
-    """Prepares, plans, trains and exports, skipping what is already done.
+    """Prepares, plans, trains and exports; skips the stages that are already done.
 
     Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each with a one-line
     message.
@@ -46,7 +46,7 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
     use_threads(arguments.threads)
     options = run_options(arguments)
     started_at = time.monotonic()
-    # Unwritable or busy output must fail now and not after hours of training.
+    # An output that is busy or cannot be written must fail now, not after hours of training.
     with alone_in(options.work), alone_making(options.export.out):
         _run_remaining_stages(options, started_at, say)
     say("to serve it:")
@@ -143,8 +143,8 @@ def _make_plan(
     initial = tuning.initial.weights if tuning is not None else None
     timed = partial(measure, config, recipe, pairs, development, device, initial)
     timings = timed()
-    # Candidates are measured on the development set, the best one on the others; fine-tuned weights, before and at
-    # several points.
+    # All candidates are measured on the development set, and the best one on the others; in fine-tuning, also the
+    # initial weights and several interpolations.
     sentences = MOST_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
     sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships is also measured as served
     if tuning is not None:
@@ -158,18 +158,17 @@ def _make_plan(
 
 
 def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
-    """`plan`, by which a run was started, with the length requested now. Raises TrainingError if it is for another
-    run."""
+    """`plan`, by which a run was started, with the length requested now. Raises TrainingError if more differs."""
     if not options.fits_except_length(plan):
         others = "".join(f" and another {name}" for name in options.differing(plan))
         raise TrainingError(
             f"{options.work} was started with the architecture {plan.architecture}{others}: give another --work"
         )
     pairs, _ = load_pairs(options.prepare.out)
-    # The plan decides how many steps an epoch has: another device may want other batches.
+    # The plan decides how many steps an epoch has, since another device might get other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
     recipe = options.recipe(given, pairs, summary, device)
-    # Unchanged requests keep their original result, within --minutes or on another device.
+    # Unchanged requests keep their result, even if --minutes limited it or the device is another one.
     changed = options.length_differing(plan)
     if changed & {"epochs", "steps"}:
         changed |= {"steps", "evaluate_every"}

@@ -1,4 +1,4 @@
-"""Finds a run's work folder, existing results, and other bundles beside the output, before any work is done."""
+"""Finds the work folder of a run, its earlier results, and other bundles beside the output, before any work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.pipeline.plan import Plan
 
 
 def work_folder(out: Path) -> Path:
-    """The work folder for `out`: runs/mine-en-fr for mine/en-fr, so that bundles of the same name do not collide."""
+    """The default work folder for `out`: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not collide."""
     return Path("runs", "-".join(part for part in out.parts if part not in (out.anchor, os.pardir)))
 
 
@@ -31,8 +31,8 @@ def same_direction_bundles(out: Path, pair: str) -> Iterator[Path]:
 
 
 def is_made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
-    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the form, under the licence and
-    with the remarks requested: then a run killed after its export has nothing left to do."""
+    """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the requested form, with the
+    requested licence and remarks. If so, a run killed after its export has nothing left to do."""
     try:
         config, _ = read_bundle(export.out)
     except BundleError:

@@ -1,4 +1,4 @@
-"""Synthetic pairs that a model makes: distillation and back-translation.
+"""Synthetic pairs, made by a model: distillation and back-translation.
 
 Imports training.optim, training.evaluation, training.data and what these import.
 """

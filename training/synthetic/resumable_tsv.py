@@ -1,4 +1,4 @@
-"""A TSV file that is written over several runs: what was written survives a kill, and the same command resumes.
+"""Writes a TSV file over several runs: what is written survives a kill, and the same command resumes.
 
 The pairs are in a temporary file beside the final one; another file records how much of the input they cover.
 """
@@ -16,13 +16,13 @@ from training.corpora.corpus import LineTally, Pair
 
 
 class ResumableTsv:
-    """Collects pairs for the file `out`, which appears when all have been added.
+    """Collects pairs for the file `out`, which appears once all are added.
 
     `last_line` is the last line of the input that has been processed, `failed` those that yielded no pair.
     """
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
-        """`settings` is what the pairs depend on. Raises ValueError if existing data was made with others."""
+        """`settings`: all that the pairs depend on. Raises ValueError if existing pairs were made with others."""
         self.out = out
         self.path, self._record = (out.with_name(f".{out.name}.partial{suffix}") for suffix in ("", ".json"))
         self._settings = json.loads(json.dumps(settings))
@@ -31,10 +31,10 @@ class ResumableTsv:
         if self.path.exists() and self._record.exists():
             self._resume(json.loads(self._record.read_bytes()))
         else:
-            self._record.unlink(missing_ok=True)  # of pairs that are gone: the new file has none of them
+            self._record.unlink(missing_ok=True)  # a record of pairs that are gone
         out.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "r+b" if self._bytes else "wb")  # noqa: SIM115  # `close` is there
-        self._file.truncate(self._bytes)  # anything after the last record will be made again
+        self._file.truncate(self._bytes)  # pairs after the last record will be made again
         self._file.seek(self._bytes)
 
     def _resume(self, record: Mapping[str, Any]) -> None:

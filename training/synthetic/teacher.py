@@ -43,7 +43,7 @@ class TranslatedBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Teacher:
-    """A bundle and how it is to translate. `name` identifies the weights expected in the folder `bundle`.
+    """A bundle, and how it translates. `name` identifies the weights expected in the folder `bundle`.
 
     `nearest`: choose the beam's hypothesis nearest to the reference, instead of the best. `sample`: draw each token
     from this many of the best, by `seed`. `back`: the translation is the student's source, not its target.
@@ -82,7 +82,7 @@ class Teacher:
         return TranslatedBatch(pairs, sorted(failed), texts[-1].line)
 
     def choose(self, bundle: Bundle, decoded: Hypothesis, reference: str) -> tuple[str, str]:
-        """The best sound hypothesis, or the nearest to `reference`; and why there is none, else "".
+        """The best usable hypothesis, or the nearest to `reference`; and why there is none, or "".
 
         The nearest is by sentence BLEU, as in sequence-level interpolation (Kim & Rush 2016, section 3.3).
         """

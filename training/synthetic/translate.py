@@ -37,9 +37,9 @@ from training.synthetic.resumable_tsv import ResumableTsv
 from training.synthetic.teacher import Teacher, TranslatedBatch
 
 BATCH_TEXTS = {"cpu": 256, "cuda": 8192}
-"""Texts per task of a process, which is what a kill may cost each."""
+"""Texts per task of a process; a kill loses at most one task per process."""
 DISTILLATION_BEAM = 5
-"""As in the experiments of Kim & Rush."""
+"""The beam size of Kim & Rush's experiments."""
 _PROGRESS_EVERY_S = 30.0
 
 Say = Callable[[str], None]
@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    """What to translate, pairs or texts, and how; None is the default. Raises ValueError, naming the option."""
+    """Options of `translate`; None means the default. Raises ValueError, naming the option."""
 
     bundle: Path
     """The bundle folder to translate with."""
@@ -103,7 +103,7 @@ class TranslateOptions:
         return (1 if self.back or self.sample is not None else DISTILLATION_BEAM) if self.beam is None else self.beam
 
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
-        """Everything that the pairs depend on, including the bundle's `name` and the input `files`."""
+        """All that the pairs depend on, including the bundle's `name` and the digests of the input `files`."""
         how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
         given = {option: getattr(self, option) for option in (*how, *(["rows"] if self.sample else []))}
         return {"bundle": name, "input": digests(files), "beam": self.beam_size, **given}
@@ -183,7 +183,7 @@ def _batched(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
 
 
 def _with_progress(found: Iterable[TranslatedBatch], texts: int) -> Iterator[TranslatedBatch]:
-    """`found`, with a progress bar on a terminal; elsewhere with a line now and then."""
+    """`found`, with a progress bar on a terminal, or elsewhere a line every half minute."""
     began = said = time.monotonic()
     with tqdm(total=texts, unit=" texts", desc="translating", dynamic_ncols=True, disable=None) as bar:
         done = 0
@@ -206,7 +206,7 @@ def _summary(options: TranslateOptions, texts: Texts, output: ResumableTsv) -> I
 
 
 def credits(bundle: Bundle) -> Iterator[str]:
-    """Whose work the translations contain, as lines to display: a TSV has no place for it."""
+    """Lines about whom to credit for the translations, to display since a TSV file has no place for them."""
     yield f"made by {bundle.name}, licence: {bundle.config.get('licence', 'not stated')}"
     named = bundle.config.get("attribution", [])
     if named:
