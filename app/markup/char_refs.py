@@ -21,7 +21,7 @@ _OPENING = re.compile(r"<(?=[A-Za-z/!?%_:\u0080-\U0010ffff]|\Z)")
 
 
 class TextPart(NamedTuple):
-    """A stretch of markup's text: plain characters, for which `raw == text`, or one reference.
+    """A part of the text between tags: plain characters, for which `raw == text`, or one reference.
 
     `text` is None for a reference that only the document's own definitions explain.
     """
@@ -59,7 +59,7 @@ def _known_prefix(reference: str) -> str:
 
 @dataclass
 class Spellings:
-    """How a stretch of markup encodes characters: its first reference for each, and those it writes plainly."""
+    """How a piece of markup encodes characters: the first reference to each, and the characters written plainly."""
 
     references: dict[str, str] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Spellings:
             self.references.setdefault(part.text, part.raw.removesuffix(";") + ";")
 
     def of_passage(self, character: str) -> str | None:
-        """Its only spelling; if there are two, the plain one, if readable; None if there is none."""
+        """The only spelling of `character`; of two, the plain one, if readable; None if it does not occur."""
         if character in self.references and (character not in self.plain or character in _ESCAPED):
             return self.references[character]
         return character if character in self.plain else None
@@ -89,7 +89,7 @@ class Writer:
     passage: Spellings
     document: Spellings
     quote: str | None = None
-    """For an attribute's value: the quotation mark around it, or nothing if there is none."""
+    """For an attribute's value: the quotation mark around it, or an empty string."""
 
     def __call__(self, text: str) -> str:
         """`text` as markup between tags, or as an attribute's value."""

@@ -29,7 +29,7 @@ class Token(NamedTuple):
     kind: Literal["text", "open", "close", "empty", "other"]
     raw: str
     name: str = ""
-    """Of a tag: in lower case, with its prefix."""
+    """The name of a tag, in lower case, with its prefix."""
 
 
 class ValueSpan(NamedTuple):
@@ -68,12 +68,12 @@ def tokens(markup: str) -> Iterator[Token]:
 
 
 def attributes(tag: str) -> Mapping[str, str]:
-    """Of a start tag: names, in lower case, and values as written; the first of duplicates."""
+    """The attributes of a start tag: names in lower case, and values as written; the first of duplicates."""
     return {name: tag[span.start : span.end] for name, span in value_spans(tag).items()}
 
 
 def value_spans(tag: str) -> Mapping[str, ValueSpan]:
-    """Of a start tag: names, in lower case, and the positions of their values; the first of duplicates."""
+    """The attributes of a start tag: names in lower case, and spans of their values; the first of duplicates."""
     named = _NAME.match(tag)
     found: dict[str, ValueSpan] = {}
     for attribute in _ATTRIBUTE.finditer(tag, named.end() if named else 0):

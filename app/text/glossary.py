@@ -117,14 +117,14 @@ class Glossary:
 
 
 class GlossaryChain(Glossary):
-    """Several glossaries as one; for each term, in any case, the first that has it decides."""
+    """Several glossaries as one; the first that has a term, in any case, decides its translation."""
 
     def __init__(self, glossaries: Sequence[Glossary]) -> None:
         super().__init__({}, "")
         self._glossaries = glossaries
 
     def find(self, text: str) -> list[ProtectedSpan]:
-        """Like that of one glossary; where terms of two glossaries overlap, the first glossary wins."""
+        """Like `Glossary.find`; where terms of two glossaries overlap, the first glossary wins."""
         found: list[ProtectedSpan] = []
         for glossary in self._glossaries:
             found = merge_spans(found, glossary.find(text))
@@ -147,7 +147,7 @@ class Glossaries:
 
 
 def merge_spans(first: Sequence[ProtectedSpan], second: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Both in order, without the ranges of `second` that overlap one of `first`."""
+    """The spans of both, in order, without those of `second` that overlap a span of `first`."""
     found: list[ProtectedSpan] = []
     index = 0
     for one in second:

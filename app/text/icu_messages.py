@@ -1,7 +1,7 @@
 """ICU messages with branches that depend on a number or a word: {n, plural, one {# file} other {# files}}.
 
 Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/). Anything doubtful is not
-treated as a message, and stays as it was. Arguments without branches are ordinary placeholders.
+treated as a message, and stays unchanged. Arguments without branches are ordinary placeholders.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class _Writer:
         self.found.append(choice.end)
 
     def _can_move_in(self, message: Message, place: int) -> bool:
-        """Whether what is beside the choice has words, and means the same inside its branches."""
+        """Whether the text beside the choice has words, and means the same inside its branches."""
         others = [*message[:place], *message[place + 1 :]]
         words = "".join(part.text for part in others if isinstance(part, _Text))
         choice = message[place]

@@ -39,7 +39,7 @@ _CHUNK = re.compile(
 )
 """To the end of a sentence, else of a word."""
 _SCRIPT_WEIGHT = {HAN: 3.0, "HANGUL": 2.0, "HIRAGANA": 2.0, "KATAKANA": 2.0}
-"""How many Latin letters carry as much information as one of these."""
+"""How many Latin letters carry as much information as one letter of the script."""
 
 # How to combine the libraries, fitted by maximum likelihood to 49,000 texts, from single words to sentences, from
 # Tatoeba and user interfaces, in English, French, German and Spanish, of which two to four were served. One text in

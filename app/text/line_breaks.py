@@ -232,7 +232,7 @@ def _columns_needed(line: _Line, following: _Line) -> int:
 
 
 def _separator(line: _Line, following: _Line) -> str:
-    """What joins two lines. The hyphen of a divided word stays: it may belong to the word."""
+    """The separator to join two lines with. A hyphen at a line end stays: it may belong to the word."""
     if _WIDE_CHARACTER.match(line.body[-1]) and _WIDE_CHARACTER.match(following.body[0]):
         return ""
     return "" if _HYPHENATED.search(line.body) and following.body[0].islower() else " "

@@ -61,7 +61,7 @@ PLACEHOLDER = re.compile(
     | %% | (?<!\d) %L[1-9]\d?(?!\d)
     | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
         | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
-    # Qt's; not where a percent sign stands before its number, as in Turkish
+    # Qt's; not in languages that put the percent sign before its number, such as Turkish
     | (?P<place> (?<![\d%]) %[1-9]\d? (?![\d%]|[.,]\d) )
     # :id and :smile:, but not :D
     | {_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )

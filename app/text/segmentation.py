@@ -24,13 +24,13 @@ MAX_WINDOW_CHARS = 2_048
 
 _SEPARATORS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
 _LINE = re.compile(rf"[^{_SEPARATORS}]++(?:(?<!\s)\|++(?!\s)[^{_SEPARATORS}]++)*+")
-"""May hold sentences. Line ends, other control characters and the bars of tables end every sentence, and are kept."""
+"""A line of text. Line ends, other control characters and the bars of tables end every sentence, and are copied."""
 _GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
 """Gaps between columns: a tab, or three or more spaces, which align words vertically."""
 _CJK_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
 _CJK_LIST = re.compile(rf"\s*{_CJK_WORD.pattern}(?:\s+{_CJK_WORD.pattern})+\s*")
 """A line of ideographs or kana with blanks and no punctuation: words or clauses that the blanks separate. If single
-characters stand between blanks ("我 喜欢 你"), the blanks separate all words."""
+characters are between blanks ("我 喜欢 你"), the blanks separate all words."""
 _MARKERS = re.compile(
     r"""
     \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
@@ -93,7 +93,7 @@ _WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
 _SHOWN = str.maketrans(
     dict.fromkeys(INVISIBLE, " ") | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"}
 )
-"""What the splitter sees in place of the masks: a name; a closing mark, as after "Done.</b>"; a quoted sentence."""
+"""What each mask becomes for the splitter: a name; a closing mark, as after "Done.</b>"; a quoted sentence."""
 _TRIMMED = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
 
 _start_of = attrgetter("start")
@@ -140,8 +140,8 @@ def split_to_fit(
 
     `length` returns the length of the characters between its two arguments, in the unit of the limit. Cuts repeatedly
     near the middle: after a clause mark, else at a space, else anywhere outside the spans of `protected` and `terms`,
-    which do not overlap. A character or range that exceeds the limit by itself is copied, and so is text that nobody
-    reads: hundreds of letters without a space.
+    which do not overlap. A character or span that exceeds the limit by itself is copied, and so are hundreds of
+    letters without a space.
     """
     within = protected[bisect_left(protected, start, key=_start_of) : bisect_left(protected, end, key=_start_of)]
     masked = _mask_spans(text, start, end, within)
@@ -181,12 +181,12 @@ def _mask(protected: str) -> str:
     return _WORD[: len(protected)] + "\ue001" * (len(protected) - 1)
 
 
-def _has_letters(stretch: str) -> bool:
-    return any(map(str.isalpha, stretch))
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalpha, text))
 
 
 def _columns(masked: str) -> Iterator[tuple[int, int]]:
-    """The stretches that may hold sentences, in order: lines, or the columns of lines that have gaps.
+    """The spans that may contain sentences, in order: lines, or the columns of lines that have gaps.
 
     A gap within a sentence is an ordinary blank; so is one in a line that ends in a mark and has no neighbouring line
     with a gap, as tables have.
@@ -297,11 +297,11 @@ def _continues(window: str, end: int, language: str) -> bool:
 
 
 def _trimmed(masked: str, start: int, end: int) -> tuple[int, int] | None:
-    """[start, end) without what is copied around it; None if all of it is copied."""
-    stretch = masked[start:end]
-    if not _has_letters(stretch):
+    """[start, end) without the text to copy around it; None if all of it is copied."""
+    sentence = masked[start:end]
+    if not _has_letters(sentence):
         return None
-    start, end = end - len(stretch.lstrip(_TRIMMED)), start + len(stretch.rstrip(_TRIMMED))
+    start, end = end - len(sentence.lstrip(_TRIMMED)), start + len(sentence.rstrip(_TRIMMED))
     sentence = masked[start:end]
     if _IN_BRACKETS.fullmatch(sentence):
         return _trimmed(masked, start + 1, end - 1)

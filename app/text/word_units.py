@@ -49,7 +49,7 @@ class UnitAlignment(NamedTuple):
 
     @property
     def centre(self) -> int:
-        """Of the source characters, in half characters, so that it lies in exactly one of several neighbours."""
+        """Centre of the source characters, in half characters, so that it lies in exactly one of several neighbours."""
         return sum(self.source)
 
 
@@ -66,7 +66,7 @@ class AlignedWords:
         self.weight_before = [0, *accumulate(weights)]
 
     def weight(self, first: int, end: int) -> int:
-        """Of the units [first, end), in aligned characters."""
+        """Weight of the units [first, end), in aligned characters."""
         return self.weight_before[end] - self.weight_before[first]
 
     def is_punctuation(self, first: int, end: int) -> bool:
