@@ -130,7 +130,7 @@ def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch:
             return [replace(evaluate_set(*how, test), served=True) for test in tests]
 
     if request.node.get_closest_marker("real_service") is None:
-        monkeypatch.setattr("training.export.bundle.measured_as_served", measured)
+        monkeypatch.setattr("training.export.bundle.measure_as_served", measured)
 
 
 SURE = "(the sample of a bundle made for tests)"

@@ -231,8 +231,8 @@ def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_ste
     log = Path("runs/bundles-mine/run/log.csv").read_text()
     learnt, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
     assert max((learnt[name] - theirs[name]).abs().max() for name in theirs) > 0.01
-    blended = ("--learning-rate", "0.01", "--blend", "0.25", "--replace")
-    tune(*blended)
+    interpolated = ("--learning-rate", "0.01", "--blend", "0.25", "--replace")
+    tune(*interpolated)
     assert Path("runs/bundles-mine/run/log.csv").read_text() == log
     ours = loaded("mine")
     for name, weight in ours.model.state_dict().items():
@@ -240,7 +240,7 @@ def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_ste
     weights = ours.config["training"]["weights"]
     assert weights.startswith("those 0.25 of the way from where the run began to ")
     assert f"The weights are {weights}." in Path("bundles/mine/README.md").read_text()
-    assert "nothing to do" in tune(*blended)
+    assert "nothing to do" in tune(*interpolated)
 
 
 def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_another_run(shipped: Path) -> None:

@@ -33,7 +33,7 @@ from training.evaluation.service_command import NotServed
 from training.export import bundle as export_module
 from training.export import run_folder as trained
 from training.export.bundle import ExportOptions, export_run
-from training.export.run_folder import BEGUN_WITH, Trained
+from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun
 from training.file_lock import alone_making
 from training.optim.checkpoint import BEST, average, save_best, save_weights, saved_weights
 from training.optim.trainer import TrainingError
@@ -142,7 +142,7 @@ def test_where_the_service_does_not_serve_it_the_figures_are_the_decoders_and_th
     def refuse(*given: Any) -> list[Any]:
         raise NotServed("the service's own command failed: no samples")
 
-    monkeypatch.setattr(export_module, "measured_as_served", refuse)
+    monkeypatch.setattr(export_module, "measure_as_served", refuse)
     said: list[str] = []
     export_run(options(run_folder, data, tmp_path / "en-fr"), said.append)
     assert (
@@ -203,7 +203,7 @@ def test_an_existing_bundle_is_refused_before_any_work(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_bundle(tmp_path / "en-fr")
-    monkeypatch.setattr(trained.Trained, "load", lambda *folders: pytest.fail("it began to work"))
+    monkeypatch.setattr(trained.TrainedRun, "load", lambda *folders: pytest.fail("it began to work"))
     with pytest.raises(NotReplaceable, match="--replace"):
         export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
 
@@ -233,8 +233,8 @@ def test_a_run_whose_best_weights_are_gone_is_refused_and_not_waited_for(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns(BEST))
-    again, load = iter(range(3)), trained.Trained.load
-    monkeypatch.setattr(trained.Trained, "load", lambda *folders: (next(again), load(*folders))[1])
+    again, load = iter(range(3)), trained.TrainedRun.load
+    monkeypatch.setattr(trained.TrainedRun, "load", lambda *folders: (next(again), load(*folders))[1])
     with pytest.raises(FileNotFoundError, match=BEST):
         export_run(options(tmp_path / "run", data, tmp_path / "out"), quiet)
 
@@ -334,7 +334,7 @@ def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
         save_weights(tmp_path, step, {"w": torch.tensor([float(step)])}, keep=9)
     save_best(tmp_path, {"w": torch.tensor([float(best)])})
     unread: Any = None
-    run = Trained(tmp_path, tmp_path, {"state": {"best_step": best}}, *[unread] * 5)
+    run = TrainedRun(tmp_path, tmp_path, {"state": {"best_step": best}}, *[unread] * 5)
     found = [(what, weights["w"].item()) for what, weights in run.candidates()]
     assert found == [(what.format(number), mean) for what, number, mean in offered]
 
@@ -343,8 +343,8 @@ def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
     ("learnt", "before", "accepted", "shipped"),
     [
         ({"average": 51.05}, 51.06, 0.1, "average"),
-        ({"average": 51.05}, 51.16, 0.1, BEGUN_WITH),
-        ({"average": 51.05, "step 7": 51.04}, 51.16, 0.1, BEGUN_WITH),
+        ({"average": 51.05}, 51.16, 0.1, INITIAL_WEIGHTS),
+        ({"average": 51.05, "step 7": 51.04}, 51.16, 0.1, INITIAL_WEIGHTS),
         ({"average": 51.05}, 51.16, 0.5, "average"),
         ({"average": 51.05, "step 7": 51.06}, None, 0.5, "step 7"),
         ({"average of 3": 51.0, "average of 5": 51.2, "step 7": 51.1}, None, 0.1, "average of 5"),
@@ -355,7 +355,7 @@ def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
 def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_by_what_is_reported(
     monkeypatch: pytest.MonkeyPatch, learnt: dict[str, float], before: float | None, accepted: float, shipped: str
 ) -> None:
-    scores = learnt if before is None else {**learnt, BEGUN_WITH: before}
+    scores = learnt if before is None else {**learnt, INITIAL_WEIGHTS: before}
 
     def evaluated(model: str, *_: Any) -> Any:
         return SimpleNamespace(scores=[SimpleNamespace(score=scores[model])], metrics=lambda: [{"model": model}])
@@ -371,9 +371,11 @@ def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_
     dev: Any = None
     said: list[str] = []
     offered: Any = [(what, what) for what in learnt]
-    begun_with: Any = None if before is None else BEGUN_WITH
-    chosen: Any = export_module._choose(run, offered, begun_with, torch.float16, CPU, dev, accepted, said.append)
+    begun_with: Any = None if before is None else INITIAL_WEIGHTS
+    chosen: Any = export_module._choose_weights(
+        run, offered, begun_with, torch.float16, CPU, dev, accepted, said.append
+    )
     assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
     assert [candidate["weights"] for candidate in chosen[3]] == list(scores)
     warned = [line for line in said if line.startswith("warning: what was learnt costs 0.11 BLEU")]
-    assert bool(warned) == (shipped == BEGUN_WITH)
+    assert bool(warned) == (shipped == INITIAL_WEIGHTS)

@@ -13,7 +13,7 @@ from model.decoding import greedy_decode
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.export import samples as samples_module
-from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences, surest_sample
+from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, most_certain_sample, own_sentences
 from training.optim.checkpoint import average, saved_weights
 
 
@@ -93,7 +93,7 @@ def test_an_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
 
 def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_not(bundle: LoadedBundle) -> None:
     sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
-    sample, lead = surest_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
+    sample, lead = most_certain_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
     leads = []
     for source in (bundle.tokenizer.encode_source(text) for text in sentences if text):
         (found,) = greedy_decode(bundle.model, [source], bundle.limits)
@@ -102,7 +102,7 @@ def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_no
     assert lead == pytest.approx(max(leads), abs=1e-4)
     assert sample["source_ids"] == bundle.tokenizer.encode_source(sample["source"])
     with pytest.raises(ValueError, match="none of the sentences"):
-        surest_sample(bundle.model, bundle.tokenizer, bundle.limits, [""])
+        most_certain_sample(bundle.model, bundle.tokenizer, bundle.limits, [""])
 
 
 def test_a_bundle_without_samples_passes_its_check(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.export.tradeoff import PLOT, SHARES, Point, Tradeoff, explored
+from training.export.tradeoff import PLOT, SHARES, Point, Tradeoff, explore
 
 BEFORE = Point(0.0, 20.0, {"news": 40.0, "talk": 30.0})
 
@@ -36,16 +36,16 @@ def test_points_beside_the_best_are_measured_too_and_a_given_one_alone() -> None
         measured.append(share)
         return point(share, 20 + 10 * share, 4 * share)
 
-    assert explored(BEFORE, measure, 2.0, None).best == measure(0.5)
+    assert explore(BEFORE, measure, 2.0, None).best == measure(0.5)
     assert measured == [*SHARES, 0.3, 0.5, 0.5]
     measured.clear()
-    assert explored(BEFORE, measure, 2.0, 0.7).best is None
+    assert explore(BEFORE, measure, 2.0, 0.7).best is None
     assert measured == [0.7]
 
 
 @pytest.mark.parametrize("accepted", [0.0, 100.0])
 def test_of_points_all_over_or_all_under_what_is_accepted_none_off_the_way_is_measured(accepted: float) -> None:
-    found = explored(BEFORE, lambda share: point(share, 20 + share, 4 * share), accepted, None)
+    found = explore(BEFORE, lambda share: point(share, 20 + share, 4 * share), accepted, None)
     assert all(0 < point.share <= 1 for point in found.points)
     assert len({point.share for point in found.points}) == len(found.points)
 

@@ -26,8 +26,8 @@ from training.corpora.general import general_pairs_of
 from training.data.batches import Pairs, load_pairs
 from training.data.options import PrepareOptions
 from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set
-from training.evaluation.scoring import A_DIFFERENCE
-from training.export.interpolation import Adapted
+from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
+from training.export.interpolation import Baseline
 from training.export.model_card import changes
 from training.export.tradeoff import ACCEPTED
 from training.optim.defaults import recipe_of
@@ -120,8 +120,8 @@ class FineTuning:
     learning_rate: Annotated[float | None, Option(panel=PANEL)] = None
     """The peak learning rate. (default: {LEARNING_RATE:g})"""
     accept_loss: Annotated[float | None, Option(metavar="BLEU", panel=PANEL)] = None
-    """Ship the fine-tuned weights even if they lose this much BLEU on the development set. (default: {A_DIFFERENCE:g};
-    if they lose more, the weights of the --init bundle ship)"""
+    """Ship the fine-tuned weights even if they lose this much BLEU on the development set. (default:
+    {MIN_BLEU_DIFFERENCE:g}; if they lose more, the weights of the --init bundle ship)"""
     blend: Annotated[float | None, Option(metavar="SHARE", panel=PANEL)] = None
     """Ship weights interpolated this share of the way from the --init bundle's to the fine-tuned ones, such as 0.75:
     losses in other fields shrink faster than gains. (default: of several shares, the one that is best on your pairs and
@@ -189,14 +189,14 @@ class FineTuning:
         found = Rehearsal.of(self.initial.bundle, self.general_text, work)
         return found if found.sentences else None
 
-    def adapted(self, before: Sequence[Mapping[str, Any]], general: Sequence[TestSet]) -> Adapted:
+    def baseline(self, before: Sequence[Mapping[str, Any]], general: Sequence[TestSet]) -> Baseline:
         """The criteria for choosing weights; `before`: the bundle's metrics on the `general` and the development
         set."""
-        return Adapted(
+        return Baseline(
             self.initial.weights,
             {metric["set"]: metric["score"] for metric in before if metric["metric"] == BLEU},
             general,
-            A_DIFFERENCE if self.accept_loss is None else self.accept_loss,
+            MIN_BLEU_DIFFERENCE if self.accept_loss is None else self.accept_loss,
             ACCEPTED if self.accept_general_loss is None else self.accept_general_loss,
             self.blend,
         )

@@ -39,14 +39,16 @@ DEVELOPMENT = "development set"
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentence pairs from a file, including duplicates, and its unusable lines; `turned`: the file has the two
-    languages swapped."""
+    """The sentence pairs of a file, duplicates included, and its unusable lines.
+
+    `swapped`: the file has the languages in the opposite order.
+    """
 
     __test__ = False  # pytest would collect any class named Test*
     name: str
     pairs: list[Pair]
     skipped: LineTally
-    turned: bool = False
+    swapped: bool = False
 
     @property
     def digest(self) -> str:
@@ -68,9 +70,11 @@ class TestSet:
         encoding: str | None = None,
         below: Path | None = None,
     ) -> TestSet:
-        """`text` is as for `prepare --pairs`: a TSV, or two plain files as a.en,b.fr; `columns`, from 1, and `encoding`
-        are detected if None. A set in the folder `below` is named by its path in it, others by their file's name.
-        Raises CorpusError."""
+        """Reads a test set. `text` is as for `prepare --pairs`: a TSV, or two plain files, as in a.en,b.fr.
+
+        `columns`, counted from 1, and `encoding` are detected if None. A set in the folder `below` is named by its path
+        there, others by their file's name. Raises CorpusError.
+        """
         skipped = LineTally()
         corpus = open_oriented_corpus(resolve(text, source, target), source, target, columns, encoding)
         pairs = [pair for _, pair in corpus.pairs(skipped)]
@@ -85,7 +89,7 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The beam size, where 1 is greedy, and the additional scores wanted; see `scores`."""
+    """The beam size, where 1 is greedy, and which additional scores to compute; see `scores`."""
 
     beam: int = 1
     lowercase: bool = False
@@ -94,8 +98,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Result:
-    """The result on a test set: `precision` and `device` are those of the model that translated; a `beam` of 1 is
-    greedy decoding."""
+    """The result on a test set. `precision` and `device` are those of the model; a `beam` of 1 is greedy decoding."""
 
     set: str
     scores: list[Score]
@@ -105,7 +108,7 @@ class Result:
     skipped: int
     beam: int = 1
     served: bool = False
-    """Whether the service translated, with all its processing, or the bare decoder."""
+    """Whether the service translated, with all its processing, rather than the bare decoder."""
     simplified: int = 0
     """References in traditional characters that were simplified to match the model."""
     trained_on: int | None = None
@@ -160,9 +163,9 @@ def evaluate_served(
     workers: int | None = None,
     scoring: Scoring = Scoring(),
 ) -> list[Result]:
-    """Translates the sources of `tests` as the service does from `bundle`'s folder, and scores them. Raises NotServed.
+    """Translates the sources of `tests` through the service, with the bundle in `bundle.folder`, and scores them.
 
-    `precision` and `device` are those for the service, `workers` its number of processes.
+    `precision`, `device` and the number of `workers` are settings for the service. Raises NotServed.
     """
     sources, languages = [pair.source for test in tests for pair in test.pairs], (bundle.source, bundle.target)
     texts = iter(translate_served(bundle.folder, languages, sources, precision, device, workers))
@@ -182,7 +185,7 @@ def _scored(
     beam: int = 1,
     served: bool = False,
 ) -> Result:
-    """The result of `translations` of `test` into the language `target`, made as the other arguments say."""
+    """Scores `translations` of `test` into the language `target`; the other arguments say how they were made."""
     given = [pair.target for pair in test.pairs]
     references = references_in_script(given, tokenizer)
     return Result(
@@ -205,7 +208,7 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
     say(f"{result.set}: {len(test.pairs):,} sentences, {decoding}, on {result.device} in {result.precision}")
     for score in result.scores:
         say(f"  {score.metric} {score.score:.2f}  {score.signature}")
-    if test.turned:
+    if test.swapped:
         say("  source and target are swapped in this file; they were read accordingly")
     for line in test.skipped.describe():
         say(f"  {line}")
@@ -218,7 +221,7 @@ def report(result: Result, test: TestSet, limits: Limits, say: Say) -> None:
 
 
 def _write_lines(path: Path, texts: Sequence[str]) -> None:
-    """One translation per line; a line break within one, which bytes could spell, becomes a space."""
+    """Writes one translation per line. A line break within one, which byte tokens can spell, becomes a space."""
     path.write_text("".join(" ".join(text.splitlines()) + "\n" for text in texts), encoding="utf-8")
 
 

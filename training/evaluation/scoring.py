@@ -23,8 +23,8 @@ from training.data.dataset import dev_pairs
 
 ROWS = {"cpu": 64, "cuda": 512}
 """Hypotheses decoded together, by device."""
-A_DIFFERENCE = 0.1
-"""BLEU, as it is reported."""
+MIN_BLEU_DIFFERENCE = 0.1
+"""The smallest difference in BLEU that reports show."""
 
 
 @dataclass(frozen=True)

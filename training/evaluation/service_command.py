@@ -1,5 +1,4 @@
-"""Translates sentences as the service does, by running its command line in a separate process: `training` imports no
-`app`."""
+"""Translates sentences through the service's command line, in a separate process: `training` must not import `app`."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ def translate_served(
     device: str = "auto",
     workers: int | None = None,
 ) -> list[str]:
-    """Each sentence's translation, in order, by the service with its default settings, from `bundle`.
+    """The translations of `sentences`, in order, by the service with `bundle` and its default settings.
 
-    `languages` are source and target, `workers` the number of worker processes (None: one per core). Ignores the
-    environment's settings for the service: scores must not depend on them. Raises NotServed.
+    `languages` are source and target; `workers` is the number of worker processes, None for one per core. Ignores the
+    environment's settings for the service, since scores must not depend on them. Raises NotServed.
     """
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(_SETTINGS)}
@@ -57,6 +56,6 @@ def _command(bundle: Path, source: str, target: str) -> list[str]:
 
 
 def _reason(code: int, said: Sequence[str]) -> str:
-    """Why the command ended with `code`, in one line: its own last line, which names the fault."""
+    """The reason why the command ended with `code`, in one line: the last line of its output, which names the fault."""
     ended = "it was killed" if code < 0 else f"its exit code is {code}"
     return f"the service's own command failed: {said[-1].removeprefix('interlinear: ') if said else ended}"

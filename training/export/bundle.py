@@ -1,7 +1,7 @@
 """Exports a run's best weights, with metrics, as a bundle that the service loads.
 
-The run is read in `training.export.run_folder`, the bundle format is in `model.bundle`, and conversion to another
-library's format in `training.export.ctranslate2`.
+`training.export.run_folder` reads the run, `model.bundle` defines the format, and `training.export.ctranslate2`
+converts a bundle for another library.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from training.corpora.text_file import open_text
 from training.data.batches import load_pairs
 from training.data.dataset import dev_pairs
 from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
-from training.evaluation.scoring import A_DIFFERENCE
+from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
-from training.export.interpolation import Adapted, choose_adapted, chosen_before
-from training.export.metrics import measured_as_served
+from training.export.interpolation import Baseline, choose_interpolation, load_choice
+from training.export.metrics import measure_as_served
 from training.export.model_card import model_card
-from training.export.run_folder import BEGUN_WITH, Trained, origin_of, training_record
-from training.export.samples import MARGIN, choose_samples, own_sentences, surest_sample
+from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
+from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
 from training.file_lock import alone_making
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
@@ -45,7 +45,7 @@ from training.options import Option, OptionGroup, Values, group_options, options
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
 ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
-NEEDED = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
+REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options that each value of `--to` requires."""
 GENERAL_PAIRS = 200
 """Maximum number of development pairs that a bundle carries as general pairs."""
@@ -57,12 +57,12 @@ Say = Callable[[str], None]
 class ExportOptions:
     """What to export. A ValueError names the fault.
 
-    `columns`, counted from 1, and `encoding` are those of `evaluate_on`; None: detected. Test sets are named by their
-    path below the folder `below`, if they are there, else by their file's name. `initial` is the record of the bundle
-    that the run fine-tunes, `parent` that of the bundle for other languages whose weights it started from.
-    `accept_loss`: BLEU on the development set that the fine-tuned weights may lose and still ship; None: A_DIFFERENCE.
-    `accept_general_loss`: BLEU that may be lost on each general set; None: `tradeoff.ACCEPTED`. `blend`: how far to go
-    from the initial bundle's weights to the fine-tuned ones; None: as far as `accept_general_loss` allows.
+    `columns`, counted from 1, and `encoding` are those of `evaluate_on`; None: detected. A test set in the folder
+    `below` is named by its path there, others by their file's name. `initial` is the record of the bundle that the run
+    fine-tunes, `parent` that of the bundle for other languages from whose weights it started. `accept_loss`: BLEU that
+    the fine-tuned weights may lose on the development set and still ship; None: MIN_BLEU_DIFFERENCE.
+    `accept_general_loss`: BLEU that they may lose on each general set; None: `tradeoff.ACCEPTED`. `blend`: how far to
+    go from the initial bundle's weights to the fine-tuned ones; None: as far as `accept_general_loss` allows.
     """
 
     run: Path
@@ -97,13 +97,13 @@ class ExportOptions:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What must be recorded about a bundle that the run started from; empty if there was none."""
+        """The record of a bundle that the run started from; empty if there was none."""
         began = {name: record for name in ("initial", "parent") if (record := getattr(self, name))}
         return began | {"licence": self.licence, "attribution": list(self.attribution)} if began else {}
 
     @property
     def form(self) -> dict[str, Any]:
-        """How weights are chosen and stored and where samples come from, as recorded in config.json."""
+        """The choice and storage of weights and the origin of samples, as config.json records them."""
         sentences = self.sentences()
         digest = hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else None
         chosen = {"accept_loss": self.accept_loss, "blend": self.blend, "samples_sha256": digest}
@@ -123,7 +123,7 @@ class ExportOptions:
 
     def tests(self, source: str, target: str) -> list[TestSet]:
         """The sets of `evaluate_on`, in these languages. Raises CorpusError, and ValueError if two have the same name,
-        by which scores are identified."""
+        since names identify scores."""
         tests = [self._test(text, source, target) for text in self.evaluate_on]
         counts = Counter([DEVELOPMENT, *(test.name for test in tests)])
         for test in tests:
@@ -139,17 +139,17 @@ def export_run(
     options: ExportOptions,
     say: Say = print,
     tests: Sequence[TestSet] | None = None,
-    adapted: Adapted | None = None,
+    baseline: Baseline | None = None,
 ) -> None:
     """Chooses weights by development BLEU, measures them as they will be loaded, and writes the bundle.
 
-    `tests`: `options.tests()`, if already read. `adapted`: the bundle that the run fine-tunes; without it, the weights
+    `tests`: `options.tests()`, if already read. `baseline`: the bundle that the run fine-tunes; without it, the weights
     of such a run are those chosen before. Nothing exists at `out` before all is done. Raises BundleError,
     NotReplaceable, TrainingError, CorpusError, ValueError.
     """
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
-    run, learnt = _at_one_moment(options)
+    run, learnt = _load_snapshot(options)
     if options.initial:  # it must still translate long sentences that it could translate before
         theirs = options.initial["limits"]
         longer = {name: max(getattr(run.limits, name), theirs[name]) for name in ("max_source", "max_target", "ratio")}
@@ -160,14 +160,16 @@ def export_run(
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
     dtype = DTYPES[options.dtype]
     choice: dict[str, Any] = {}
-    if options.initial and adapted is None:
-        weights, chosen, choice = chosen_before(run.folder)
+    if options.initial and baseline is None:
+        weights, chosen, choice = load_choice(run.folder)
         learnt = [(weights, chosen)]
     before = None if options.initial else run.beginning()
-    weights, model, metrics, candidates = _choose(run, learnt, before, dtype, device, dev, A_DIFFERENCE, say)
-    if adapted is not None:
+    weights, model, metrics, candidates = _choose_weights(
+        run, learnt, before, dtype, device, dev, MIN_BLEU_DIFFERENCE, say
+    )
+    if baseline is not None:
         best = weights, dict(learnt)[weights]
-        weights, model, choice = choose_adapted(run, best, adapted, dev, dtype, device, say)
+        weights, model, choice = choose_interpolation(run, best, baseline, dev, dtype, device, say)
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         report(result, dev, run.limits, say)
         metrics = result.metrics()
@@ -201,7 +203,7 @@ def export_run(
         save_bundle(folder, model, run.tokenizer, run.limits, record, card, **how)
 
     try:
-        results = measured_as_served(write, [dev, *tests], device)
+        results = measure_as_served(write, [dev, *tests], device)
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
     else:
@@ -216,22 +218,22 @@ def export_run(
     say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB, with {weights}")
 
 
-def _at_one_moment(options: ExportOptions) -> tuple[Trained, Iterable[tuple[str, dict[str, Tensor]]]]:
-    """A snapshot of the run and its candidates: training may continue in its folder while they are measured."""
+def _load_snapshot(options: ExportOptions) -> tuple[TrainedRun, Iterable[tuple[str, dict[str, Tensor]]]]:
+    """The run and its candidates, as of one moment: training may continue in the folder while they are measured."""
     while True:
-        run = Trained.load(options.run, options.data)
+        run = TrainedRun.load(options.run, options.data)
         try:
             learnt = list(run.candidates())
-        except FileNotFoundError:  # an evaluation has replaced them
-            if not (run.folder / BEST).exists():  # never removed, only replaced, so it was not copied
+        except FileNotFoundError:  # an evaluation replaced them
+            if not (run.folder / BEST).exists():  # training replaces it but never removes it: the copy is incomplete
                 raise
             continue
         if run.is_current():
             return run, learnt
 
 
-def _choose(
-    run: Trained,
+def _choose_weights(
+    run: TrainedRun,
     learnt: Iterable[tuple[str, dict[str, Tensor]]],
     before: dict[str, Tensor] | None,
     dtype: torch.dtype,
@@ -240,10 +242,13 @@ def _choose(
     accepted: float,
     say: Say,
 ) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
-    """The best candidate's description, its model, its metrics on the development set, and each candidate's BLEU there.
-    The weights from `before` the run win only by more than `accepted`."""
+    """Chooses the candidate with the best BLEU on the development set.
+
+    Returns its description, its model, its metrics there, and the BLEU of each candidate. The weights from `before` the
+    run win only by more than `accepted`.
+    """
     found = []
-    for what, weights in chain(learnt, [(BEGUN_WITH, before)] if before else []):
+    for what, weights in chain(learnt, [(INITIAL_WEIGHTS, before)] if before else []):
         model = run.model(weights, dtype, device)
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         found.append((result.scores[0].score, what, model, result))
@@ -261,13 +266,13 @@ def _choose(
     return what, model, result.metrics(), tried
 
 
-def _samples(model: Transformer, run: Trained, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
-    """At least one, since the service refuses a bundle without samples. Raises ValueError if no sentence qualifies."""
+def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
+    """At least one sample, since the service refuses a bundle without. Raises ValueError if no sentence fits."""
     samples = choose_samples(model, run.tokenizer, run.limits, sentences)
     if samples:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
         return samples
-    surest, lead = surest_sample(model, run.tokenizer, run.limits, sentences)
+    surest, lead = most_certain_sample(model, run.tokenizer, run.limits, sentences)
     say(
         f"warning: no sample leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another processor or "
         "at another precision the service may refuse this bundle; train for longer"
@@ -275,13 +280,13 @@ def _samples(model: Transformer, run: Trained, sentences: Sequence[str], say: Sa
     return [surest]
 
 
-def _sample_sentences(run: Trained, samples: str) -> Sequence[str]:
-    """Our own; the development set's if `samples` says so, or if we have none in the language."""
+def _sample_sentences(run: TrainedRun, samples: str) -> Sequence[str]:
+    """Our own sentences; the development set's if `samples` says so, or if we have none in the language."""
     own = own_sentences(run.summary.source) if samples == "own" else []
     return own or [pair.source for pair in dev_pairs(run.data)]
 
 
-def _general(run: Trained, options: ExportOptions) -> list[list[str]]:
+def _general(run: TrainedRun, options: ExportOptions) -> list[list[str]]:
     """The pairs by which a later `run --init` measures what is lost outside its field: those of the fine-tuned bundle,
     or ours, or for languages that we have none in some of the development set, as with samples."""
     origin = options.initial or {}
@@ -310,15 +315,15 @@ class ExportArguments:
     """CPU threads. (default: one per core)"""
 
     def __post_init__(self) -> None:
-        if self.to not in NEEDED:
-            raise ValueError(f"--to must be one of {', '.join(NEEDED)}, not {self.to!r}")
+        if self.to not in REQUIRED_OPTIONS:
+            raise ValueError(f"--to must be one of {', '.join(REQUIRED_OPTIONS)}, not {self.to!r}")
         given = {name for name in ("run", "data", "bundle", "threads") if getattr(self, name) is not None}
         given |= self.export.keys()
-        others = {name for kind, names in NEEDED.items() if kind != self.to for name in names}
-        missing = [name for name in NEEDED[self.to] if name not in given]
-        surplus = given & others if self.to == "bundle" else given - {*NEEDED[self.to], "dtype"}
-        faults = [f"needs {_spelt(missing)}"] if missing else []
-        faults += [f"takes no {_spelt(sorted(surplus))}"] if surplus else []
+        others = {name for kind, names in REQUIRED_OPTIONS.items() if kind != self.to for name in names}
+        missing = [name for name in REQUIRED_OPTIONS[self.to] if name not in given]
+        surplus = given & others if self.to == "bundle" else given - {*REQUIRED_OPTIONS[self.to], "dtype"}
+        faults = [f"needs {_flags(missing)}"] if missing else []
+        faults += [f"takes no {_flags(sorted(surplus))}"] if surplus else []
         if faults:
             raise ValueError(f"--to {self.to} {' and '.join(faults)}")
 
@@ -341,7 +346,7 @@ def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
     say(f"next: {serve_command(out)}")
 
 
-def _spelt(names: Iterable[str]) -> str:
+def _flags(names: Iterable[str]) -> str:
     declared = {**options_of(ExportArguments), **group_options(OptionGroup(ExportOptions))}
     return ", ".join(option.flags(name)[0] for name in names if isinstance(option := declared[name][1], Option))
 

@@ -33,7 +33,7 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """What to convert. A ValueError names the fault. `dtype` is the storage type of weights, not that of
+    """What to convert. Raises ValueError, naming the fault. `dtype` is the storage type of weights, not that of
     computation."""
 
     bundle: Path
@@ -47,9 +47,9 @@ class ConvertOptions:
 
 
 def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
-    """Writes the CTranslate2 model; its folder also has the vocabulary, and a card with the licence and usage.
+    """Writes a folder with the CTranslate2 model, the vocabulary, and a card with licence and usage.
 
-    Nothing exists at `out` before CTranslate2 has reproduced the bundle's samples. Raises BundleError, NotReplaceable
+    Nothing appears at `out` before CTranslate2 has reproduced the bundle's samples. Raises BundleError, NotReplaceable
     and ConversionError.
     """
     check_replaceable(options.out, options.replace, "CTranslate2 model", WEIGHTS)
@@ -79,7 +79,7 @@ def model_spec(bundle: LoadedBundle) -> Any:
     if config.norm == "residual_post":
         raise ConversionError(f"CTranslate2 does not support the layer normalisation of {bundle.name} (residual_post)")
     spec = transformer_spec.TransformerSpec.from_config(
-        # Made as `pre` in any case: a specification made as `post` lacks the norm that closes a stack.
+        # Built as `pre` in any case: one built as `post` lacks the norm that closes a stack.
         (config.encoder_layers, config.decoder_layers),
         config.num_heads,
         no_final_norm=not config.has_final_norm,
@@ -98,11 +98,10 @@ def model_spec(bundle: LoadedBundle) -> Any:
 
 
 def check_converted(folder: Path, bundle: LoadedBundle, dtype: str) -> None:
-    """Translates the bundle's samples with CTranslate2; raises ConversionError if a token differs from the recorded
-    one."""
+    """Translates the bundle's samples with CTranslate2. Raises ConversionError if a token differs from the bundle's."""
     import ctranslate2
 
-    # One thread: a process with torch in it already has two thread pools.
+    # One thread: PyTorch has already given this process two thread pools.
     compute = "default" if dtype == "int8" else "float32"
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=compute, intra_threads=1)
     for sample in bundle.config["samples"]:
@@ -138,7 +137,7 @@ def _set_layer(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
 
 
 def _set_attention(spec: Any, attention: Attention, residual: Residual, cuts: tuple[int, ...]) -> None:
-    """`cuts` split query, key and value (0, 1, 2): there, too, projections with the same input are one matrix."""
+    """`cuts` split query, key and value (0, 1, 2). CTranslate2, too, has one matrix for projections of one input."""
     weight, bias = attention.query_key_value.weight, attention.query_key_value.bias
     width = weight.size(1)
     for linear, (first, last) in zip(spec.linear[:-1], pairwise(cuts), strict=True):

@@ -1,7 +1,6 @@
-"""Chooses the weights of a fine-tuned bundle: interpolated between its own and the fine-tuned ones, as far as general
-quality is kept.
+"""Chooses the weights of a fine-tuned bundle, interpolated between the initial bundle's and the fine-tuned ones.
 
-The gain and loss at each point are compared in `training.export.tradeoff`.
+`training.export.tradeoff` compares gain and loss at each point.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from torch import Tensor
 from model.atomic_files import write_atomically
 from model.transformer import Transformer
 from training.evaluation.evaluate import TestSet, evaluate_set
-from training.export.run_folder import BEGUN_WITH, Trained, blended
-from training.export.tradeoff import ACCEPTED, Point, explored
+from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, interpolated
+from training.export.tradeoff import ACCEPTED, Point, explore
 from training.optim.checkpoint import load_weights, serialised
 from training.optim.trainer import TrainingError
 
 WEIGHTS, CHOICE = "adapted.safetensors", "adapted.json"
-"""In a run's folder: the chosen weights, and their description."""
+"""Files of a run folder: the chosen weights, and their description."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Adapted:
+class Baseline:
     """The bundle that a run fine-tunes: its weights, its BLEU by set, and the `general` sets that measure losses.
 
-    `accepted`: BLEU that may be lost there; `accepted_own`, on the development set, for the fine-tuned weights to ship
-    instead of the bundle's. `blend`: the only point to measure; None to search.
+    `accepted`: BLEU that may be lost on these; `accepted_own`: BLEU that the fine-tuned weights may lose on the
+    development set and still ship. `blend`: the only point to measure; None to search.
     """
 
     weights: Mapping[str, Tensor]
@@ -44,62 +43,62 @@ class Adapted:
     blend: float | None = None
 
 
-def choose_adapted(
-    run: Trained,
+def choose_interpolation(
+    run: TrainedRun,
     learnt: tuple[str, Mapping[str, Tensor]],
-    adapted: Adapted,
+    baseline: Baseline,
     dev: TestSet,
     dtype: torch.dtype,
     device: torch.device,
     say: Say,
 ) -> tuple[str, Transformer, dict[str, Any]]:
-    """Chooses what ships: its description, its model, and what config.json records of the choice; kept in the run's
-    folder.
+    """Chooses the weights that ship, and saves them in the run's folder.
 
-    Raises TrainingError if every point loses more elsewhere than accepted.
+    Returns their description, their model, and the record of the choice for config.json. Raises TrainingError if every
+    point loses more on general sets than accepted.
     """
 
     def bleu(model: Transformer, test: TestSet) -> float:
         return evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test).scores[0].score
 
     def at(share: float) -> tuple[str, dict[str, Tensor]]:
-        return next(blended([(learnt[0], dict(learnt[1]))], adapted.weights, share))
+        return next(interpolated([(learnt[0], dict(learnt[1]))], baseline.weights, share))
 
     def measured(share: float) -> Point:
         model = run.model(at(share)[1], dtype, device)
-        point = Point(share, bleu(model, dev), {test.name: bleu(model, test) for test in adapted.general})
+        point = Point(share, bleu(model, dev), {test.name: bleu(model, test) for test in baseline.general})
         elsewhere = ", ".join(f"{score:.2f} on {name}" for name, score in point.elsewhere.items())
         say(f"blend {share:g}: BLEU {point.own:.2f} on the development set, {elsewhere}")
         return point
 
-    before = Point(0.0, adapted.bleu[dev.name], {test.name: adapted.bleu[test.name] for test in adapted.general})
-    found = explored(before, measured, adapted.accepted, adapted.blend)
+    before = Point(0.0, baseline.bleu[dev.name], {test.name: baseline.bleu[test.name] for test in baseline.general})
+    found = explore(before, measured, baseline.accepted, baseline.blend)
     say(f"what is gained and lost on the way is drawn in {found.plot(run.folder)}")
     best = found.best
     if best is None:
         raise found.refusal()
     what, weights = learnt if best.share == 1 else at(best.share)
     advice = found.advice(best)
-    if (cost := before.own - best.own) > adapted.accepted_own:
-        what, weights, best = BEGUN_WITH, adapted.weights, before
+    if (cost := before.own - best.own) > baseline.accepted_own:
+        what, weights, best = INITIAL_WEIGHTS, baseline.weights, before
         advice = (
             f"what was learnt costs {cost:.2f} BLEU on the development set: the bundle has the weights that the run "
             "began with (`run --init` with --accept-loss ships what was learnt)"
         )
         say(f"warning: {advice}")
     record = {**found.record(), "blend": best.share, "advice": advice}
-    _keep(run.folder, what, weights, record)
+    _save_choice(run.folder, what, weights, record)
     return what, run.model(dict(weights), dtype, device), record
 
 
-def _keep(folder: Path, what: str, weights: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
+def _save_choice(folder: Path, what: str, weights: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
     (folder / CHOICE).unlink(missing_ok=True)
     write_atomically(folder / WEIGHTS, serialised({name: weight.cpu() for name, weight in weights.items()}))
     write_atomically(folder / CHOICE, (json.dumps({"weights": what, **record}, indent=2) + "\n").encode())
 
 
-def chosen_before(folder: Path) -> tuple[str, dict[str, Tensor], dict[str, Any]]:
-    """What `choose_adapted` saved. Raises TrainingError if it chose nothing."""
+def load_choice(folder: Path) -> tuple[str, dict[str, Tensor], dict[str, Any]]:
+    """The choice that `choose_interpolation` saved. Raises TrainingError if it has not saved one."""
     if not (folder / CHOICE).exists():
         raise TrainingError(f"{folder} adapts a bundle, and `run` has chosen none of its weights yet: go on with that")
     record = dict(json.loads((folder / CHOICE).read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Measures a bundle before it is in its place, as the service answers, from a temporary copy."""
+"""Measures a bundle through the service before it is written to its place, from a temporary copy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from model.bundle_weights import load_bundle
 from training.evaluation.evaluate import Result, TestSet, evaluate_served
 
 
-def measured_as_served(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
-    """The results of `tests` with the service's default settings, from the bundle that `write` puts into a folder.
+def measure_as_served(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
+    """The results of `tests` with the service's default settings, for the bundle that `write` writes to a folder.
 
-    Raises NotServed if the service refuses it, for example if its samples come out differently.
+    Raises NotServed if the service refuses it, for example because it translates a sample differently.
     """
     with TemporaryDirectory(prefix="interlinear-") as place:
         write(Path(place, "bundle"))

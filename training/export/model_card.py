@@ -29,11 +29,11 @@ print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 
 
 def model_card(config: Mapping[str, Any]) -> str:
-    """What the bundle is, its metrics, training data and owners, and its limitations."""
+    """A description of the bundle: its metrics, training data and their owners, and limitations."""
     return "\n".join(
         [
             *_opening(config),
-            *_figures(config),
+            *_metrics(config),
             *_initial(config),
             *_training(config),
             *_parent(config),
@@ -50,7 +50,7 @@ def converted_card(config: Mapping[str, Any], name: str) -> str:
         name=name, source=language_name(config["source"]), target=language_name(config["target"]), **config["limits"]
     )
     rights = _rights({"licence": "Not stated", "attribution": [], **config})
-    return "\n".join([opening, *_cautions(config), *rights])
+    return "\n".join([opening, *_limitations(config), *rights])
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _opening(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _figures(config: Mapping[str, Any]) -> Iterator[str]:
+def _metrics(config: Mapping[str, Any]) -> Iterator[str]:
     yield "## Figures"
     yield ""
     if all(metric.get("served") for metric in config["metrics"]):
@@ -82,10 +82,10 @@ def _figures(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     signatures = {metric["metric"]: metric["signature"] for metric in config["metrics"]}
     yield from (f"- {name} is `{signature}`" for name, signature in signatures.items())
-    flattered = {metric["set"]: metric.get("sources_trained_on", 0) for metric in config["metrics"]}
+    overlaps = {metric["set"]: metric.get("sources_trained_on", 0) for metric in config["metrics"]}
     yield from (
         f"- Sentences of {name} that were trained on: {count:,}. Its figures flatter."
-        for name, count in flattered.items()
+        for name, count in overlaps.items()
         if count
     )
     yield ""
@@ -102,7 +102,7 @@ def changes(config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], float]]:
 
 
 def _initial(config: Mapping[str, Any]) -> Iterator[str]:
-    """What a fine-tuned bundle was made from, and what that gained and cost."""
+    """The initial bundle of a fine-tuned one, and the gains and losses."""
     initial = config["training"].get("initial")
     if initial is None:
         return
@@ -122,7 +122,7 @@ def _initial(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _named(origin: Mapping[str, Any]) -> str:
-    """The corpora of what a bundle began from."""
+    """The corpora of a bundle from which another started."""
     corpora = (f"{corpus['name']} ({corpus['pairs']:,} pairs)" for corpus in origin.get("corpora", ()))
     return ", ".join(corpora) or "corpora that it does not name"
 
@@ -157,7 +157,7 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parent(config: Mapping[str, Any]) -> Iterator[str]:
-    """Whose weights it started from, and those which that one started from."""
+    """The bundle for other languages from whose weights this one started, and that bundle's ancestors."""
     yield from _origins("It", {"parent": config["training"].get("parent")})
 
 
@@ -171,13 +171,13 @@ def _rights(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _limits(config: Mapping[str, Any]) -> Iterator[str]:
-    yield from _cautions(config)
+    yield from _limitations(config)
     longest = config["limits"]["max_source"]
     yield f"A sentence may have {longest} tokens; what is longer, the service translates in parts."
     yield ""
 
 
-def _cautions(config: Mapping[str, Any]) -> Iterator[str]:
+def _limitations(config: Mapping[str, Any]) -> Iterator[str]:
     yield "## What it cannot do"
     yield ""
     for remark in config.get("remarks", ()):

@@ -1,6 +1,6 @@
 """The result of a training run: weights that may ship, and the record of how they were trained.
 
-`training.export.bundle` finds out which weights are best.
+`training.export.bundle` measures which weights are best.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from training.optim.checkpoint import BEST, average, load_state, load_weights, s
 from training.optim.trainer import TrainingError, resolve_precision
 
 ORIGIN = "origin.json"
-"""In a run folder: what its weights started from, and the credits for that."""
-MOST_CANDIDATES = 3
-"""Maximum number of candidates from `Trained.candidates`."""
-BEGUN_WITH = "those that the run began with"
+"""File of a run folder: the bundle from which its weights started, and the credits for that."""
+MAX_CANDIDATES = 3
+"""Maximum number of candidates from `TrainedRun.candidates`."""
+INITIAL_WEIGHTS = "those that the run began with"
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """A run folder and the data it was trained on."""
 
     folder: Path
@@ -52,7 +52,7 @@ class Trained:
     limits: Limits
 
     @classmethod
-    def load(cls, folder: Path, data: Path) -> Trained:
+    def load(cls, folder: Path, data: Path) -> TrainedRun:
         """Raises TrainingError if `folder` has no weights yet or was trained on other data."""
         snapshot = load_state(folder) if folder.is_dir() else None
         if snapshot is None or not saved_weights(folder):
@@ -67,7 +67,7 @@ class Trained:
         return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
 
     def is_current(self) -> bool:
-        """Whether no evaluation has taken place since it was loaded."""
+        """Whether there has been no evaluation since this run was loaded."""
         now = load_state(self.folder)
         return now is not None and len(now["state"]["history"]) == len(self.snapshot["state"]["history"])
 
@@ -80,7 +80,7 @@ class Trained:
         return model.to(device).eval()
 
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The trained weights that may ship, with descriptions."""
+        """The trained weights that may ship, each with a description."""
         last, best = saved_weights(self.folder), self.snapshot["state"]["best_step"]
         for count in sorted({len(last), min(3, len(last))} - {1}):  # a cooldown leaves little to average out
             yield f"the average of the last {count} evaluations", average(last[-count:])
@@ -95,26 +95,28 @@ class Trained:
         return load_weights(self.folder / BEST) if began_best else None
 
 
-def blended(
+def interpolated(
     learnt: Iterable[tuple[str, dict[str, Tensor]]], origin: Mapping[str, Tensor], share: float
 ) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """The fine-tuned weights, moved only a `share` of the way from the initial weights `origin`: this preserves more of
-    what those knew than it loses of what was learnt (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models",
-    section 3)."""
+    """Interpolates each of the fine-tuned weights with the initial weights `origin`, a `share` of the way from those.
+
+    This keeps more of the initial quality than it loses of the gain (Wortsman et al. 2022, "Robust fine-tuning of
+    zero-shot models", section 3).
+    """
     for what, weights in learnt:
         between = {name: origin[name].lerp(weight, share) for name, weight in weights.items()}
         yield f"those {share:g} of the way from where the run began to {what}", between
 
 
 def record_origin(run: Path, origin: Mapping[str, Any]) -> None:
-    """Saves in the run folder what an export must record about the weights it started from; see `origin_of`."""
+    """Saves in the run folder the record of the bundle from which its weights started; see `origin_of`."""
     if origin:
         run.mkdir(parents=True, exist_ok=True)
         write_atomically(run / ORIGIN, (json.dumps(origin, indent=2) + "\n").encode())
 
 
 def origin_of(run: Path) -> dict[str, Any]:
-    """What `record_origin` saved; empty if the run started from random weights."""
+    """The record that `record_origin` saved; empty if the run started from random weights."""
     return dict(json.loads((run / ORIGIN).read_text(encoding="utf-8"))) if (run / ORIGIN).exists() else {}
 
 
@@ -123,8 +125,8 @@ def data_digest(data: Path) -> str:
     return hashlib.sha256((data / "prepared.json").read_bytes()).hexdigest()
 
 
-def training_record(run: Trained, weights: str, model: Transformer) -> dict[str, Any]:
-    """What config.json records of the training: names and sizes, no paths."""
+def training_record(run: TrainedRun, weights: str, model: Transformer) -> dict[str, Any]:
+    """The record of the training for config.json: names and sizes, no paths."""
     identity, state = run.snapshot["identity"], run.snapshot["state"]
     recipe, position = identity["recipe"], state["position"]
     batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))

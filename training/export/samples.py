@@ -1,6 +1,6 @@
-"""Samples of a bundle: everyday sentences of our own, and the choice of those that no rounding can change.
+"""Samples of a bundle: our own everyday sentences, of which it carries those whose translation no rounding can change.
 
-A bundle carries its samples as text, so that they must not come from a corpus whose licence forbids to pass it on.
+A bundle contains its samples as text, so they must not come from a corpus whose licence forbids redistribution.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from training.data.batches import Pairs
 from training.evaluation.scoring import translate
 
 MARGIN = 0.5
-"""Nats by which the best token leads the second at every step: far more than half precision or another processor
+"""Nats by which the best token must lead the second at every step: far more than half precision or another processor
 changes."""
-WANTED = 12
+SAMPLE_COUNT = 12
 
 SENTENCES = {
     "en": """The red bus stops behind the old school. | My aunt keeps three white rabbits in the kitchen.
@@ -142,8 +142,8 @@ SENTENCES = {
 }
 
 
-_AT_ONCE = 64
-"""Sentences whose logits are held at once."""
+_BATCH_SENTENCES = 64
+"""Sentences per batch: its logits are held together."""
 
 
 def own_sentences(language: str) -> list[str]:
@@ -153,27 +153,29 @@ def own_sentences(language: str) -> list[str]:
 
 
 def choose_samples(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], wanted: int = WANTED
+    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], wanted: int = SAMPLE_COUNT
 ) -> list[dict[str, Any]]:
-    """The first `wanted` of `sentences` that the model finishes with a margin of at least `MARGIN`, in config.json's
-    format; fewer if there are not that many."""
+    """The first `wanted` of `sentences` that the model translates to their end with a margin of at least `MARGIN`, or
+    all if there are fewer; in config.json's format."""
     fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source]
     chosen: list[dict[str, Any]] = []
-    for start in range(0, len(fitting), _AT_ONCE):
-        chosen += _sure(model, tokenizer, limits, fitting[start : start + _AT_ONCE])
+    for start in range(0, len(fitting), _BATCH_SENTENCES):
+        chosen += _certain_samples(model, tokenizer, limits, fitting[start : start + _BATCH_SENTENCES])
         if len(chosen) >= wanted:
             break
     return chosen[:wanted]
 
 
-def surest_sample(
+def most_certain_sample(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
 ) -> tuple[dict[str, Any], float]:
-    """The sentence of `sentences` with the largest minimum lead, and that lead in nats: for a model without sure ones.
+    """The sentence with the largest margin, for a model without certain samples, and that margin in nats.
 
     A translation may end at its limit. Raises ValueError if no sentence fits.
     """
-    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source][:_AT_ONCE]
+    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source][
+        :_BATCH_SENTENCES
+    ]
     if not fitting:
         raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
     found, eos = translate(model, tokenizer, limits, fitting), model.config.eos_id
@@ -187,11 +189,11 @@ def surest_sample(
 
 
 def _sample(source: str, target: str, source_ids: list[int], target_ids: list[int]) -> dict[str, Any]:
-    """In config.json's format."""
+    """A sample in config.json's format."""
     return {"source": source, "target": target, "source_ids": source_ids, "target_ids": target_ids}
 
 
-def _sure(
+def _certain_samples(
     model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     found = translate(model, tokenizer, limits, sentences)
@@ -206,9 +208,11 @@ def _sure(
 
 @torch.inference_mode()
 def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool = True) -> list[float]:
-    """For each pair of source and target, without end symbols: the minimum lead, in nats, of the target's next token,
-    including the end symbol if it `ended`, over the best other token, in one parallel pass. Negative if another is
-    likelier."""
+    """The margin of each pair of source and target, given without end symbols, computed in one parallel pass.
+
+    It is the smallest lead, in nats, of a target token over the best other token at its position; negative if another
+    is likelier. Includes the end symbol if the targets `ended`.
+    """
     if not pairs:
         return []
     model.eval()

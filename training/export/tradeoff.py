@@ -117,7 +117,7 @@ class Tradeoff:
         return image.getvalue()
 
 
-def explored(before: Point, measured: Callable[[float], Point], accepted: float, given: float | None) -> Tradeoff:
+def explore(before: Point, measured: Callable[[float], Point], accepted: float, given: float | None) -> Tradeoff:
     """Measures points on the way: only the one `given`, or SHARES, and one closer to the best of those."""
     if given is not None:
         return Tradeoff(before, [measured(given)], accepted)

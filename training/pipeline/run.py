@@ -22,7 +22,7 @@ from training.data.prepare import already_prepared, damage_message, input_files,
 from training.evaluation.evaluate import TestSet
 from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
-from training.export.run_folder import MOST_CANDIDATES, data_digest, record_origin
+from training.export.run_folder import MAX_CANDIDATES, data_digest, record_origin
 from training.export.tradeoff import SHARES
 from training.file_lock import alone_in, alone_making
 from training.optim.checkpoint import STATE, load_state
@@ -84,14 +84,14 @@ def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> N
         if not options.fits(plan):
             plan = _with_new_length(plan, options, summary, device)
             plan.save(options.work)
-    export, adapted = options.export, None
+    export, baseline = options.export, None
     if options.tuning is not None:
         before = options.tuning.measure_before(options.work, data, general, say)
         export = dataclasses.replace(export, initial=options.tuning.initial.record(before))
-        adapted = options.tuning.adapted(before, general)
+        baseline = options.tuning.baseline(before, general)
     record_origin(export.run, export.origin)
     _train(options, plan, device, started_at, say)
-    export_run(export, say, tests, adapted)
+    export_run(export, say, tests, baseline)
     _say_changes(out, say)
 
 
@@ -145,7 +145,7 @@ def _make_plan(
     timings = timed()
     # All candidates are measured on the development set, and the best one on the others; in fine-tuning, also the
     # initial weights and several interpolations.
-    sentences = MOST_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
+    sentences = MAX_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
     sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships is also measured as served
     if tuning is not None:
         sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
