@@ -135,7 +135,7 @@ def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
     found = iter([plan_module.Timings(2563.0, 1.0, 0.01), plan_module.Timings(0.01, 0.1, 0.001)])
     monkeypatch.setattr("training.pipeline.run.measure", lambda *given: next(found))
     output = run("--minutes", "8")
-    assert "timing again, since the machine may have been busy" in output
+    assert "timing again, in case the machine was busy" in output
     assert "warning: one step" not in output
     assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["speed"]["step"] == 0.01
 
