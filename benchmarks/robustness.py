@@ -147,8 +147,8 @@ def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[s
     """What the service, with this bundle alone, makes of each text; what fails is empty."""
 
     async def all_at_once() -> list[str]:
-        request = Command(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
-        async with open_session(request, launch) as session:
+        command = Command(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
+        async with open_session(command, launch) as session:
             return [done.text or "" for done in await session.translate(texts)]
 
     return asyncio.run(all_at_once())

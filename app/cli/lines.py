@@ -60,6 +60,6 @@ async def _feed(read: Callable[[int], bytes], translate: Translate, windows: Win
 
 
 def _written(line: Line, done: TranslatedText) -> str:
-    """The translation and the line's own ending; a line break in the translation, which the model spelt in bytes,
+    """The translation and the line's own ending; a line break in the translation, which the model may write as bytes,
     becomes a space."""
     return (line.text if done.text is None else done.text.replace("\n", " ")) + line.end

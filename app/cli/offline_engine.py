@@ -33,8 +33,8 @@ from model.bundle import BundleError
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
 """Limits of a window: texts that are passed to the translator together."""
 BASE_WINDOWS, WINDOWS_PER_WORKER = 4, 3
-"""Windows that are translated concurrently: they hold more sentences than the workers, but are few, since they end
-together."""
+"""Windows that are translated concurrently. They hold more sentences than the workers decode at once, but are few,
+because they finish together."""
 MAX_NAMED = 20
 """Maximum number of failed texts and of warnings to name; the rest are counted."""
 NO_DEADLINE_MS, NO_LIMIT = 10**12, 1 << 60
@@ -164,7 +164,7 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
-    """Raises CommandError if no bundle translates the languages asked for."""
+    """Raises CommandError if no bundle translates between these languages."""
     if command.source == AUTO and any(bundle.target == command.target for bundle in bundles):
         return
     try:

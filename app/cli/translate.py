@@ -38,8 +38,8 @@ async def _run(command: Command, launch: Launch) -> int:
     report = Report(command.quiet)
     if command.file is None:
         async with open_session(command, launch) as session:
-            shown = not command.quiet and not sys.stdout.isatty()
-            with progress(os.fstat(0).st_size, shown) as advance:
+            is_shown = not command.quiet and not sys.stdout.isatty()
+            with progress(os.fstat(0).st_size, is_shown) as advance:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
     path = output_path(command.file, command.out, command.target, command.replace)
@@ -60,9 +60,9 @@ def _write(texts: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def progress(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
+def progress(total: int, is_shown: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar on standard error, if that is a terminal; with `total` 0, unknown, it shows only what is done."""
-    if not shown or not sys.stderr.isatty():
+    if not is_shown or not sys.stderr.isatty():
         yield lambda size: None
         return
     from rich.console import Console

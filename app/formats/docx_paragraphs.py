@@ -102,7 +102,7 @@ class Paragraph:
     @property
     def copied_chars(self) -> int:
         """The approximate number of characters of formatting that `fill` copies: for all runs, and for the text beside
-        each thing."""
+        each target."""
         length = cache(_character_count)
         in_runs = sum(length(atom.properties) for target in self.targets for atom in target.atoms if atom.in_run)
         of_text = (self.properties, *(target.properties for target in self.targets))

@@ -89,8 +89,8 @@ def _encode_block(block: Block, translation: str) -> str:
 
 def _escape_line_start(line: str) -> str:
     match = _LINE_START.match(line)
-    place = match.end(1) if match and match[1] else 0
-    return f"{line[:place]}\\{line[place:]}" if match else line
+    position = match.end(1) if match and match[1] else 0
+    return f"{line[:position]}\\{line[position:]}" if match else line
 
 
 def _escape(text: str, hard_break: str, has_links: bool) -> str:

@@ -74,11 +74,11 @@ def _read(content: bytes, is_vtt: bool) -> Content:
 def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
     """The displayed lines of each cue; in SubRip, there may be empty lines between them."""
     timed = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
-    for place, following in pairwise([*timed, len(lines)]):
+    for times_line, following in pairwise([*timed, len(lines)]):
         end = following
-        if following < len(lines) and end - 1 > place and lines[end - 1].text.strip():
-            end -= lines[end - 1].text.strip().isdecimal() or (end - 2 > place and not lines[end - 2].text.strip())
-        visible = list(lines[place + 1 : end])
+        if following < len(lines) and end - 1 > times_line and lines[end - 1].text.strip():
+            end -= lines[end - 1].text.strip().isdecimal() or (end - 2 > times_line and not lines[end - 2].text.strip())
+        visible = list(lines[times_line + 1 : end])
         if is_vtt:
             empty = next((i for i, line in enumerate(visible) if not line.text), len(visible))
             visible = visible[:empty]
@@ -143,10 +143,10 @@ def _break_lines(breaks: Sequence[str], text: str) -> str:
     parts, done = [], 0
     for number, line_end in enumerate(breaks, start=1):
         target = before[-1] * number / (len(breaks) + 1)
-        candidates = [place for place in points if place[0] > done]
+        candidates = [point for point in points if point[0] > done]
         if not candidates:
             break
-        start, end = min(candidates, key=lambda place: abs(before[place[0]] - target))
+        start, end = min(candidates, key=lambda point: abs(before[point[0]] - target))
         parts += [text[done:start], line_end]
         done = end
     return "".join([*parts, text[done:]])

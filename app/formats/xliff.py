@@ -148,8 +148,8 @@ class _Inline:
         self.passage: Passage | None = self.builder.build_translatable(clean)
         self.mnemonic: Mnemonic | None = None
         if self.passage and not self.elements and (label := remove_mnemonic(self.passage.text, marks)):
-            shown, self.mnemonic = label
-            self.passage = Passage(shown, write=clean)
+            text, self.mnemonic = label
+            self.passage = Passage(text, write=clean)
 
     def fill(self, translation: str) -> None:
         """Replaces the element's content by the translation's."""

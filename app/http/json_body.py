@@ -115,10 +115,10 @@ def too_large(what: str, limit: int) -> TooMuchText:
     return TooMuchText(f"The {what} is over the limit of {limit} bytes.")
 
 
-def wrong_type(wanted: str, found: str, hint: str = "") -> WrongContentType:
+def wrong_type(expected: str, found: str, hint: str = "") -> WrongContentType:
     """`found`: the header's value, "" if it is missing."""
     found = found or "of no type: the Content-Type header is missing"
-    return WrongContentType(f"The body must be {wanted}; it is {found}.{hint}")
+    return WrongContentType(f"The body must be {expected}; it is {found}.{hint}")
 
 
 def check_uncompressed(headers: Mapping[bytes, bytes]) -> None:

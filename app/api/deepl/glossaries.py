@@ -89,7 +89,9 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
 async def language_pairs(request: Request, caller: Caller) -> SupportedPairs:
     """List all pairs that are served, without variants: a glossary for en also serves en-US."""
     pairs = pairs_of(request.state.translator.catalogue)
-    return SupportedPairs(supported_languages=[SupportedPair(source_lang=one, target_lang=two) for one, two in pairs])
+    return SupportedPairs(
+        supported_languages=[SupportedPair(source_lang=source, target_lang=target) for source, target in pairs]
+    )
 
 
 @router.post(
@@ -109,8 +111,8 @@ async def create(request: Request, caller: Caller) -> GlossaryInfo:
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
     more pairs are in /v3/glossaries."""
-    found = [one for one in _store(request).of(caller.name) if len(one.dictionaries) == 1]
-    return GlossaryList(glossaries=[glossary_info(one) for one in found])
+    stored = [each for each in _store(request).of(caller.name) if len(each.dictionaries) == 1]
+    return GlossaryList(glossaries=[glossary_info(each) for each in stored])
 
 
 @router.get(
@@ -142,7 +144,7 @@ async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> 
 
 
 def _check_single(found: StoredGlossary) -> StoredGlossary:
-    """Returns the only dictionary. Raises InvalidFields if there is not exactly one."""
+    """Returns `found` if it has exactly one dictionary. Raises InvalidFields otherwise."""
     if len(found.dictionaries) != 1:
         raise invalid_field(
             "glossary_id", f"{found.name} has {len(found.dictionaries)} dictionaries: see /v3/glossaries."
@@ -189,7 +191,7 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
 @router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
-    return MultilingualList(glossaries=[multilingual_info(one) for one in _store(request).of(caller.name)])
+    return MultilingualList(glossaries=[multilingual_info(each) for each in _store(request).of(caller.name)])
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="Get a glossary", responses=error_responses(missing=_NO_GLOSSARY))
@@ -265,7 +267,7 @@ async def delete_dictionary(
 
 def _with_dictionary(found: StoredGlossary, pair: Pair, terms: Terms | None) -> StoredGlossary:
     """The glossary with this dictionary added, or without any for the pair."""
-    others = {other: kept for other, kept in found.dictionaries.items() if other != pair}
+    others = {other: entries for other, entries in found.dictionaries.items() if other != pair}
     return replace(found, dictionaries=others if terms is None else {**others, pair: terms})
 
 

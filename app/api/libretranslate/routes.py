@@ -190,7 +190,7 @@ async def libre_translate_file(request: Request) -> Response:
     downloads: Downloads = request.state.downloads
     name = downloads.keep(translated)
     if name is None:
-        raise TooMuchText("The translated file is too large to be kept.")
+        raise TooMuchText("The translated file is too large to be kept for download.")
     # Below the URL of this request. `url_for` fails on a wrong Host header.
     path = request.scope["path"].removesuffix("translate_file")
     host = request.headers.get("host", "localhost")
