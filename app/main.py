@@ -37,7 +37,7 @@ from app.server.slow_readers import Sending
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
-from app.services.reload import DeploymentMiddleware, Deployments
+from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.text.glossary_files import load_glossaries
 from model import __version__
@@ -59,7 +59,11 @@ MAX_BACKGROUND_JOBS = 16
 
 
 def create_app(
-    settings: Settings, bundles: Catalogue, launch: Launch = WorkerProcess, detect_early: bool = False
+    settings: Settings,
+    bundles: Catalogue,
+    launch: Launch = WorkerProcess,
+    detect_early: bool = False,
+    reload_timing: ReloadTiming = RELOAD_TIMING,
 ) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
@@ -70,7 +74,7 @@ def create_app(
     access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.loop_lag.observe)
-    deployments = Deployments(settings, bundles, launch, metrics, glossaries)
+    deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag, metrics, access_control, stop, lambda: (deployments.current.engine, deployments.current.translator)

@@ -34,6 +34,7 @@ from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
 from app.main import create_app
 from app.server.server import Server
+from app.services.reload import RELOAD_TIMING, ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
 from app.text.language_id import _LoadedLibraries
@@ -274,14 +275,14 @@ HARDLY_BUSY: dict[str, Any] = {"workers": 1, "precision": "float32", "max_wait_m
 """One worker, and nothing is refused because the machine is slow."""
 
 
-def serving(bundles: Path | tuple[Path, ...], **settings: Any) -> Service:
+def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELOAD_TIMING, **settings: Any) -> Service:
     """The service of a folder of bundles, to be entered; its worker is a thread."""
     chosen = Settings(
         bundles=bundles if isinstance(bundles, tuple) else (bundles,),
         device="cpu",
         **{**HARDLY_BUSY, **settings},
     )
-    return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker))
+    return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker, reload_timing=reload_timing))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from app.settings import Settings, SettingsError
 
 
 @contextmanager
-def administered(bundles: Path, **settings: object) -> Iterator[tuple[Service, str]]:
+def administered(bundles: Path, **settings: Any) -> Iterator[tuple[Service, str]]:
     """The service, and the address of its admin port."""
     made = list[AdminServer]()
 

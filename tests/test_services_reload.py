@@ -21,6 +21,7 @@ from app.engine.registry import Catalogue
 from app.http.api_keys import new_key
 from app.main import create_app
 from app.services import reload as reload_module
+from app.services.reload import ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
 
@@ -67,12 +68,6 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reload_module, "LOOK_S", 0.01)
-    return
 
 
 def test_a_new_bundle_serves_after_a_reload_and_not_before(site: Site) -> None:
@@ -179,12 +174,9 @@ def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypat
         assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 
-def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(
-    site: Site, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(site: Site, gate: Gate) -> None:
     gate.opened.set()
-    monkeypatch.setattr(reload_module, "RETIRE_S", 0.01)
-    with site.serving() as service:
+    with site.serving(reload_timing=ReloadTiming(max_retire_s=0.01)) as service:
         old = service.state["deployments"].current
         with old:
             site.put("en-fr")
@@ -306,9 +298,8 @@ def test_under_load_nobody_notices(site: Site) -> None:
     assert len({answer.json()["model"] for answer in answers}) > 1
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    with site.serving(watch_bundles=True) as service:
+    with site.serving(watch_bundles=True, reload_timing=ReloadTiming(check_interval_s=0.01)) as service:
         deployments = service.state["deployments"]
 
         async def until(changed: bool) -> None:
@@ -328,14 +319,13 @@ def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptu
         assert site.translate(service).json()["model"] == after
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
-    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reload_module, "RETRY_S", (3600.0,))
     site.put("fr-en", "fr", "en")
     new = (site.bundles / "fr-en").rename(site.bundles.parent / "fr-en")
-    with site.serving(watch_bundles=True) as service:
+    timing = ReloadTiming(check_interval_s=0.01, retry_delays_s=(3600.0,))
+    with site.serving(watch_bundles=True, reload_timing=timing) as service:
         # The first three at once: where the copying is held up, each may be what the service finds missing.
         (site.bundles.parent / "begun").mkdir()
         for file in ("SHA256SUMS", "config.json", "sentencepiece.model"):
@@ -374,8 +364,7 @@ def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_interva
         tried_at.append(now)
         raise MemoryError
 
-    monkeypatch.setattr(reload_module, "monotonic", lambda: now)
-    with site.serving() as service:
+    with site.serving(reload_timing=ReloadTiming(clock=lambda: now)) as service:
         deployments = service.state["deployments"]
         served = deployments.current
         site.put("en-fr")
@@ -392,7 +381,6 @@ def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_interva
         service.run(deployments._check_folder())  # has nothing to say any more
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_refusal_is_told_of_once_however_often_it_is_tried_again(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,8 +397,8 @@ def test_a_refusal_is_told_of_once_however_often_it_is_tried_again(
         assert len(_errors(caplog)) == told
         assert _errors(caplog)[-1].endswith(": MemoryError()")
 
-    monkeypatch.setattr(reload_module, "RETRY_S", (0.01,))
-    with site.serving(watch_bundles=True) as service:
+    timing = ReloadTiming(check_interval_s=0.01, retry_delays_s=(0.01,))
+    with site.serving(watch_bundles=True, reload_timing=timing) as service:
         monkeypatch.setattr(reload_module, "load_catalogue", short_of_memory)
         site.put("fr-en", "fr", "en")
         service.run(until_tried_often(told=1))

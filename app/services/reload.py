@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -28,15 +29,25 @@ from app.text.language_id import Libraries
 from app.translation.translator import Translator
 from model.bundle import SUMS, BundleError, read_file
 
-LOOK_S = 2.0
-"""How often to check watched folders."""
-RETIRE_S = 3600.0
-"""How long requests may need a replaced deployment: the longest is a document translated in the background."""
-RETRY_S = 30.0, 120.0, 600.0, 3600.0
-"""Delays between retries of a refused reload, each of which costs as much as starting the service."""
 log = logging.getLogger(__name__)
 Stamp = list[tuple[str, bytes]]
 Files = dict[Path, tuple[int, int, int] | None]
+
+
+@dataclass(frozen=True)
+class ReloadTiming:
+    """When bundles are replaced, and for how long the old ones may stay."""
+
+    check_interval_s: float = 2.0
+    """How often to check watched folders."""
+    max_retire_s: float = 3600.0
+    """How long requests may need a replaced deployment: the longest is a document translated in the background."""
+    retry_delays_s: tuple[float, ...] = (30.0, 120.0, 600.0, 3600.0)
+    """Delays between retries of a refused reload, each of which costs as much as starting the service."""
+    clock: Callable[[], float] = monotonic
+
+
+RELOAD_TIMING = ReloadTiming()
 
 
 @dataclass
@@ -70,10 +81,10 @@ class Deployment:
         if not self._users:
             self._unused.set()
 
-    async def retire(self) -> None:
-        """Stops the workers once no request uses them. No new request may start using them."""
+    async def retire(self, max_s: float) -> None:
+        """Stops the workers once no request uses them, after `max_s` at the latest. No new request may use them."""
         with suppress(TimeoutError):  # then its clients do not read their responses
-            await asyncio.wait_for(self._unused.wait(), RETIRE_S)
+            await asyncio.wait_for(self._unused.wait(), max_s)
         await self.engine.stop()
 
 
@@ -81,10 +92,16 @@ class Deployments:
     """The `current` deployment, and how it is replaced."""
 
     def __init__(
-        self, settings: Settings, bundles: Catalogue, launch: Launch, metrics: Metrics, glossaries: Glossaries
+        self,
+        settings: Settings,
+        bundles: Catalogue,
+        launch: Launch,
+        metrics: Metrics,
+        glossaries: Glossaries,
+        timing: ReloadTiming = RELOAD_TIMING,
     ) -> None:
         """Raises SettingsError and BundleError."""
-        self.settings, self.metrics = settings, metrics
+        self.settings, self.metrics, self._timing = settings, metrics, timing
         self._launch, self._glossaries = launch, glossaries
         self._result_cache = ResultCache(settings.cache_bytes, metrics)
         self.libraries = Libraries()
@@ -102,7 +119,8 @@ class Deployments:
         await self.current.engine.start()
         if self.settings.watch_bundles:
             # Any failure, including a lack of memory, may have passed by the next check.
-            self._watcher = asyncio.create_task(watch(self._check_folder, LOOK_S, (Exception,), _complain))
+            interval_s = self._timing.check_interval_s
+            self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _complain))
 
     async def stop(self) -> None:
         """Finishes what was accepted, then stops all workers."""
@@ -140,7 +158,7 @@ class Deployments:
             return True
 
     async def _retire(self, old: Deployment) -> None:
-        await old.retire()
+        await old.retire(self._timing.max_retire_s)
         self._forget_metrics(old)
 
     def _forget_metrics(self, gone: Deployment) -> None:
@@ -186,16 +204,17 @@ class Deployments:
         """
         found = await asyncio.to_thread(_files, self.settings)
         if found != self._snapshot.files:
-            self._snapshot = FolderSnapshot(found, due=monotonic())
+            self._snapshot = FolderSnapshot(found, due=self._timing.clock())
             return
         snapshot = self._snapshot
-        if monotonic() >= snapshot.due:
+        if self._timing.clock() >= snapshot.due:
             try:
                 await self.reload()
                 snapshot.refusal, snapshot.due = None, math.inf
             except Exception as error:
-                wait_s = RETRY_S[min(snapshot.refusals, len(RETRY_S) - 1)]
-                snapshot.refusals, snapshot.refusal, snapshot.due = snapshot.refusals + 1, error, monotonic() + wait_s
+                delays_s = self._timing.retry_delays_s
+                snapshot.due = self._timing.clock() + delays_s[min(snapshot.refusals, len(delays_s) - 1)]
+                snapshot.refusals, snapshot.refusal = snapshot.refusals + 1, error
         if snapshot.refusal:
             raise snapshot.refusal.with_traceback(None)  # otherwise it would grow with every check
 
