@@ -18,10 +18,10 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Passage, ProtectedSpan, Tag
+from app.markup.passage import Passage
 from app.text.placeholders import find_placeholders
 from app.translation.input_normalisation import max_protected_spans, model_input
-from app.translation.sentence import Sentence, slice_passage
+from app.translation.sentence import Sentence
 from model.bundle import Bundle
 from model.normalisation import normalise_source
 
@@ -247,12 +247,6 @@ def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
 
 
 # ---- A sentence by itself
-
-
-def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
-    passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
-    part = slice_passage(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
-    assert part == Passage("de{f}", (ProtectedSpan(2, 5, "{f}"),), (Tag(1, "<br>"),))
 
 
 def sentence(bundle: Bundle, text: str) -> Sentence:

@@ -19,7 +19,7 @@ from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import model_input
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Candidate, Sentence
-from app.translation.text_plan import BudgetExceeded, TextPlan, mean_score, plan_copy, plan_text
+from app.translation.text_plan import BudgetExceeded, TextPlan, mean_score, plan_copy, plan_text, slice_passage
 from model.bundle import Bundle
 
 
@@ -196,3 +196,9 @@ def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> No
     given = bundle.tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
     assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1
+
+
+def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
+    passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
+    part = slice_passage(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
+    assert part == Passage("de{f}", (ProtectedSpan(2, 5, "{f}"),), (Tag(1, "<br>"),))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan
 from app.markup.render import render_source
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import restore_repeated_marks
@@ -28,11 +26,9 @@ from app.translation.input_normalisation import (
 from model.bundle import Bundle
 from model.tokenizer import SPACE
 
-_start_of = attrgetter("start")
 _LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _WORD_OR_MARK = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
 """Ends text that needs a space before protected text that stood alone; an apostrophe needs none."""
-_WHITE_SPACE = re.compile(r"\s+")
 _FULL_STOP = re.compile(r"\s*[.!。！।]\s*$")
 
 
@@ -266,26 +262,3 @@ class Sentence:
         if isinstance(term, ProtectedSpan) and term in self.terms and self.passage.text[:1].isupper():
             pieces[first] = term._replace(raw=term.raw[:1].upper() + term.raw[1:])
         return pieces
-
-
-def with_tab_tags(passage: Passage) -> Passage:
-    """Adds a tag for the tab in each run of white space, so that the translation has a tab in the same place."""
-    if "\t" not in passage.text:
-        return passage
-    tags = {tag.at: tag for tag in passage.tags}
-    found = (run.start() + run[0].index("\t") for run in _WHITE_SPACE.finditer(passage.text) if "\t" in run[0])
-    outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.protected))
-    tabs = [Tag(at, "\t", space=True) for at in outside]
-    return replace(passage, tags=tuple(sorted([*passage.tags, *tabs], key=lambda tag: tag.at)))
-
-
-def slice_passage(
-    passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int
-) -> Passage:
-    """Characters [start, end) of `passage`, with those of `protected` that it contains.
-
-    `tags` already count from `start`.
-    """
-    first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
-    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
-    return Passage(passage.text[start:end], within, tuple(tags), passage.write)

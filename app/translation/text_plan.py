@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
@@ -24,13 +24,14 @@ from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.quality_checks import untranslated_warning
-from app.translation.sentence import Candidate, Sentence, slice_passage, with_tab_tags
+from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import find_numbers, missing_terms, usable_terms
 from model.bundle import Bundle
 from model.languages import joint, spacing
 from model.normalisation import normalise_source
 
-_best_of = attrgetter("best")
+_best_of, _start_of = attrgetter("best"), attrgetter("start")
+_WHITE_SPACE = re.compile(r"\s+")
 _OPENING = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """Text between two sentences that belongs to the second: no space after it."""
 _END: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
@@ -213,7 +214,7 @@ class _PassagePlanner:
             follows = segment.translate
 
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = with_tab_tags(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
+        part = _with_tab_tags(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
         terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
@@ -287,6 +288,29 @@ def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
     return merge_spans(passage.protected, found)
+
+
+def _with_tab_tags(passage: Passage) -> Passage:
+    """Adds a tag for the tab in each run of white space, so that the translation has a tab in the same place."""
+    if "\t" not in passage.text:
+        return passage
+    tags = {tag.at: tag for tag in passage.tags}
+    found = (run.start() + run[0].index("\t") for run in _WHITE_SPACE.finditer(passage.text) if "\t" in run[0])
+    outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.protected))
+    tabs = [Tag(at, "\t", space=True) for at in outside]
+    return replace(passage, tags=tuple(sorted([*passage.tags, *tabs], key=lambda tag: tag.at)))
+
+
+def slice_passage(
+    passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int
+) -> Passage:
+    """Characters [start, end) of `passage`, with those of `protected` that it contains.
+
+    `tags` already count from `start`.
+    """
+    first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
+    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
+    return Passage(passage.text[start:end], within, tuple(tags), passage.write)
 
 
 def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:
