@@ -31,7 +31,7 @@ from benchmarks.ablation_table import PLACES, Row, read_rows, seen_from, table, 
 from model.atomic_files import write_atomically
 from model.bundle import read_bundle
 from training.evaluation.evaluate import DEVELOPMENT
-from training.optim.signals import stopping_at_once
+from training.optim.signals import immediate_stop
 from training.pipeline.recipe_file import RecipeFile, read_toml
 
 BEAM = 5
@@ -314,7 +314,7 @@ def ablation(
     if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # the terminal is gone, and this is not under nohup
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
-        with stopping_at_once():
+        with immediate_stop():
             good = ablate(place, row or [], jobs)
     except (ValueError, OSError) as error:
         typer.echo(f"error: {error}", err=True)

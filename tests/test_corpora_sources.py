@@ -22,7 +22,7 @@ from training.corpora.download import download
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
-from training.file_lock import BusyError, alone_making
+from training.file_lock import BusyError, lock_output
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("Good evening.", "Bonsoir."), Pair("Thanks & <bye>!", "Merci & <salut> !")]
 TSV = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS).encode()
@@ -314,7 +314,7 @@ def test_a_download_that_was_cut_off_goes_on_where_it_was(server: Server, cache:
 
 
 def test_two_commands_do_not_download_the_same_into_one_file(server: Server, tmp_path: Path) -> None:
-    with alone_making(tmp_path / "pairs.tsv"), pytest.raises(BusyError, match="another command is running"):
+    with lock_output(tmp_path / "pairs.tsv"), pytest.raises(BusyError, match="another command is running"):
         download(address(server), tmp_path / "pairs.tsv")
     assert server.asked == []
     download(address(server), tmp_path / "pairs.tsv")

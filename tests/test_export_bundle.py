@@ -34,7 +34,7 @@ from training.export import bundle as export_module
 from training.export import run_folder as trained
 from training.export.bundle import ExportOptions, export_run
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 from training.optim.checkpoint import BEST, average, save_best, save_weights, saved_weights
 from training.optim.trainer import TrainingError
 
@@ -213,7 +213,7 @@ def test_what_is_being_made_is_not_made_by_another(
     run_folder: Path, data: Path, tmp_path: Path, made_of: list[str]
 ) -> None:
     given = [{"RUN": str(run_folder), "DATA": str(data)}.get(word, word) for word in made_of]
-    with alone_making(tmp_path / "en-fr"):
+    with lock_output(tmp_path / "en-fr"):
         result = CliRunner().invoke(cli, ["export", *given, "--out", str(tmp_path / "en-fr")])
     assert (result.exit_code, "another command is running on" in result.stderr) == (1, True)
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from training.__main__ import cli
 from training.corpora.corpus import write_pairs
 from training.data import prepare as prepare_module
-from training.file_lock import BusyError, alone_in, alone_making
+from training.file_lock import BusyError, lock_folder, lock_output
 from training.optim import defaults, progress
 from training.optim.trainer import Trainer
 from training.pipeline import plan as plan_module
@@ -80,7 +80,7 @@ def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothin
     assert list(tmp_path.rglob(".*")) == []
 
 
-@pytest.mark.parametrize("alone", [alone_in, alone_making])
+@pytest.mark.parametrize("alone", [lock_folder, lock_output])
 def test_of_two_in_a_place_one_is_refused_until_the_other_has_left(tmp_path: Path, alone: Alone) -> None:
     place = tmp_path / "work" / "place"
     for _ in range(2):
@@ -94,12 +94,12 @@ def test_of_two_in_a_place_one_is_refused_until_the_other_has_left(tmp_path: Pat
 
 def test_who_makes_something_in_a_folder_may_be_at_work_in_that_folder(tmp_path: Path) -> None:
     """As `run` is, which prepares and trains."""
-    with alone_in(tmp_path), alone_making(tmp_path / "data"), alone_in(tmp_path / "run"):
+    with lock_folder(tmp_path), lock_output(tmp_path / "data"), lock_folder(tmp_path / "run"):
         pass
 
 
 def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> None:
-    with alone_in(tmp_path / "empty"), alone_in(tmp_path / "used"):
+    with lock_folder(tmp_path / "empty"), lock_folder(tmp_path / "used"):
         (tmp_path / "used" / "file").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
@@ -107,7 +107,7 @@ def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> No
 def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, pathlib, training.file_lock\n"
-        "with training.file_lock.alone_in(pathlib.Path(sys.argv[1])):\n"
+        "with training.file_lock.lock_folder(pathlib.Path(sys.argv[1])):\n"
         "    helper = subprocess.Popen(['sleep', '600'])\n"
         "    print(helper.pid, flush=True)\n"
         "    helper.wait()\n"
@@ -115,12 +115,12 @@ def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_
     with subprocess.Popen([sys.executable, "-c", program, tmp_path], cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         helper = int(process.stdout.readline())
-        with pytest.raises(BusyError), alone_in(tmp_path):
+        with pytest.raises(BusyError), lock_folder(tmp_path):
             pass
         process.kill()
         process.wait()
         assert (tmp_path / ".lock").exists(), "which alone says nothing"
-        with alone_in(tmp_path):
+        with lock_folder(tmp_path):
             os.kill(helper, 9)
 
 
@@ -135,18 +135,18 @@ def test_a_lock_that_its_holder_deleted_before_we_had_it_is_not_taken_for_one(
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with alone_in(tmp_path), pytest.raises(BusyError), alone_in(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(BusyError), lock_folder(tmp_path):
         pass
 
 
 def test_who_leaves_a_folder_that_was_deleted_leaves_the_lock_of_who_came_after(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    ours = alone_in(work)
+    ours = lock_folder(work)
     ours.__enter__()
     shutil.rmtree(work)
-    with alone_in(work):
+    with lock_folder(work):
         ours.__exit__(None, None, None)
-        with pytest.raises(BusyError), alone_in(work):
+        with pytest.raises(BusyError), lock_folder(work):
             pass
 
 
@@ -156,9 +156,9 @@ def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", none_here)
-        with alone_in(tmp_path), alone_in(tmp_path):
+        with lock_folder(tmp_path), lock_folder(tmp_path):
             pass
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "win32")
-        with alone_in(tmp_path), alone_in(tmp_path):
+        with lock_folder(tmp_path), lock_folder(tmp_path):
             pass

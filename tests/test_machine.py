@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from model.machine import cache_folder, has_gpu, usable_cores
-from training.process_map import share
+from training.process_map import process_count
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_without_a_driver_pytorch_is_not_even_asked(monkeypatch: pytest.MonkeyPa
 def test_a_quota_bounds_the_processes_of_training_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("200000 100000\n")
     monkeypatch.setattr("training.process_map.usable_cores", lambda: usable_cores(tmp_path))
-    assert share(None, much=True) == 2
+    assert process_count(None, much=True) == 2
 
 
 def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

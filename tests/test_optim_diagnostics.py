@@ -18,11 +18,11 @@ from training.data.prepare import prepare_corpora
 from training.optim import progress
 from training.optim.diagnostics import (
     before_training,
-    copies,
-    equal_passes,
-    few_to_choose_by,
-    flattered,
-    too_small,
+    identical_sides,
+    overlap,
+    r_drop_without_dropout,
+    small_development_set,
+    too_few_pairs,
     vocabulary_too_large,
     while_training,
 )
@@ -58,7 +58,7 @@ def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not
     ("dev", "pairs", "warned"), [("dev.tsv", 199, True), ("dev.tsv", 200, False), (None, 50, False)]
 )
 def test_a_development_file_too_small_to_choose_by_is_warned_of(dev: str | None, pairs: int, warned: bool) -> None:
-    assert len(list(few_to_choose_by({"options": {"dev": dev}, "dev_pairs": pairs}))) == warned
+    assert len(list(small_development_set({"options": {"dev": dev}, "dev_pairs": pairs}))) == warned
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_development_file_too_small_to_choose_by_is_warned_of(dev: str | None,
 )
 def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: int, dropped: int, warned: bool) -> None:
     pairs = Pairs.of([[5, number] for number in range(100)], [[5, n] if n < same else [6, 7, n] for n in range(100)])
-    warnings = list(copies({"corpora": [{"kept": 100, "skipped": {"not translated": dropped}}]}, pairs))
+    warnings = list(identical_sides({"corpora": [{"kept": 100, "skipped": {"not translated": dropped}}]}, pairs))
     assert len(warnings) == warned
     assert all("the same in most pairs" in warning for warning in warnings)
 
@@ -75,7 +75,7 @@ def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: i
 def test_a_test_set_that_is_trained_on_is_warned_of(shared: int, warned: bool) -> None:
     pairs = Pairs.of([[5, number] for number in range(40)], [[6]] * 40)
     sources = [[5, number] if number < shared else [5, 5, number] for number in range(40)]
-    warnings = list(flattered("general.tsv", sources, pairs))
+    warnings = list(overlap("general.tsv", sources, pairs))
     warning = f"{shared} of the 40 sentences of general.tsv are in the training data: its scores are too high"
     assert warnings == [warning] * warned
 
@@ -93,7 +93,9 @@ def test_a_test_set_that_is_trained_on_is_warned_of(shared: int, warned: bool) -
     ],
 )
 def test_data_too_small_for_the_model_are_warned_of(pairs: int, architecture: str, said: str | None) -> None:
-    warnings = list(too_small(pairs, named_architecture(architecture, source_vocab_size=1000, target_vocab_size=1000)))
+    warnings = list(
+        too_few_pairs(pairs, named_architecture(architecture, source_vocab_size=1000, target_vocab_size=1000))
+    )
     assert len(warnings) == (said is not None)
     assert all(said in warning for warning in warnings if said)
 
@@ -114,7 +116,7 @@ def test_two_passes_that_cannot_differ_are_warned_of(
     r_drop: float, dropout: float, of_attention: float, warned: bool
 ) -> None:
     config = small_config(400, dropout=dropout, attention_dropout=of_attention)
-    assert bool(list(equal_passes(config, Recipe(steps=1, r_drop=r_drop)))) == warned
+    assert bool(list(r_drop_without_dropout(config, Recipe(steps=1, r_drop=r_drop)))) == warned
 
 
 def history(train_loss: list[float], dev_loss: list[float], first: int = 10) -> list[dict[str, float]]:

@@ -26,7 +26,7 @@ from benchmarks.ports import free_port
 from model.tokenizer import Tokenizer
 from training.__main__ import cli
 from training.data.batches import epoch_rows, load_pairs
-from training.file_lock import alone_in
+from training.file_lock import lock_folder
 from training.optim import loop, progress
 from training.optim.checkpoint import load_state, saved_weights
 from training.optim.distributed import World, joined
@@ -191,8 +191,8 @@ def test_without_torchrun_there_is_no_process_group() -> None:
     with joined(torch.device("cpu")) as world:
         assert (world.rank, world.size, world.is_first) == (0, 1, True)
         assert not torch.distributed.is_initialized()
-        assert world.from_first(lambda: 5) == 5
-        assert world.highest(7) == 7
+        assert world.broadcast_from_first(lambda: 5) == 5
+        assert world.max(7) == 7
 
 
 def test_dropout_draws_otherwise_in_every_process_step_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +270,7 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
 
 
 def test_processes_share_one_lock_and_are_all_refused_where_another_command_has_it(data: Path, tmp_path: Path) -> None:
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         codes, said = call((2, command(data, tmp_path), {}))
     assert codes == [[1, 1]]
     assert said.count(f"error: another command is running in {tmp_path}; wait for it or stop it\n") == 2

@@ -32,7 +32,7 @@ from training.data.batches import Batch
 from training.optim import loop, progress
 from training.optim.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
 from training.optim.distributed import World
-from training.optim.loop import State, Unread, train
+from training.optim.loop import PendingLosses, State, train
 from training.optim.schedule import noam
 from training.optim.trainer import Recipe, Trainer, TrainingError
 
@@ -70,7 +70,7 @@ def test_losses_that_are_read_a_step_late_are_all_read(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once = run_training(data, tmp_path / "run")
-    monkeypatch.setattr(loop, "Unread", lambda at_once: Unread(at_once=False))
+    monkeypatch.setattr(loop, "PendingLosses", lambda at_once: PendingLosses(at_once=False))
     late = run_training(data, tmp_path / "late")
     losses = [[row["train_loss"] for row in state.history] for state in (at_once, late)]
     assert losses[0] == losses[1]

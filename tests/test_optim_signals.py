@@ -21,7 +21,7 @@ from model.tokenizer import Tokenizer
 from training.optim import loop, progress
 from training.optim.checkpoint import STATE, load_state, save_state, saved_weights
 from training.optim.loop import State, train
-from training.optim.signals import Stopped, stop_requests, stopping_at_once, this_command
+from training.optim.signals import Stopped, current_command, immediate_stop, stop_requests
 from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,7 +98,7 @@ def test_a_signal_whose_answer_nobody_can_read_is_heard_all_the_same(monkeypatch
 
 def test_without_a_signal_nothing_is_raised_and_the_handlers_are_those_of_before() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with stopping_at_once(), stop_requests() as request:
+    with immediate_stop(), stop_requests() as request:
         assert request.number is None
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
@@ -121,7 +121,7 @@ def test_the_command_that_goes_on_has_a_python_that_a_shell_finds_whatever_its_f
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my checkout/.venv/bin/python"))
-    assert shlex.split(this_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]
+    assert shlex.split(current_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]
 
 
 def steps_saved(run: Path) -> int:

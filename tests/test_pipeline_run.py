@@ -25,7 +25,7 @@ from training.corpora.corpus import Pair, write_pairs
 from training.data.dataset import PreparedSummary
 from training.data.prepare import prepare_corpora
 from training.export.bundle import serve_command
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 from training.optim import defaults, progress
 from training.optim.checkpoint import STATE
 from training.optim.trainer import Trainer
@@ -174,7 +174,7 @@ def test_a_place_that_cannot_be_written_to_is_said_before_any_work() -> None:
 
 
 def test_a_bundle_that_is_being_made_elsewhere_is_refused_before_any_work() -> None:
-    with alone_making(Path("bundles/mine")):
+    with lock_output(Path("bundles/mine")):
         assert "another command is running on bundles/mine" in run(code=1)
     assert not Path("runs").exists()
 

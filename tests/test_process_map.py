@@ -11,28 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from training.process_map import in_order
+from training.process_map import map_in_order
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
-    assert list(in_order(abs, range(-30, 0), 1)) == list(in_order(abs, range(-30, 0), 2))
+    assert list(map_in_order(abs, range(-30, 0), 1)) == list(map_in_order(abs, range(-30, 0), 2))
     with pytest.raises(ValueError, match="math domain"):
-        list(in_order(math.sqrt, [1, -1], 2))
+        list(map_in_order(math.sqrt, [1, -1], 2))
 
 
 def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
     with pytest.raises(ValueError, match="a worker process was killed"):
-        list(in_order(os._exit, [1], 2))
+        list(map_in_order(os._exit, [1], 2))
 
 
 def test_one_that_is_killed_in_the_middle_of_a_result_ends_the_work_too(tmp_path: Path) -> None:
     program = """
 import os
 from multiprocessing.connection import Connection
-from training.process_map import in_order
+from training.process_map import map_in_order
 
 def half_of_a_result(number):
     def write_half(connection, content):
@@ -41,7 +41,7 @@ def half_of_a_result(number):
     Connection._send = write_half
 
 if __name__ == "__main__":
-    list(in_order(half_of_a_result, [1, 2], 2))
+    list(map_in_order(half_of_a_result, [1, 2], 2))
 """
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run(
@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 
 def test_who_wants_no_more_results_waits_for_none() -> None:
-    results = in_order(time.sleep, [0, *[900] * 9], 2)
+    results = map_in_order(time.sleep, [0, *[900] * 9], 2)
     next(results)
     began = time.monotonic()
     results.close()  # type: ignore[attr-defined]
@@ -61,14 +61,14 @@ def test_who_wants_no_more_results_waits_for_none() -> None:
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib, time
-from training.process_map import in_order
+from training.process_map import map_in_order
 
 def report(number):
     pathlib.Path({str(tmp_path)!r}, str(os.getpid())).touch()
     time.sleep(900)
 
 if __name__ == "__main__":
-    list(in_order(report, [1, 2], 2))
+    list(map_in_order(report, [1, 2], 2))
 """
     (tmp_path / "program.py").write_text(program)
     parent = subprocess.Popen([sys.executable, tmp_path / "program.py"], env=ENVIRONMENT, stderr=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ from model.atomic_files import NotReplaceable
 from model.bundle import BundleError
 from training.__main__ import VERBS, cli, guarded
 from training.corpora.text_file import CorpusError
-from training.optim.signals import python_here
+from training.optim.signals import python_command
 from training.optim.trainer import TrainingError
 
 
@@ -88,7 +88,7 @@ def test_stopped_by_hand_it_says_how_to_go_on_if_it_can(capsys: pytest.CaptureFi
     assert stopped.value.exit_code == 130
     said = capsys.readouterr().err
     assert "stopped" in said
-    assert ("to resume:\n  python -m training " in said.replace(python_here(), "python")) == resumable
+    assert ("to resume:\n  python -m training " in said.replace(python_command(), "python")) == resumable
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

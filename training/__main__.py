@@ -20,7 +20,7 @@ from training.cli.toy import toy
 from training.cli.train import train
 from training.cli.translate import translate
 from training.optim.distributed import processes_started
-from training.optim.signals import Stopped, stopping_at_once, this_command
+from training.optim.signals import Stopped, current_command, immediate_stop
 
 cli = typer.Typer(
     add_completion=False,
@@ -45,7 +45,7 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
         try:
             if processes_started() > 1 and verb is not train:
                 raise ValueError(f"only `train` runs in several processes: start `{verb.__name__}` without torchrun")
-            with stopping_at_once():
+            with immediate_stop():
                 verb(*args, **options)
         except (ValueError, OSError) as error:
             # All our errors are ValueErrors; an OSError names the file.
@@ -57,7 +57,7 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped()
             what = "saved and stopped" if stopped.saved else "stopped"
-            _say(f"\n{what}; to resume:\n  {this_command()}" if resumable else f"\n{what}")
+            _say(f"\n{what}; to resume:\n  {current_command()}" if resumable else f"\n{what}")
             raise typer.Exit(128 + stopped.number) from None
 
     return guard

@@ -8,7 +8,7 @@ import torch
 
 from model.config import ModelConfig
 
-NARROW = 128
+MAX_ONE_THREAD_WIDTH = 128
 """The width of `tiny`; models up to this width train with one thread."""
 
 
@@ -33,7 +33,12 @@ def use_threads(threads: int | None, config: ModelConfig | None = None) -> None:
     operations of a narrow model are so short that threads mostly wait for each other, and they spin while they wait:
     beside other jobs on two cores, two threads train `tiny` at 148 to 804 tokens a second, one at 1,700.
     """
-    if threads is None and config is not None and config.d_model <= NARROW and not os.environ.get("OMP_NUM_THREADS"):
+    if (
+        threads is None
+        and config is not None
+        and config.d_model <= MAX_ONE_THREAD_WIDTH
+        and not os.environ.get("OMP_NUM_THREADS")
+    ):
         threads = 1
     if threads is not None:
         if threads < 1:

@@ -21,12 +21,12 @@ class BusyError(ValueError):
     """Another command is using the same folder or file; one line says where."""
 
 
-def alone_in(folder: Path) -> AbstractContextManager[None]:
+def lock_folder(folder: Path) -> AbstractContextManager[None]:
     """Holds the lock of `folder`, which is created. Raises BusyError."""
     return _holding(folder / ".lock", f"in {folder}")
 
 
-def alone_making(out: Path) -> AbstractContextManager[None]:
+def lock_output(out: Path) -> AbstractContextManager[None]:
     """Holds the lock for making the file or folder `out`. Raises BusyError."""
     whole = out.absolute()
     return _holding(whole.with_name(f".{whole.name}.lock"), f"on {out}")

@@ -19,15 +19,15 @@ from model.machine import usable_cores
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-_FRESH = get_context("spawn")
+_SPAWN = get_context("spawn")
 
 
-def share(asked: int | None, much: bool) -> int:
+def process_count(asked: int | None, much: bool) -> int:
     """The number of processes: as many as asked for, else one per core if there is `much` work."""
     return asked or (usable_cores() if much else 1)
 
 
-def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
+def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
     """`work` of every piece, in order; reads a few pieces ahead of the results requested.
 
     With one process it runs here. With more, `work` and the pieces go to fresh processes, so they must pickle. A caller
@@ -36,35 +36,35 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes
     if processes == 1:
         yield from map(work, pieces)
         return
-    helpers: list[_Helper] = []
-    idle: SimpleQueue[_Helper] = SimpleQueue()
+    workers: list[_Worker] = []
+    idle: SimpleQueue[_Worker] = SimpleQueue()
     waiting: deque[Future[Result]] = deque()
 
-    def helped(piece: Piece) -> Result:
-        helper = idle.get()
+    def run_on_worker(piece: Piece) -> Result:
+        worker = idle.get()
         try:
-            return helper.result_of(work, piece)
+            return worker.result_of(work, piece)
         finally:
-            idle.put(helper)
+            idle.put(worker)
 
     threads = ThreadPoolExecutor(processes)
     try:
         for piece in pieces:
-            if len(helpers) < processes:
-                helpers.append(_Helper())
-                idle.put(helpers[-1])
-            waiting.append(threads.submit(helped, piece))
+            if len(workers) < processes:
+                workers.append(_Worker())
+                idle.put(workers[-1])
+            waiting.append(threads.submit(run_on_worker, piece))
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:
-        for helper in helpers:
-            helper.end()
+        for worker in workers:
+            worker.end()
         threads.shutdown(cancel_futures=True)
 
 
-class _Helper:
+class _Worker:
     """A worker process with its own pipe, with which it ends.
 
     ProcessPoolExecutor and loky (3.7) share one pipe among workers: if a worker is killed in the middle of a result,
@@ -72,8 +72,8 @@ class _Helper:
     """
 
     def __init__(self) -> None:
-        self._pipe, theirs = _FRESH.Pipe()
-        self._process = _FRESH.Process(target=_help, args=(theirs,), daemon=True)
+        self._pipe, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_work_loop, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -92,9 +92,9 @@ class _Helper:
         self._process.join()
 
 
-def _help(pipe: Connection[Any, Any]) -> None:
+def _work_loop(pipe: Connection[Any, Any]) -> None:
     """The worker's main loop, which ends when it is killed or the parent is gone."""
-    _only_as_long_as_the_parent()
+    _exit_with_parent()
     while True:
         try:
             work, piece = pipe.recv()
@@ -109,7 +109,7 @@ def _help(pipe: Connection[Any, Any]) -> None:
         pipe.send(answer)
 
 
-def _only_as_long_as_the_parent() -> None:
+def _exit_with_parent() -> None:
     """In a new process: leaves Ctrl-C to the parent, and ends if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()

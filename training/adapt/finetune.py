@@ -31,7 +31,7 @@ from training.export.interpolation import Baseline
 from training.export.model_card import changes
 from training.export.tradeoff import ACCEPTED
 from training.optim.defaults import recipe_of
-from training.optim.diagnostics import flattered
+from training.optim.diagnostics import overlap
 from training.optim.trainer import Recipe, TrainingError
 from training.options import Option
 
@@ -211,7 +211,7 @@ class FineTuning:
             return list(kept["metrics"])
         pairs, _ = load_pairs(data)
         for test in tests[1:]:
-            for warning in flattered(
+            for warning in overlap(
                 test.name, [bundle.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs
             ):
                 say(f"warning: {warning}")

@@ -18,7 +18,7 @@ from training.cleaning.language_check import SAMPLE_PAIRS, LanguageCheck
 from training.cleaning.misalignment import drop_misaligned
 from training.cleaning.repair import repair
 from training.corpora.corpus import LineTally, NumberedPair, Pair
-from training.process_map import in_order, share
+from training.process_map import map_in_order, process_count
 
 RULES = {
     "markup": "repairs HTML remnants, control characters and wrongly decoded text",
@@ -115,7 +115,9 @@ def _apply_independent_rules(
     stream = chain(first, pairs)
     chunks = iter(lambda: list(islice(stream, _CHUNK_PAIRS)), [])
     work = partial(_clean_chunk, options, mostly_swapped)
-    for kept, chunk_tally in in_order(work, chunks, share(processes, much=len(first) == _MIN_PAIRS_FOR_PROCESSES)):
+    for kept, chunk_tally in map_in_order(
+        work, chunks, process_count(processes, much=len(first) == _MIN_PAIRS_FOR_PROCESSES)
+    ):
         tally.merge(chunk_tally)
         yield from kept
 

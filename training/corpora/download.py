@@ -12,7 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from training.corpora.text_file import CorpusError
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 60
@@ -25,7 +25,7 @@ def download(url: str, path: Path, sha256: str | None = None) -> None:
     CorpusError, which says whether to try again, and BusyError if another command is downloading it.
     """
     if not path.exists():
-        with alone_making(path):
+        with lock_output(path):
             if not path.exists():  # otherwise another command has just made it
                 return _download(url, path, sha256)
     if sha256 is not None and (found := _sha256(path)) != sha256:  # not deleted: another command may use it

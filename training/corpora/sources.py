@@ -28,7 +28,7 @@ from training.corpora.corpus import WEIGHT_SUFFIX, CorpusSpec, parse_spec, parse
 from training.corpora.download import download
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _MTDATA_ID = re.compile(r"mtdata:(\w[\w.]*(?:-[\w.]+){2}-(\w+)-(\w+))", re.ASCII)
@@ -201,6 +201,6 @@ def _language_suffixes(code: str) -> list[str]:
 def _write_once(path: Path, write: Callable[[IO[bytes]], None]) -> Path:
     """Writes `path` atomically if it does not exist, and returns it."""
     if not path.exists():
-        with alone_making(path), replacing_file(path) as file:
+        with lock_output(path), replacing_file(path) as file:
             write(file)
     return path

@@ -15,7 +15,7 @@ from training.cleaning.simplified_chinese import has_own_ideographs, is_chinese,
 from training.data.pair_store import PairStore
 from training.data.vocabulary import check_size
 from training.options import SOURCE, TARGET, Columns, Encoding, Option
-from training.process_map import share
+from training.process_map import process_count
 
 MAX_TOKENS = 256
 MAX_RATIO = 4.0
@@ -161,7 +161,7 @@ class PrepareOptions:
 
     def processes_for(self, store: PairStore) -> int:
         """The number of processes for the work on `store`."""
-        return share(self.processes, much=len(store.pairs) >= _MIN_PAIRS_FOR_PROCESSES)
+        return process_count(self.processes, much=len(store.pairs) >= _MIN_PAIRS_FOR_PROCESSES)
 
 
 def _canonical_code(code: str) -> str:

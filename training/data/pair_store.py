@@ -21,7 +21,7 @@ from model.tokenizer import Tokenizer
 from training.cleaning.holdout import CODES_PER_PART, comparison_key, partitions
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
-from training.process_map import in_order
+from training.process_map import map_in_order
 
 CHUNK_PAIRS = 1 << 13
 """Pairs per task of a process."""
@@ -120,13 +120,13 @@ class Encoded:
 
 def hashes(store: PairStore, processes: int) -> Iterator[Integers]:
     """Yields for each chunk the hashes of the pair, and of the keys of source and target: [pairs, 3]."""
-    return in_order(partial(_hashes, store.pairs.path), chunks(store.pairs.starts), processes)
+    return map_in_order(partial(_hashes, store.pairs.path), chunks(store.pairs.starts), processes)
 
 
 def encode(store: PairStore, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
     """Yields the tokens of each chunk of the store."""
     work = partial(_encode, store.pairs.path, tokenizer.proto, max_tokens)
-    return in_order(work, chunks(store.pairs.starts), processes)
+    return map_in_order(work, chunks(store.pairs.starts), processes)
 
 
 def _hashes(path: Path, starts: Integers) -> Integers:

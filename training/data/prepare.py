@@ -32,7 +32,7 @@ from training.data.pair_store import PairStore
 from training.data.token_shards import is_intact
 from training.data.tokenise import write_tokens
 from training.data.vocabulary import train_vocabulary
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 
 TEXT_FILE = "text.tsv"
 """All text that was read; exists only while the folder is being made."""
@@ -48,7 +48,7 @@ def prepare_corpora(options: PrepareOptions, say: Say = print) -> PreparedSummar
     Passes the report to `say`, line by line. `out` appears only when it is complete. Raises CorpusError for an unusable
     file, NotReplaceable if `out` must not be replaced, BusyError if it is being made, ValueError for invalid options.
     """
-    with alone_making(options.out):
+    with lock_output(options.out):
         return _prepare_corpora(options, say)
 
 

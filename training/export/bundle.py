@@ -37,10 +37,10 @@ from training.export.metrics import measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
 from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
-from training.optim.signals import python_here
+from training.optim.signals import python_command
 from training.options import Option, OptionGroup, Values, group_options, options_of
 
 LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
@@ -331,7 +331,7 @@ class ExportArguments:
 def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
     """Makes what the command line requests. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
     out, given = arguments.out, arguments.export
-    with alone_making(out):
+    with lock_output(out):
         if arguments.bundle is not None:
             convert_bundle(ConvertOptions(arguments.bundle, out, arguments.replace, **given), say)
             return
@@ -353,4 +353,4 @@ def _flags(names: Iterable[str]) -> str:
 
 def serve_command(bundle: Path) -> str:
     """The command that serves `bundle`."""
-    return f"INTERLINEAR_BUNDLES={shlex.quote(str(bundle))} {python_here()} -m app serve"
+    return f"INTERLINEAR_BUNDLES={shlex.quote(str(bundle))} {python_command()} -m app serve"

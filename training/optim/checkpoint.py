@@ -21,7 +21,7 @@ STATE = "state.pt"
 BEST = "best.safetensors"
 
 
-class _Honest:
+class _ErrorKeepingFile:
     """A file for torch.save, which turns any failure in `write` into a RuntimeError; `error` is the original."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -42,13 +42,13 @@ class _Honest:
 def save_state(run: Path, state: dict[str, Any]) -> None:
     """Replaces the state that `load_state` returns."""
     with replacing_file(run / STATE) as file:
-        honest = _Honest(file)
+        wrapped = _ErrorKeepingFile(file)
         try:
-            torch.save(state, cast(BinaryIO, honest))
+            torch.save(state, cast(BinaryIO, wrapped))
         except RuntimeError:
-            if honest.error is None:
+            if wrapped.error is None:
                 raise
-            raise honest.error from None
+            raise wrapped.error from None
 
 
 def load_state(run: Path) -> dict[str, Any] | None:

@@ -19,14 +19,14 @@ from training.data.ingest import IN_DEVELOPMENT
 from training.optim.defaults import SIZES, size_for
 from training.optim.trainer import Recipe
 
-_SAMPLE = 2000
-_AT_ONCE = 1 << 16
-_FEW_OCCURRENCES = 20
+_SAMPLED_PAIRS = 2000
+_ROWS_PER_READ = 1 << 16
+_MIN_TOKENS_PER_PIECE = 20
 """Minimum tokens per vocabulary piece, below which most pieces occur only a few times. Gowda & May (2020, "Finding the
 Optimal Vocabulary Size", section 4) recommend a hundred for 95 % of them."""
 _SMALLEST_VOCABULARY = 1000
-_FALLS_BY = 0.995
-_TELLING = 200
+_MAX_LOSS_RATIO = 0.995
+_MIN_DEV_PAIRS = 200
 """Minimum development pairs for a difference of some BLEU to tell models apart."""
 
 
@@ -35,11 +35,11 @@ def before_training(
 ) -> Iterator[str]:
     """Warnings about prepared data (`record` is its prepared.json), the model to train on them and how."""
     yield from development_in_training(record)
-    yield from few_to_choose_by(record)
-    yield from copies(record, pairs)
-    yield from equal_passes(config, recipe)
+    yield from small_development_set(record)
+    yield from identical_sides(record, pairs)
+    yield from r_drop_without_dropout(config, recipe)
     if not tuned:
-        yield from too_small(PreparedSummary(**record).own_pairs, config)
+        yield from too_few_pairs(PreparedSummary(**record).own_pairs, config)
         yield from vocabulary_too_large(pairs, record["vocab_size"])
 
 
@@ -55,16 +55,16 @@ def development_in_training(record: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def few_to_choose_by(record: Mapping[str, Any]) -> Iterator[str]:
+def small_development_set(record: Mapping[str, Any]) -> Iterator[str]:
     """Warns if a given development file is too small for what it decides."""
-    if record["options"].get("dev") is not None and record["dev_pairs"] < _TELLING:
+    if record["options"].get("dev") is not None and record["dev_pairs"] < _MIN_DEV_PAIRS:
         yield (
             f"the development set has {record['dev_pairs']:,} pairs, by which the end of training and the weights that "
-            f"ship are chosen: with fewer than {_TELLING} chance chooses; give more"
+            f"ship are chosen: with fewer than {_MIN_DEV_PAIRS} chance chooses; give more"
         )
 
 
-def flattered(name: str, sources: Sequence[list[int]], pairs: Pairs) -> Iterator[str]:
+def overlap(name: str, sources: Sequence[list[int]], pairs: Pairs) -> Iterator[str]:
     """Warns if a twentieth or more of a test set's `sources`, as tokens, are in the training data."""
     count = trained_on(sources, pairs)
     if 20 * count >= max(20, len(sources)):
@@ -76,14 +76,14 @@ def trained_on(sources: Sequence[list[int]], pairs: Pairs) -> int:
     wanted = {tuple(ids) for ids in sources}
     rows = np.isin(pairs.source.lengths, [len(ids) for ids in wanted]).nonzero()[0]
     seen: set[tuple[int, ...]] = set()
-    for begin in range(0, len(rows), _AT_ONCE):
-        seen |= wanted.intersection(map(tuple, pairs.source.sequences(rows[begin : begin + _AT_ONCE])))
+    for begin in range(0, len(rows), _ROWS_PER_READ):
+        seen |= wanted.intersection(map(tuple, pairs.source.sequences(rows[begin : begin + _ROWS_PER_READ])))
     return sum(tuple(ids) in seen for ids in sources)
 
 
-def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
+def identical_sides(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
     """Warns if most pairs have the same text on both sides."""
-    rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLE)).astype(np.int64)
+    rows = np.linspace(0, len(pairs) - 1, min(len(pairs), _SAMPLED_PAIRS)).astype(np.int64)
     sides = zip(pairs.source.sequences(rows), pairs.target.sequences(rows), strict=True)
     same = sum(source == target for source, target in sides) / len(rows)
     dropped = sum(corpus["skipped"].get(COPIED, 0) for corpus in record["corpora"])
@@ -92,13 +92,13 @@ def copies(record: Mapping[str, Any], pairs: Pairs) -> Iterator[str]:
         yield "source and target are the same in most pairs: are these the right columns, and translations?"
 
 
-def equal_passes(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
+def r_drop_without_dropout(config: ModelConfig, recipe: Recipe) -> Iterator[str]:
     """Warns if R-Drop's two passes are equal, and only double the time."""
     if recipe.r_drop and not (config.dropout or config.attention_dropout):
         yield "R-Drop compares two passes with different dropout, and there is none: both are equal; set a dropout"
 
 
-def too_small(pairs: int, config: ModelConfig) -> Iterator[str]:
+def too_few_pairs(pairs: int, config: ModelConfig) -> Iterator[str]:
     """Warns if a model trained from scratch has more to learn than `pairs` can teach it."""
     suited, pieces = size_for(pairs, gpu=True), config.target_vocab_size
     largest = named_architecture(suited.architecture, source_vocab_size=pieces, target_vocab_size=pieces)
@@ -123,7 +123,7 @@ def _weights(config: ModelConfig) -> int:
 def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
     """Warns if a vocabulary larger than the smallest has pieces that hardly ever occur."""
     tokens = int(pairs.source.lengths.sum()) + int(pairs.target.lengths.sum())
-    if vocab_size > _SMALLEST_VOCABULARY and tokens < _FEW_OCCURRENCES * vocab_size:
+    if vocab_size > _SMALLEST_VOCABULARY and tokens < _MIN_TOKENS_PER_PIECE * vocab_size:
         yield (
             f"a vocabulary of {vocab_size:,} pieces is large for {tokens:,} tokens: most are met too rarely to be "
             "learnt; a smaller one (vocab_size) translates better"
@@ -134,8 +134,9 @@ def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """After the third evaluation, with rows `history`: warns if the first ones show that nothing is learnt."""
     measured = [row for row in history if not math.isnan(row["train_loss"])]
     begun = history[0]["step"] == 0  # started from a bundle's weights
-    learns = begun and history[-1]["dev_loss"] < _FALLS_BY * history[0]["dev_loss"]  # it may know its own pairs already
-    if len(measured) == 3 and not learns and measured[-1]["train_loss"] > _FALLS_BY * measured[0]["train_loss"]:
+    # The training loss need not fall if the model knows its training pairs already.
+    learns = begun and history[-1]["dev_loss"] < _MAX_LOSS_RATIO * history[0]["dev_loss"]
+    if len(measured) == 3 and not learns and measured[-1]["train_loss"] > _MAX_LOSS_RATIO * measured[0]["train_loss"]:
         yield (
             f"the training loss has not fallen in {measured[-1]['step']:,.0f} steps "
             f"({measured[0]['train_loss']:.3f} to {measured[-1]['train_loss']:.3f}): are source and "

@@ -56,7 +56,7 @@ class World:
         constant: dict[str, Any] = {"forward_sync_buffers" if renamed else "broadcast_buffers": False}
         return DistributedDataParallel(module, **constant)
 
-    def apart(self, module: object) -> AbstractContextManager[None]:
+    def no_sync(self, module: object) -> AbstractContextManager[None]:
         """A context in which the backward pass of a `parallel` module leaves each process its own gradients."""
         return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
 
@@ -66,7 +66,7 @@ class World:
             dist.all_reduce(values)
         return values
 
-    def highest(self, number: int) -> int:
+    def max(self, number: int) -> int:
         """The highest `number` of any process; all get the same."""
         if self.size == 1:
             return number
@@ -74,7 +74,7 @@ class World:
         dist.all_reduce(shared, dist.ReduceOp.MAX)
         return int(shared.item())
 
-    def from_first(self, compute: Callable[[], Value]) -> Value:
+    def broadcast_from_first(self, compute: Callable[[], Value]) -> Value:
         """The result of `compute`, called in the first process only; the others wait for it."""
         if self.size == 1:
             return compute()
@@ -83,10 +83,10 @@ class World:
         value: Any = found[0]
         return value  # type: ignore[no-any-return]
 
-    def check_alike(self, value: object) -> None:
+    def check_equal(self, value: object) -> None:
         """Raises DistributedError, in all processes, if `value` is not the same in all."""
-        differs = self.from_first(lambda: value) != value
-        if self.highest(int(differs)):
+        differs = self.broadcast_from_first(lambda: value) != value
+        if self.max(int(differs)):
             raise DistributedError("the processes find different data or run folders: they must see the same files")
 
     def seed(self, seed: int, step: int) -> None:
@@ -130,7 +130,7 @@ def joined(device: torch.device) -> Iterator[World]:
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
         yield World(dist.get_rank(), dist.get_world_size(), str(device))
     except RuntimeError as error:
-        if not _is_loss(error):
+        if not _is_connection_error(error):
             raise
         raise DistributedError(
             "another process of this training has ended, and so all do; "
@@ -139,6 +139,6 @@ def joined(device: torch.device) -> Iterator[World]:
     dist.destroy_process_group()
 
 
-def _is_loss(error: RuntimeError) -> bool:
+def _is_connection_error(error: RuntimeError) -> bool:
     """Whether an error comes from the connections between processes, not from this one's work."""
     return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in ("gloo", "connection"))

@@ -103,11 +103,11 @@ def train(
         raise TrainingError("distil needs the weights that training begins with, and there are none")
     trainer = Trainer(config, recipe, device, world, compiled, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
-    state, as_asked, precision = _resume(run, trainer, identity)
-    begun_at, seconds_before = state.step, state.seconds
-    world.check_alike((state.step, state.position, identity))
+    state, same_recipe, precision = _resume(run, trainer, identity)
+    start_step, seconds_before = state.step, state.seconds
+    world.check_equal((state.step, state.position, identity))
     resegment = resegmenter(recipe, config, tokenizer)
-    unread = Unread(at_once=device.type == "cpu")
+    pending = PendingLosses(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, resegment
     )
@@ -126,17 +126,17 @@ def train(
             trainer.model.load_state_dict(initial)
             _evaluate(run, trainer, state, development, progress)
         stops = False
-        while state.step < recipe.steps and not _exhausted(state, recipe):
-            _advance(trainer, state, batches, progress, unread)
-            stops = time_is_up is not None and time_is_up(state.step - begun_at, state.seconds - seconds_before)
+        while state.step < recipe.steps and not _out_of_patience(state, recipe):
+            _train_step(trainer, state, batches, progress, pending)
+            stops = time_is_up is not None and time_is_up(state.step - start_step, state.seconds - seconds_before)
             evaluated = stops or state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
             if evaluated:
-                unread.read(state, progress)
+                pending.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
-            asked = world.highest(stop.number or 0)  # each process may receive it in a different step, or not at all
+            asked = world.max(stop.number or 0)  # each process may receive it in a different step, or not at all
             # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
             if asked or evaluated or state.step % save_every == 0:
-                unread.read(state, progress)  # in all processes: a failure here must not leave the others waiting
+                pending.read(state, progress)  # in all processes: a failure here must not leave the others waiting
                 if world.is_first:
                     save_state(run, _snapshot(trainer, state, identity))
             if asked:
@@ -148,15 +148,15 @@ def train(
         elif state.step < recipe.steps:
             since = _since_best(state)
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
-        if world.is_first and not as_asked and state.step == begun_at:  # its result is what this recipe leads to
+        if world.is_first and not same_recipe and state.step == start_step:  # its result is what this recipe leads to
             save_state(run, {**(load_state(run) or {}), "identity": identity})
-        if asked := world.highest(stop.number or 0):  # while the last step was saved: `run` must not export
+        if asked := world.max(stop.number or 0):  # while the last step was saved: `run` must not export
             raise Stopped(asked, saved=True)
     return state
 
 
 @dataclass
-class Unread:
+class PendingLosses:
     """Losses of steps that a GPU may still be computing. Reading one means waiting for it, so it is read a step
     late."""
 
@@ -165,19 +165,19 @@ class Unread:
     """For each its number, its summed nats on the CPU, a GPU's event for their arrival, and its tokens."""
 
     def add(self, step: int, nats: Tensor, tokens: int, state: State, progress: Progress) -> None:
-        there = None
+        arrival = None
         if nats.device.type == "cuda":  # asking later would also wait for steps started since
-            nats, there = nats.to("cpu", non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
-            there.record()
-        self.steps.append((step, nats, there, tokens))
+            nats, arrival = nats.to("cpu", non_blocking=True), torch.cuda.Event()  # type: ignore[no-untyped-call]
+            arrival.record()
+        self.steps.append((step, nats, arrival, tokens))
         self.read(state, progress, left=0 if self.at_once else 1)
 
     def read(self, state: State, progress: Progress, left: int = 0) -> None:
         """Reads all but the last `left`. Raises TrainingError if one had a gradient that was not finite."""
         while len(self.steps) > left:
-            step, summed, there, tokens = self.steps.pop(0)
-            if there is not None:
-                there.synchronize()
+            step, summed, arrival, tokens = self.steps.pop(0)
+            if arrival is not None:
+                arrival.synchronize()
             nats = summed.item()
             if math.isnan(nats):
                 raise TrainingError(NOT_FINITE)
@@ -186,13 +186,15 @@ class Unread:
             progress.advance(step, nats / tokens, tokens)
 
 
-def _advance(trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress, unread: Unread) -> None:
+def _train_step(
+    trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress, pending: PendingLosses
+) -> None:
     began = time.monotonic()
     trainer.world.seed(trainer.recipe.seed, state.step + 1)
     taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
     state.step += 1
     nats = trainer.step(taken, trainer.learning_rate(state.step))
-    unread.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, progress)
+    pending.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, progress)
     state.seconds += time.monotonic() - began
 
 
@@ -203,7 +205,7 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         _evaluate_here(run, trainer, state, development, progress)
         return state.history, state.best_loss, state.best_step
 
-    state.history, state.best_loss, state.best_step = trainer.world.from_first(evaluated)
+    state.history, state.best_loss, state.best_step = trainer.world.broadcast_from_first(evaluated)
     # Does not compare with the initial weights: in a field that they know, the loss falls below theirs only when the
     # rate comes down.
     if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
@@ -244,7 +246,7 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
         progress.say(f"warning: {warning}")
 
 
-def _exhausted(state: State, recipe: Recipe) -> bool:
+def _out_of_patience(state: State, recipe: Recipe) -> bool:
     """True once `patience` evaluations in a row have not lowered the development loss."""
     return 0 < recipe.patience <= _since_best(state)
 
@@ -274,13 +276,13 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
         if trainer.world.is_first:
             discard_weights(run)
         return State(), True, None
-    as_asked = True
+    same_recipe = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
         if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
             differs = f"{run} was begun with another {part} ({', '.join(names)})"
             raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
-        as_asked &= all(ours[name] == theirs.get(name) for name in ours)
+        same_recipe &= all(ours[name] == theirs.get(name) for name in ours)
     trainer.model.load_state_dict(snapshot["model"])
     trainer.optimizer.load_state_dict(snapshot["optimizer"])
     torch.set_rng_state(snapshot["random"])
@@ -291,4 +293,4 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
     if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:
         fields |= {"recent_loss": math.inf, "recent_step": fields["step"]}
     resumed = State(**{**recent, **fields, "position": Position(**fields["position"])})
-    return resumed, as_asked, snapshot.get("precision")
+    return resumed, same_recipe, snapshot.get("precision")

@@ -37,7 +37,7 @@ class StopRequest:
     urgent: bool = True
     number: int | None = None
 
-    def heard(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         """A signal handler: the first signal is only recorded, the second acts at once if `urgent`."""
         if self.number is not None and self.urgent:
             raise Stopped(number)
@@ -52,12 +52,12 @@ class StopRequest:
 def stop_requests(urgent: bool = True) -> Iterator[StopRequest]:
     """A context in which SIGINT and SIGTERM are requests; in a thread, which receives no signals, it does nothing."""
     request = StopRequest(urgent)
-    with _handling(request.heard):
+    with _handling(request.handle):
         yield request
 
 
 @contextmanager
-def stopping_at_once() -> Iterator[None]:
+def immediate_stop() -> Iterator[None]:
     """A context in which SIGTERM raises Stopped as Ctrl-C raises KeyboardInterrupt, so that it too can say how to
     resume."""
     with _handling(_stop):
@@ -81,14 +81,14 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
             signal.signal(number, old)
 
 
-def python_here() -> str:
+def python_command() -> str:
     """The running Python, for a shell: a checkout's .venv is not on the path."""
     python = Path(sys.executable)
     return shlex.quote(str(python.relative_to(Path.cwd()))) if python.is_relative_to(Path.cwd()) else "python"
 
 
-def this_command() -> str:
+def current_command() -> str:
     """The running command, for a shell."""
     count = processes_started()
-    launcher = python_here() if count == 1 else f"torchrun --standalone --nproc-per-node {count}"
+    launcher = python_command() if count == 1 else f"torchrun --standalone --nproc-per-node {count}"
     return f"{launcher} -m training {shlex.join(sys.argv[1:])}"

@@ -131,7 +131,7 @@ class Trainer:
         nats = torch.zeros((), device=self.device)
         compute = self._shared_loss or self.loss
         for number, batch in enumerate(batches, 1):
-            with nullcontext() if number == len(batches) else self.world.apart(compute):
+            with nullcontext() if number == len(batches) else self.world.no_sync(compute):
                 loss, nll = compute(batch.to(self.device), self.recipe.label_smoothing, self.recipe.r_drop)
                 torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll

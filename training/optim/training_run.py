@@ -17,11 +17,11 @@ from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import limits_for
-from training.file_lock import BusyError, alone_in
+from training.file_lock import BusyError, lock_folder
 from training.optim.defaults import architecture_for, recipe_for, size_for
 from training.optim.distributed import World, joined
 from training.optim.loop import train
-from training.optim.signals import Stopped, python_here
+from training.optim.signals import Stopped, python_command
 from training.optim.trainer import LENGTH, MACHINE, Recipe, TrainingError
 from training.options import DEVICE, Option, OptionGroup, Values
 
@@ -96,7 +96,7 @@ def train_prepared(options: TrainOptions, say: Say = print) -> None:
     say(f"trained {state.step:,} steps; the best development loss was {state.best_loss:.3f} nats a token")
     run, data = shlex.quote(str(options.out)), shlex.quote(str(options.data))
     say(
-        f"next: {python_here()} -m training export --run {run} --data {data} "
+        f"next: {python_command()} -m training export --run {run} --data {data} "
         f"--out mine/{summary.source}-{summary.target}"
     )
 
@@ -108,11 +108,11 @@ def _alone_in(run: Path, world: World) -> Iterator[None]:
 
         def refusal() -> str:
             try:
-                held.enter_context(alone_in(run))
+                held.enter_context(lock_folder(run))
             except BusyError as error:
                 return str(error)
             return ""
 
-        if said := world.from_first(refusal):
+        if said := world.broadcast_from_first(refusal):
             raise BusyError(said)
         yield

@@ -24,7 +24,7 @@ from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
 from training.export.run_folder import MAX_CANDIDATES, data_digest, record_origin
 from training.export.tradeoff import SHARES
-from training.file_lock import alone_in, alone_making
+from training.file_lock import lock_folder, lock_output
 from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train
@@ -47,7 +47,7 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
     options = run_options(arguments)
     started_at = time.monotonic()
     # An output that is busy or cannot be written must fail now, not after hours of training.
-    with alone_in(options.work), alone_making(options.export.out):
+    with lock_folder(options.work), lock_output(options.export.out):
         _run_remaining_stages(options, started_at, say)
     say("to serve it:")
     say(f"  {serve_command(options.export.out)}")
@@ -196,6 +196,6 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
     use_threads(options.threads, plan.config)
     run = options.export.run
     limit = None if options.minutes is None else plan.time_limit(started_at + 60 * options.minutes)
-    with alone_in(run):  # `train` may be working there too
+    with lock_folder(run):  # `train` may be working there too
         how = (device, limits, plan.save_every, initial)
         train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)

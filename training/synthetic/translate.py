@@ -29,10 +29,10 @@ from training.corpora.text_file import CorpusError, open_text
 from training.data.dataset import digests
 from training.data.options import MAX_RATIO, require
 from training.evaluation.scoring import ROWS
-from training.file_lock import alone_making
+from training.file_lock import lock_output
 from training.optim.progress import duration
 from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option
-from training.process_map import in_order
+from training.process_map import map_in_order
 from training.synthetic.resumable_tsv import ResumableTsv
 from training.synthetic.teacher import Teacher, TranslatedBatch
 
@@ -114,7 +114,7 @@ def translate_file(options: TranslateOptions, say: Say = print) -> None:
 
     Raises ValueError, BusyError, CorpusError, FileExistsError.
     """
-    with alone_making(options.out):
+    with lock_output(options.out):
         _translate_file(options, say)
 
 
@@ -173,7 +173,9 @@ def _translate_texts(
         threads=options.threads or (1 if processes > 1 else None),
     )
     waiting = (text for text in texts if text.line > output.last_line)
-    for batch in _with_progress(in_order(teacher.translate, _batched(waiting, BATCH_TEXTS[device]), processes), left):
+    for batch in _with_progress(
+        map_in_order(teacher.translate, _batched(waiting, BATCH_TEXTS[device]), processes), left
+    ):
         output.add(*batch)
 
 
