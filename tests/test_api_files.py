@@ -137,7 +137,7 @@ def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatc
 
 
 def test_a_report_that_is_gone_and_another_s_file_are_not_there(service: Service) -> None:
-    other = service.state["downloads"].keep(Download("a.txt", b"Hello", "text/plain"))
+    other = service.state["downloads"].add(Download("a.txt", b"Hello", "text/plain"))
     for name in ("none", other):
         response = service.get(f"{PATH}/report/{name}")
         assert response.status_code == 404

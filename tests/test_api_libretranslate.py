@@ -581,7 +581,7 @@ def test_a_file_in_the_language_wanted_stays(service: Service) -> None:
 
 
 def test_a_file_larger_than_all_that_is_kept_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Downloads, "keep", lambda *arguments: None)
+    monkeypatch.setattr(Downloads, "add", lambda *arguments: None)
     answer = send(service, "a.txt", "Hello.")
     assert answer.status_code == 400
     assert "too large" in error_of(answer)

@@ -7,13 +7,13 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.downloads import LIFE_S, Download, Downloads
+from app.services.downloads import LIFETIME_S, Download, Downloads
 
 FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
 
 
 def named(downloads: Downloads, file: Download = FILE) -> str:
-    name = downloads.keep(file)
+    name = downloads.add(file)
     assert name
     return name
 
@@ -22,10 +22,10 @@ def test_a_file_is_found_by_its_name_until_its_time_is_up() -> None:
     now = 0.0
     downloads = Downloads(1 << 20, lambda: now)
     name = named(downloads)
-    now = LIFE_S - 1
+    now = LIFETIME_S - 1
     assert downloads.find(name) == FILE
     assert downloads.find(name[:-1]) is None
-    now = LIFE_S + 1
+    now = LIFETIME_S + 1
     assert downloads.find(name) is None
 
 
@@ -38,7 +38,7 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
     downloads = Downloads(5_000)
     names = [named(downloads) for _ in range(5)]
     assert [downloads.find(name) is not None for name in names] == [False, False, False, True, True]
-    assert downloads.keep(Download("a.txt", b"a" * 5_000, "text/plain")) is None
+    assert downloads.add(Download("a.txt", b"a" * 5_000, "text/plain")) is None
     assert downloads.find(names[-1]) == FILE
 
 

@@ -110,12 +110,12 @@ def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatc
     store, one = GlossaryStore(), made()
     run(store.add(one))
     with monkeypatch.context() as patched:
-        patched.setattr(glossary_store, "MOST", 1)
+        patched.setattr(glossary_store, "MAX_GLOSSARIES", 1)
         with pytest.raises(InvalidFields, match="is reached"):
             run(store.add(made(owner="bob")))
         run(store.change(one.id, "ann", lambda found: replace(found, name="other")))
     with monkeypatch.context() as patched:
-        patched.setattr(glossary_store, "MOST_BYTES", one.size + 1)
+        patched.setattr(glossary_store, "MAX_TOTAL_BYTES", one.size + 1)
         with pytest.raises(InvalidFields, match="over 0 MiB"):
             run(store.add(made(owner="bob")))
         run(store.change(one.id, "ann", lambda found: replace(found, name="another")))
@@ -138,7 +138,9 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
 
 @settings(max_examples=50)
 @given(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=glossary_store.MAX_NAME).filter(str.strip),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=glossary_store.MAX_NAME_CHARS).filter(
+        str.strip
+    ),
     st.dictionaries(
         st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=MAX_CHARS).filter(
             str.strip

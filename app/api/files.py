@@ -107,7 +107,7 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     fields = validated(FileFields, form.by_name() | _glossary(form))
     content, media_type, report = await while_connected(request, _translate(request, client, file, fields))
     downloads: Downloads = request.state.downloads
-    report_name = downloads.keep(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
+    report_name = downloads.add(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
     headers = {
         "X-Interlinear-Model": report.model,
         "X-Interlinear-Warnings": str(len(report.warnings)),

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from cachetools import TTLCache
 
-LIFE_S = 600.0
-_AROUND_BYTES = 1_000
+LIFETIME_S = 600.0
+_OVERHEAD_BYTES = 1_000
 """Memory that a file takes besides its content."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-_LONGEST_NAME = 100
+_MAX_NAME_CHARS = 100
 
 
 class Download(NamedTuple):
@@ -28,15 +28,15 @@ class Download(NamedTuple):
 class Downloads:
     """The files. To make room, drops those fetched longest ago, or never, first."""
 
-    def __init__(self, most_bytes: int, clock: Callable[[], float] = monotonic) -> None:
-        self._files: TTLCache[str, Download] = TTLCache(most_bytes, LIFE_S, clock, lambda file: _size(file))
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = monotonic) -> None:
+        self._files: TTLCache[str, Download] = TTLCache(max_bytes, LIFETIME_S, clock, lambda file: _size(file))
 
-    def keep(self, file: Download) -> str | None:
-        """Returns a name to fetch it by, valid for LIFE_S; None if it exceeds the total limit.
+    def add(self, file: Download) -> str | None:
+        """Returns a name to fetch it by, valid for LIFETIME_S; None if it exceeds the total limit.
 
         The name is URL-safe, keeps the file's extension, and contains 128 random bits.
         """
-        name = f"{secrets.token_hex(16)}.{_UNSAFE.sub('_', file.name)[-_LONGEST_NAME:]}"
+        name = f"{secrets.token_hex(16)}.{_UNSAFE.sub('_', file.name)[-_MAX_NAME_CHARS:]}"
         try:
             self._files[name] = file
         except ValueError:
@@ -48,4 +48,4 @@ class Downloads:
 
 
 def _size(file: Download) -> int:
-    return len(file.content) + _AROUND_BYTES
+    return len(file.content) + _OVERHEAD_BYTES

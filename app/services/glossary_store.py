@@ -23,16 +23,16 @@ from app.text.glossary import Glossaries, Glossary
 from model.atomic_files import write_atomically
 from model.languages import language_alone
 
-MOST = 1_000
+MAX_GLOSSARIES = 1_000
 """Maximum number of glossaries."""
-MOST_BYTES = 1 << 26
+MAX_TOTAL_BYTES = 1 << 26
 """Approximate limit on their total size, not counting the search structures of those used last."""
-MOST_PAIRS = 100
+MAX_DICTIONARIES = 100
 """Maximum number of dictionaries per glossary."""
-MAX_NAME = 1_024
-_AN_ENTRY = 200
+MAX_NAME_CHARS = 1_024
+_TERM_OVERHEAD_BYTES = 200
 """Bytes that a term takes besides its characters."""
-_KEPT_READY = 8
+_MAX_READY = 8
 """How many search structures to keep, for the glossaries used last: each takes many times the memory of its terms."""
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,9 @@ class StoredGlossary:
     @cached_property
     def size(self) -> int:
         """In bytes, roughly."""
-        return sum(_AN_ENTRY + len(s) + len(t) for terms in self.dictionaries.values() for s, t in terms.items())
+        return sum(
+            _TERM_OVERHEAD_BYTES + len(s) + len(t) for terms in self.dictionaries.values() for s, t in terms.items()
+        )
 
 
 class GlossaryStore:
@@ -87,7 +89,7 @@ class GlossaryStore:
             known = await asyncio.to_thread(Glossary, terms, pair[0])  # a tenth of a second for ten thousand terms
         self._ready[key] = known
         self._ready.move_to_end(key)
-        while len(self._ready) > _KEPT_READY:
+        while len(self._ready) > _MAX_READY:
             self._ready.popitem(last=False)
         return known
 
@@ -137,14 +139,16 @@ class GlossaryStore:
     def _check(self, new: StoredGlossary) -> None:
         _check_owner(new)
         others = [one for one in self._by_id.values() if one.id != new.id and one.owner is not None]
-        if not new.name.strip() or len(new.name) > MAX_NAME:
-            raise _refused("name", f"A glossary's name must have 1 to {MAX_NAME} characters")
-        if len(new.dictionaries) > MOST_PAIRS:
-            raise _refused("dictionaries", f"A glossary may have at most {MOST_PAIRS} dictionaries")
-        if len(others) >= MOST:
-            raise _refused("name", f"The limit of {MOST} glossaries is reached: delete one first")
-        if new.size + sum(one.size for one in others) > MOST_BYTES:
-            raise _refused("entries", f"All glossaries together would be over {MOST_BYTES >> 20} MiB: delete one first")
+        if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
+            raise _refused("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
+        if len(new.dictionaries) > MAX_DICTIONARIES:
+            raise _refused("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
+        if len(others) >= MAX_GLOSSARIES:
+            raise _refused("name", f"The limit of {MAX_GLOSSARIES} glossaries is reached: delete one first")
+        if new.size + sum(one.size for one in others) > MAX_TOTAL_BYTES:
+            raise _refused(
+                "entries", f"All glossaries together would be over {MAX_TOTAL_BYTES >> 20} MiB: delete one first"
+            )
 
 
 def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:

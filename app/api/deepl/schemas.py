@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas import Language
 from app.engine.registry import Catalogue
-from app.services.glossary_store import MAX_NAME, MOST_PAIRS, Pair, StoredGlossary, Terms
+from app.services.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
 from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
 
@@ -48,25 +48,25 @@ class DictionaryRequest(PairRequest):
 class GlossaryRequest(DictionaryRequest):
     """A glossary to create."""
 
-    name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
+    name: str = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Any name", examples=["Animals"])
 
 
 class MultilingualRequest(Body):
     """A glossary to create, with one dictionary per language pair."""
 
-    name: str = Field(min_length=1, max_length=MAX_NAME, description="Any name", examples=["Animals"])
+    name: str = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Any name", examples=["Animals"])
     dictionaries: list[DictionaryRequest] = Field(
-        min_length=1, max_length=MOST_PAIRS, fail_fast=True, description="One per language pair"
+        min_length=1, max_length=MAX_DICTIONARIES, fail_fast=True, description="One per language pair"
     )
 
 
 class ChangeRequest(Body):
     """Changes to a glossary."""
 
-    name: str | None = Field(None, min_length=1, max_length=MAX_NAME, description="The new name")
+    name: str | None = Field(None, min_length=1, max_length=MAX_NAME_CHARS, description="The new name")
     dictionaries: list[DictionaryRequest] = Field(
         [],
-        max_length=MOST_PAIRS,
+        max_length=MAX_DICTIONARIES,
         fail_fast=True,
         description="Entries to add; an entry replaces one with the same term",
     )

@@ -188,7 +188,7 @@ async def libre_translate_file(request: Request) -> Response:
     body = _served(_validated(FileToTranslate, fields, "source", "target"), translator.catalogue)
     translated = await while_connected(request, _translated_file(request, client, file, body))
     downloads: Downloads = request.state.downloads
-    name = downloads.keep(translated)
+    name = downloads.add(translated)
     if name is None:
         raise TooMuchText("The translated file is too large to be kept for download.")
     # Below the URL of this request. `url_for` fails on a wrong Host header.
